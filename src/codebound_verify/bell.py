@@ -46,7 +46,7 @@ def borders(width: int) -> tuple[int, ...]:
     return tuple(accumulate([*right[:0:-1], *right], initial=0))
 
 
-def read_bell(decoder: Decoder, count: int) -> NDArray[np.int32]:
+def read_bell(decoder: Decoder, count: int) -> NDArray[np.int16]:
     """The width and the integers."""
     starts = borders(decoder.uniform(len(DECAYS)))
     total = starts[-1]
@@ -56,4 +56,4 @@ def read_bell(decoder: Decoder, count: int) -> NDArray[np.int32]:
         decoder.take(starts[place], starts[place + 1] - starts[place], total)
         return place - LARGEST
 
-    return np.fromiter((element() for _ in range(count)), np.int32, count)
+    return np.fromiter((element() for _ in range(count)), np.int16, count)

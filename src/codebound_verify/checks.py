@@ -36,6 +36,7 @@ from .header import (
 from .picks.picking import Learned, learn
 from .picks.rule import check_share
 from .refusal import Refused
+from .rounding import NO_NORM
 from .rows import Repeats, count_repeats, count_shared, is_standardised, statistics_in
 from .sample import Inputs, Labels, canonical_inputs, canonical_labels, permutation, sample_sha256
 from .weights import same_tensors
@@ -297,7 +298,7 @@ def check_domain(header: Header, domain: Domain, network: Network, subject: Mapp
     _require_layout(subject, network.chain.layout())
     try:
         distance = deviation(network.chain, subject, network.tensors, scaling=header.scaling, domain=domain)
-    except np.linalg.LinAlgError as error:
+    except NO_NORM as error:
         raise Refused(f"C-12a: a spectral norm cannot be computed ({error}).") from None
     needed = math.sqrt(2) * distance
     if not network.theta >= needed:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from .header import Header
     from .operations import Layers, Operation, Weights
     from .sample import Inputs, Labels
-    from .tensors import Floats
+    from .tensors import Floats, Shape
 
 TOLERANCE = 0.5e-4  # half of the writer's: rounding cannot make the verifier count more
 ROUNDING = 1e-5  # share of the largest logit that the error bound may have; twice the writer's
@@ -45,6 +45,7 @@ NUMBERS = 1 << 25  # numbers in the largest intermediate result of a batch: 256 
 BATCH = 4096  # the largest batch
 CACHED = 3 << 22  # numbers in an intermediate result of a batch that is fast; more where weights are many
 WARM_UP = 8  # examples that say nothing: the first time takes longer
+FEW = 8  # operations: leading digits are tried in every number of them below, then in powers of two
 PILOT = 64  # examples that say how much of a network float32 may compute
 
 Progress: TypeAlias = Callable[[int, int], None]
@@ -220,7 +221,7 @@ class Evaluator:
         return best
 
     def _timed(self, function: Carrying, x: Inputs) -> tuple[Logits, float]:
-        self._evaluated(function, x[:WARM_UP])
+        self._evaluated(function, x[: min(WARM_UP, self._batch)])
         start = time.perf_counter()
         parts = [self._evaluated(function, x[at : at + self._batch]) for at in range(0, len(x), self._batch)]
         seconds = time.perf_counter() - start
@@ -331,10 +332,7 @@ def chain_evaluator(
         position, own = name.split(".", 1)
         weights[int(position)][own] = torch.from_numpy(values)
     layers = prepared(chain, weights)
-    narrow = [
-        partial(evaluated, chain, led(layers, count), dtype=torch.float32)
-        for count in range(1 + sum(map(bool, layers)))
-    ]
+    narrow = [partial(evaluated, chain, some, dtype=torch.float32) for some in led(layers)]
     return Evaluator(
         Functions(partial(evaluated, chain, layers), narrow),
         header=header,
@@ -347,17 +345,16 @@ def chain_evaluator(
 
 def prepared(chain: Chain, weights: Sequence[Weights]) -> Sequence[Layers]:
     """The layers of each operation, from its tensors."""
-    result = []
-    for operation, seen, own in zip(chain.operations, chain.inputs, weights, strict=True):
+
+    def layers(step: tuple[Operation, Shape, Weights]) -> Layers:
+        operation, seen, own = step
         kind = KINDS[operation.kind]
         names = [name.removesuffix("weight") for name in kind.tensors(operation, seen)]
-        result.append(
-            {
-                name: kind.layer(operation, seen, own[f"{name}weight"], own.get(f"{name}bias"))
-                for name in names
-            }
-        )
-    return result
+        return {
+            name: kind.layer(operation, seen, own[f"{name}weight"], own.get(f"{name}bias")) for name in names
+        }
+
+    return list(side_by_side(layers, zip(chain.operations, chain.inputs, weights, strict=True)))
 
 
 def forward(chain: Chain, weights: Sequence[Weights], x: Tensor) -> Tensor:
@@ -365,16 +362,16 @@ def forward(chain: Chain, weights: Sequence[Weights], x: Tensor) -> Tensor:
     return evaluated(chain, prepared(chain, weights), exact(x)).values
 
 
-def led(layers: Sequence[Layers], count: int) -> Sequence[Layers]:
-    """The layers, of which those of so many operations, the first that have any, have leading digits.
+def led(layers: Sequence[Layers]) -> list[Sequence[Layers]]:
+    """The layers with leading digits in none of them, and in the first few, or the first 8, 16, 32, ..
 
-    What they are off grows with every layer behind them.
+    What the first are off grows with every layer behind them. Layers of one operation count as one.
     """
-    first = [at for at, own in enumerate(layers) if own][:count]
-    return [
-        {name: with_lead(layer) for name, layer in own.items()} if at in first else own
-        for at, own in enumerate(layers)
-    ]
+    ahead = [{name: with_lead(layer) for name, layer in own.items()} for own in layers]
+    last = [at for at, own in enumerate(layers) if own]
+    counts = [count for count in range(len(last) + 1) if count < FEW or count.bit_count() == 1]
+    stops = [last[count - 1] + 1 if count else 0 for count in counts]
+    return [[*ahead[:stop], *layers[stop:]] for stop in stops]
 
 
 def evaluated(

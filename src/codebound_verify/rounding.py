@@ -18,11 +18,11 @@ import numpy as np
 import torch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from torch import Tensor
 
-    from .tensors import Doubles
+    from .tensors import Doubles, Floats
 
 UNITS = {torch.float64: 2.0**-53, torch.float32: 2.0**-24}
 FLOORS = {torch.float64: 2.0**-500, torch.float32: 2.0**-60}  # more than what underflow can take away
@@ -33,6 +33,8 @@ EXACT = 1 << 24  # integers up to it are exact in float32
 HEAD = 1 << 14  # the absolute values of the leading digits of the weights of one sum, at most, in their unit
 LEAST = 2.0**-60  # unit of leading digits: products of two are no subnormal numbers
 NUMBERS = 1 << 22  # complex numbers in the transforms that are held at once
+NO_NORM = (np.linalg.LinAlgError, torch.linalg.LinAlgError)  # type: ignore[attr-defined]
+PART = 1 << 20  # numbers of a weight that are held in another form at once
 
 
 @dataclass(frozen=True)
@@ -122,14 +124,20 @@ class Lead:
     """A weight as multiples of a unit for each output, the heads, and what they leave, the rests.
 
     Attributes:
-        weights: The heads of all outputs, then the rests.
+        unit: Powers of two, one for each output.
         reach: So many units may a number have whose sums with the heads are to be exact.
         rest: As the size of a layer, of the rests.
     """
 
-    weights: Tensor
+    unit: Tensor
     reach: float
     rest: float
+
+    def weights(self, weight: Tensor, unit: Tensor) -> Tensor:
+        """The heads of some outputs, then the rests; both are numbers of float32, so nothing is rounded."""
+        heads = (weight / unit).round_().mul_(unit)
+        found = torch.cat([heads, weight - heads])
+        return found.contiguous(memory_format=torch.channels_last) if weight.dim() == 4 else found
 
     def divided(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Heads and rests of numbers; the unit of each example is as small as its largest number allows."""
@@ -180,7 +188,7 @@ class Layer:
         """
         dtype = x.values.dtype
         if self.lead is None or dtype == torch.float64:
-            values = summed(x.values, self.weight.to(dtype))
+            values = _joined(lambda part: summed(x.values, part.to(dtype)), self.weight)
             error = self.error(x, terms=terms, pixels=pixels)
         else:
             values, error = self._exact_sums(self.lead, x, summed, terms)
@@ -193,10 +201,14 @@ class Layer:
         self, lead: Lead, x: Rounded, summed: Callable[[Tensor, Tensor], Tensor], terms: int
     ) -> tuple[Tensor, Tensor]:
         """Without the bias: heads times heads are exact, whatever has a rest is small."""
-        dtype, out = x.values.dtype, len(self.weight)
+        dtype = x.values.dtype
         head, rest = lead.divided(x.values)
-        both = summed(head, lead.weights)
-        values = summed(rest, self.weight).add_(both[:, out:]).add_(both[:, :out])
+
+        def of(weight: Tensor, unit: Tensor) -> Tensor:
+            heads, rests = summed(head, lead.weights(weight, unit)).tensor_split(2, dim=1)
+            return summed(rest, weight).add_(rests).add_(heads)
+
+        values = _joined(of, self.weight, lead.unit)
         whole, short, rounding = x.lengths(), lengths(rest), gamma(terms + 4, dtype)
         error = local(whole + short, rounding * lead.rest, dtype)
         error += local(short, rounding * self.least_size, dtype)
@@ -214,21 +226,38 @@ class Layer:
         return self.gain * x.error + local(x.lengths(), rounding * size, dtype, offset)
 
 
+def _parts(weight: Tensor, *others: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """A weight, and what goes with it, for so many outputs at a time that a copy of a part is small."""
+    outputs = max(1, PART // max(1, weight[0].numel()))
+    return zip(*(torch.split(each, outputs) for each in (weight, *others)), strict=True)
+
+
+def _joined(function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
+    """What a function makes of the parts of a weight, which are outputs of each example, side by side."""
+    found = [function(*part) for part in _parts(*tensors)]
+    return found[0] if len(found) == 1 else torch.cat(found, 1)
+
+
+def _norm(weight: Tensor) -> float:
+    """The Euclidean norm of all numbers, in float64."""
+    return math.hypot(*(float(part.double().norm()) for (part,) in _parts(weight)))
+
+
 def with_lead(layer: Layer) -> Layer:
     """The layer with its leading digits; filters that every pixel has of its own have none."""
     if layer.weight.dim() == 5:
         return layer
-    wide = layer.weight.double()
-    others = tuple(range(1, wide.dim()))
-    unit = _power_above(wide.abs().sum(others, keepdim=True) / HEAD)
-    heads = (wide / unit).round()
-    most = float(heads.abs().sum(others).max().clamp(min=2**8))
-    rests = wide - heads * unit
-    kernel = wide.shape[2] if wide.dim() == 4 else 1
-    weights = torch.cat([heads * unit, rests]).to(layer.weight.dtype)
-    if wide.dim() == 4:
-        weights = weights.contiguous(memory_format=torch.channels_last)
-    return replace(layer, lead=Lead(weights, EXACT / most, kernel * float(rests.norm())))
+    others = tuple(range(1, layer.weight.dim()))
+    units, lengths, most = [], [], 2.0**8
+    for (part,) in _parts(layer.weight):
+        wide = part.double()
+        unit = _power_above(wide.abs().sum(others, keepdim=True) / HEAD)
+        heads = (wide / unit).round()
+        most = max(most, float(heads.abs().sum(others).max()))
+        lengths.append(float((wide - heads * unit).norm()))
+        units.append(unit.to(part.dtype))
+    kernel = layer.weight.shape[2] if len(others) == 3 else 1
+    return replace(layer, lead=Lead(torch.cat(units), EXACT / most, kernel * math.hypot(*lengths)))
 
 
 def with_mirrored(layer: Layer, order: Sequence[int]) -> Layer:
@@ -244,30 +273,28 @@ def with_mirrored(layer: Layer, order: Sequence[int]) -> Layer:
         return found.contiguous(memory_format=torch.channels_last)
 
     if lead is not None:
-        parts = [both(part) for part in lead.weights.tensor_split(2)]
-        lead = replace(lead, weights=torch.cat(parts))
+        lead = replace(lead, unit=lead.unit.repeat(2, 1, 1, 1))
     return replace(layer, weight=both(layer.weight), lead=lead)
 
 
 def matrix_layer(weight: Tensor, bias: Tensor | None) -> Layer:
     """A linear map."""
-    wide = weight.double()
-    size = float(wide.norm())
-    return Layer(weight, bias, _gain(size, wide.shape, 1, lambda: matrix_norm(wide.numpy())), size, size)
+    size = _norm(weight)
+    return Layer(weight, bias, _gain(size, weight.shape, 1, lambda: matrix_norm(weight.numpy())), size, size)
 
 
 def filter_layer(weight: Tensor, bias: Tensor | None, *, grid: tuple[int, int]) -> Layer:
     """A convolution on an image that has these sides with its padding."""
-    wide = weight.double()
-    size = wide.shape[2] * float(wide.norm())
-    gain = _gain(size, wide.shape[:2], math.prod(grid), lambda: filter_norm(wide.numpy(), grid))
-    sums = wide.abs().sum((2, 3))
+    size = weight.shape[2] * _norm(weight)
+    gain = _gain(size, weight.shape[:2], math.prod(grid), lambda: filter_norm(weight.double().numpy(), grid))
+    sums = torch.cat([part.double().abs().sum((2, 3)) for (part,) in _parts(weight)])
     return Layer(weight, bias, gain, size, _gain(size, sums.shape, 1, lambda: matrix_norm(sums.numpy())))
 
 
 def local_layer(weight: Tensor, bias: Tensor | None) -> Layer:
     """A convolution with filters of its own at every pixel: the largest of them stands for all."""
-    size = weight.shape[3] * float(weight.flatten(1).double().norm(dim=1).max())
+    largest = max(float(part.flatten(1).double().norm(dim=1).max()) for (part,) in _parts(weight))
+    size = weight.shape[3] * largest
     return Layer(weight, bias, size, size, size)
 
 
@@ -277,13 +304,22 @@ def _gain(size: float, shape: Sequence[int], frequencies: int, norm: Callable[[]
         return size
     try:
         return min(size, norm())
-    except np.linalg.LinAlgError:
+    except NO_NORM:
         return size
 
 
-def matrix_norm(weight: Doubles) -> float:
-    """An upper bound of the spectral norm of a linear map (7.1)."""
-    return float(np.linalg.norm(weight, 2)) * (1 + SPECTRAL_ROUNDING)
+def matrix_norm(weight: Floats | Doubles) -> float:
+    """An upper bound of the spectral norm of a linear map (7.1).
+
+    It is the root of the norm of W^T W, which is as large as the shorter side. Sums of PART products at most,
+    for all elements of a column together, keep the rounding of W^T W below a share of PART 2^-53 of its norm.
+    """
+    long = torch.from_numpy(weight if weight.shape[0] >= weight.shape[1] else weight.T)
+    width = long.shape[1]
+    gram = torch.zeros(width, width, dtype=torch.float64)
+    for part in torch.split(long, max(1, PART // width)):
+        gram.addmm_(part.T.double(), part.double())
+    return math.sqrt(max(0.0, float(torch.linalg.eigvalsh(gram)[-1]))) * (1 + SPECTRAL_ROUNDING)
 
 
 def filter_norm(weight: Doubles, grid: tuple[int, int]) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from array import array
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 Shape: TypeAlias = tuple[int, ...]
-Integers: TypeAlias = NDArray[np.int32]
+Integers: TypeAlias = NDArray[np.signedinteger[Any]]  # as short as their limit allows
 Floats: TypeAlias = NDArray[np.float32]
 Doubles: TypeAlias = NDArray[np.float64]
 
@@ -84,6 +84,11 @@ class Recipe:
 
     parts: tuple[Content | Static, ...]
     make: Callable[..., Values]
+
+
+def narrowest(limit: int) -> np.dtype[np.signedinteger[Any]]:
+    """The shortest type that has all integers up to a limit, of both signs."""
+    return np.dtype(np.int8 if limit < 1 << 7 else np.int16 if limit < 1 << 15 else np.int32)
 
 
 def grid(j: int) -> float:
@@ -165,7 +170,7 @@ def _adaptive(decoder: Decoder, rows: int, columns: int) -> Content:
     non_zero = Flags((1, columns, rows, 8)[kind])
     negative = Flags()
     magnitude = Context(limit)
-    result = np.zeros((rows, columns), np.int32)
+    result = np.zeros((rows, columns), narrowest(limit))
     nothing = [0] * columns
     above, above_at = nothing, -1
     for row in live_rows:
@@ -201,7 +206,7 @@ def _live(decoder: Decoder, count: int) -> Sequence[int]:
 
 def _zeros(decoder: Decoder, rows: int, columns: int) -> Content:
     """Mode 2."""
-    return Content(np.zeros(rows * columns, np.int32))
+    return Content(np.zeros(rows * columns, np.int8))
 
 
 def _dense(decoder: Decoder, rows: int, columns: int) -> Content:
@@ -209,17 +214,17 @@ def _dense(decoder: Decoder, rows: int, columns: int) -> Content:
     exponent = read_exponent(decoder)
     limit = decoder.size("the largest element L", 1 << 20)
     values = (decoder.uniform(2 * limit + 1) - limit for _ in range(rows * columns))
-    return Content(np.fromiter(values, np.int32, rows * columns), exponent, limit)
+    return Content(np.fromiter(values, narrowest(limit), rows * columns), exponent, limit)
 
 
 def _enumerative(decoder: Decoder, rows: int, columns: int) -> Content:
     """Mode 4."""
     exponent = read_exponent(decoder)
     limit = decoder.size("the largest element L", 1 << 20)
-    where = _mask(decoder, rows * columns)
-    result = np.zeros(rows * columns, np.int32)
-    indices = np.fromiter((decoder.uniform(2 * limit) for _ in range(where.size)), np.int32, where.size)
-    result[where] = np.where(indices < limit, indices - limit, indices - limit + 1)
+    result = np.zeros(rows * columns, narrowest(limit))
+    where, count = _mask(decoder, rows * columns)
+    indices = (decoder.uniform(2 * limit) for _ in range(count))
+    result[where] = np.fromiter((i - limit + (i >= limit) for i in indices), result.dtype, count)
     return Content(result, exponent, limit)
 
 
@@ -227,9 +232,9 @@ def _codebook(decoder: Decoder, rows: int, columns: int) -> Content:
     """Mode 5."""
     size = decoder.size("the size K of a codebook", 256)
     book = np.array([decoder.float32() for _ in range(size)], np.float32)
-    where = _mask(decoder, rows * columns)
+    where, count = _mask(decoder, rows * columns)
     result = np.zeros(rows * columns, np.float32)
-    result[where] = book[np.fromiter((decoder.uniform(size) for _ in range(where.size)), int, where.size)]
+    result[where] = book[np.fromiter((decoder.uniform(size) for _ in range(count)), np.uint8, count)]
     return Content(result)
 
 
@@ -245,18 +250,19 @@ def _bell(decoder: Decoder, rows: int, columns: int) -> Content:
     return Content(read_bell(decoder, rows * columns), exponent, LARGEST)
 
 
-def _mask(decoder: Decoder, count: int) -> NDArray[np.int64]:
-    """The places of the non-zeros (4.5)."""
-    left = decoder.uniform(count + 1)
-    where = array("q")  # eight bytes each: the count may be a stranger's
+def _mask(decoder: Decoder, count: int) -> tuple[NDArray[np.bool_], int]:
+    """Whether each element is a non-zero, and how many are (4.5)."""
+    left = non_zeros = decoder.uniform(count + 1)
+    where = bytearray(count)
     for place in range(count):
         to_go = count - place
         if left in (0, to_go):
             break
         if decoder.choose(to_go - left, to_go):
-            where.append(place)
+            where[place] = 1
             left -= 1
-    return np.concatenate([np.array(where, np.int64), np.arange(count - left, count)])
+    where[count - left :] = b"\1" * left
+    return np.frombuffer(where, np.bool_), non_zeros
 
 
 def _static(decoder: Decoder, rows: int, columns: int) -> Static:
@@ -314,9 +320,9 @@ class Blocks:
         return Content(result, table.exponent, table.limit), 8 * size
 
 
-def _slots(table: Static) -> tuple[NDArray[np.int32], NDArray[np.uint64], NDArray[np.uint64]]:
+def _slots(table: Static) -> tuple[Integers, NDArray[np.uint64], NDArray[np.uint64]]:
     """For each slot: the element, its frequency, and the place of the slot among its own."""
-    values = np.arange(-table.limit, table.limit + 1, dtype=np.int32)
+    values = np.arange(-table.limit, table.limit + 1, dtype=narrowest(table.limit))
     below = np.repeat(np.cumsum(table.frequencies) - table.frequencies, table.frequencies)
     frequency = np.repeat(table.frequencies, table.frequencies).astype(np.uint64)
     return (
@@ -328,10 +334,10 @@ def _slots(table: Static) -> tuple[NDArray[np.int32], NDArray[np.uint64], NDArra
 
 def _side_by_side(
     table: Static, state: NDArray[np.uint64], words: NDArray[np.uint16]
-) -> tuple[NDArray[np.int32], int]:
+) -> tuple[Integers, int]:
     """The elements of a block, a group of all lanes at a time, and the words that they take."""
     value_at, frequency_at, rest_at = _slots(table)
-    result, used = np.empty(table.count, np.int32), 0
+    result, used = np.empty(table.count, narrowest(table.limit)), 0
     for first in range(0, table.count, table.lanes):
         group = result[first : first + table.lanes]
         active = state[: group.size]
@@ -347,12 +353,10 @@ def _side_by_side(
     return result, used
 
 
-def _in_turn(
-    table: Static, state: NDArray[np.uint64], words: NDArray[np.uint16]
-) -> tuple[NDArray[np.int32], int]:
+def _in_turn(table: Static, state: NDArray[np.uint64], words: NDArray[np.uint16]) -> tuple[Integers, int]:
     """The same with integers of Python, which is faster for few lanes."""
     value_at, frequency_at, rest_at = (each.tolist() for each in _slots(table))
-    result, used = np.empty(table.count, np.int32), 0
+    result, used = np.empty(table.count, narrowest(table.limit)), 0
     own = [int(each) for each in state]
     for first in range(0, table.count, table.lanes):
         for lane in range(min(table.lanes, table.count - first)):

@@ -113,8 +113,7 @@ def every_excess(name, seed, spread=0.0):
     yield excess(*carried, truth)
     layers = evaluate.prepared(theirs, weights)
     yield excess(*evaluate.evaluated(theirs, layers, rounding.exact(batch)), truth)
-    for count in range(1 + sum(map(bool, layers))):
-        used = evaluate.led(layers, count)
+    for used in evaluate.led(layers):
         yield excess(*evaluate.evaluated(theirs, used, rounding.exact(batch), dtype=torch.float32), truth)
 
 
