@@ -461,4 +461,6 @@ def _advice(found: Certification) -> str:
         return "The time was up before the tight methods had theirs: give more minutes."
     if found.settings.get("method", "auto") != "auto":
         return "Leave out the method: others are tried then, the quick and tight ones first."
+    if found.certificate.facts.commonest == found.certificate.facts.n:
+        return "Examples of other classes are what is lacking: one class cannot be told apart from itself."
     return "More examples help most; `codebound advise` says how many."

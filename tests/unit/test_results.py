@@ -14,6 +14,7 @@ from codebound.certificate.claims import AfterSplit, ByDisagreement, OnDomain
 from codebound.certificate.file import Certificate
 from codebound.certification import certify
 from codebound.errors import UsageError
+from codebound.report.summary import result_rows
 from codebound_verify.__main__ import main as verify
 
 SAMPLE = images()
@@ -114,3 +115,12 @@ def test_what_ran_out_of_time_asks_for_more():
     found = replace(certified(), is_out_of_time=True)
     vacuous = replace(found.certificate, claim=replace(found.certificate.claim, vacuous=True))
     assert "give more minutes" in replace(found, certificate=vacuous).result["advice"]
+
+
+def test_one_class_and_contradictions_are_told():
+    x, y = np.repeat(np.arange(60.0), 2)[:, None], np.arange(120) % 2
+    found = certify(None, (x, y), method="constant").result
+    assert found["contradictions"] == 60
+    assert ("contradictions", "60 examples") in [row[:2] for row in result_rows(found)]
+    alone = certify(None, (x[::2], np.ones(60, int)), effort="quick").result
+    assert "Examples of other classes are what is lacking" in alone["advice"]

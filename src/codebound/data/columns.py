@@ -169,6 +169,13 @@ def _texts_of(values: Values) -> list[str | None]:
     return [None if cell in MISSING else cell for cell in values]
 
 
+def words_of(values: Values) -> list[str]:
+    """Cells as they would stand in a file; empty where one is missing."""
+    if isinstance(values, Coded | np.ndarray):
+        return [cell or "" for cell in _texts_of(values)]
+    return list(values)
+
+
 def leveled(title: Title, values: Values, name: str) -> Column:
     """A column by its levels, which are declared or those of its type."""
     has_type = isinstance(values, Coded) and not title.levels

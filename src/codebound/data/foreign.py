@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from codebound.data.columns import Values
     from codebound.data.dataset import Dataset
 
-_MISSING = "NA"
+_MISSING = ""
 
 
 def is_frame(value: object) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from codebound.data.cells import BUCKETS, MISSING, is_number, text_of
-from codebound.data.columns import Coded, Column, Title, column_of, inputs_of, leveled
+from codebound.data.columns import Coded, Column, Title, column_of, inputs_of, leveled, words_of
 from codebound.errors import DataError
 
 if TYPE_CHECKING:
@@ -138,6 +138,26 @@ def _count_from_zero(words: Sequence[str]) -> bool:
     """Whether labels are numbers, and stay what they are; fractions are refused later."""
     numbers = [float(each) for each in words if is_number(each)]
     return len(numbers) == len(words) and (min(numbers) >= 0 or any(each % 1 != 0 for each in numbers))
+
+
+def texts_of(
+    table: list[tuple[Title, Values]],
+    target: str | None,
+    *,
+    name: str,
+    role: str,
+    class_names: tuple[str, ...] = (),
+) -> tuple[list[str], NDArray[np.int64], tuple[str, ...]]:
+    """The text of every example, all columns but the labels; their labels; and what these are called.
+
+    Raises:
+        DataError: The table leaves something open; the message says what to write.
+    """
+    at = find_target([title.name for title, _ in table], target, name=name)
+    labels = column_of_labels(*table[at], name=name, role=role, class_names=class_names)
+    cells = [words_of(values) for i, (_, values) in enumerate(table) if i != at]
+    texts = ["\n".join(filter(None, each)) for each in zip(*cells, strict=True)]
+    return texts, labels_of(labels, name=name), labels.levels
 
 
 def sample_of(

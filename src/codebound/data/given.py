@@ -72,6 +72,11 @@ def collected(
         _require_as_many(labels, table, name=type(x).__name__)
         table.append((Title(_LABELS), labels))
         return of_titled(table, _LABELS, name="a pair with a frame", source=f"{kind} in memory", **known)
+    if isinstance(x, list | tuple) and x and isinstance(x[0], str):
+        raise DataError(
+            "these are texts, and texts need an encoder: encoder.table((texts, labels)) makes a sample of "
+            "them (docs/howto/encoders.md)."
+        )
     if y is None or role == "unlabelled":
         return from_arrays(_array(x), None, name=name, role=role, classes=classes, source=f"{kind} in memory")
     numbers, names = _labels(y, name=name, role=role, class_names=class_names)

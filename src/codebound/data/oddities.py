@@ -49,6 +49,10 @@ def _of_pictures(sample: Dataset) -> list[str]:
     return [said]
 
 
+def _all_of(n: int) -> str:
+    return "the only example has" if n == 1 else f"all {n} examples have"
+
+
 def _of_labels(sample: Dataset, delta: float) -> list[str]:
     found = []
     counts = np.bincount(sample.y, minlength=1)
@@ -56,7 +60,7 @@ def _of_labels(sample: Dataset, delta: float) -> list[str]:
     share = counts[label] / sample.n
     if share == 1.0:
         found.append(
-            f"all {sample.n} examples have the label {label}: who always says so is right, and no bound "
+            f"{_all_of(sample.n)} the label {label}: who always says so is right, and no bound "
             "shows that classes can be told apart"
         )
     elif share >= _MOST:
@@ -74,8 +78,8 @@ def _of_labels(sample: Dataset, delta: float) -> list[str]:
     if sample.n < _FEW:
         least = -math.expm1((math.log(delta) - _SHORT_BITS * math.log(2.0)) / sample.n)
         found.append(
-            f"{sample.n} examples are few: without a single error, a message of {_SHORT_BITS} bits bounds "
-            f"the error by {rate(least, 0)}"
+            f"{'1 example is' if sample.n == 1 else f'{sample.n} examples are'} few: without a single error, "
+            f"a message of {_SHORT_BITS} bits bounds the error by {rate(least, 0)}"
         )
     if sample.n >= _FEW and share < 1.0 and (np.diff(sample.y) >= 0).all():
         found.append(

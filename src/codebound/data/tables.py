@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from codebound.data.cells import is_number
 from codebound.data.columns import Coded, Title
 from codebound.data.foreign import read_parquet, titled
-from codebound.data.frames import column_of_labels, find_target, labels_of, sample_of, split_table
+from codebound.data.frames import sample_of, split_table, texts_of
 from codebound.data.idx import read_whole
 from codebound.data.rdata import read_frame
 from codebound.errors import DataError
@@ -80,21 +80,9 @@ def read_table(
 def labelled_texts(
     table: TableFile, *, role: str, class_names: tuple[str, ...] = ()
 ) -> tuple[list[str], NDArray[np.int64], tuple[str, ...]]:
-    """The text of every example, all columns but the labels; their labels; and what these are called.
-
-    Raises:
-        DataError: The table cannot be read, or is no text file.
-    """
-    path, name = table.path, str(table.path)
-    if path.suffix.lower() not in _DELIMITERS:
-        raise DataError(f"{name}: texts come in .csv or .tsv files.")
-    columns = _texts(
-        bytes(read_whole(path, limit=_MAX_BYTES)), delimiter=_DELIMITERS[path.suffix.lower()], name=name
-    )
-    at = find_target([title.name for title, _ in columns], table.target, name=name)
-    labels = column_of_labels(*columns.pop(at), name=name, role=role, class_names=class_names)
-    texts = ["\n".join(filter(None, cells)) for cells in zip(*(cells for _, cells in columns), strict=True)]
-    return texts, labels_of(labels, name=name), labels.levels
+    """The texts in a table, as ``texts_of`` finds them."""
+    name = str(table.path)
+    return texts_of(_titled(table.path), table.target, name=name, role=role, class_names=class_names)
 
 
 def _titled(path: Path) -> list[tuple[Title, Values]]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from codebound.data.arrays import from_arrays
 from codebound.data.catalogue import KNOWN, located, read_texts
+from codebound.data.columns import Title
+from codebound.data.foreign import is_frame, titled, values_of
+from codebound.data.frames import column_of_labels, labels_of, texts_of
 from codebound.data.tables import labelled_texts, table_of
 from codebound.errors import DataError
 from codebound.user_code import import_named
@@ -62,22 +65,24 @@ class Texts:
 
 
 def load_texts(
-    spec: str,
+    spec: Any,
     *,
     role: str = "train",
     folder: Path | None = None,
     classes: int | None = None,
     class_names: tuple[str, ...] = (),
 ) -> Texts:
-    """Texts of a known name, from ``table.csv:LABELS``, or from ``package.module:factory``.
+    """Texts of a known name, from ``table.csv:LABELS``, or from ``package.module:factory``; or from memory.
 
-    Of a table all other columns are the text.
-
-    A factory is called without arguments and returns a list of texts and a list of labels.
+    Of a table all other columns are the text. A factory is called without arguments and returns a list of
+    texts and a list of labels. In memory it is such a pair, or a data frame with a column called label.
 
     Raises:
         DataError: There is no such table or factory, or it holds no texts.
     """
+    if not isinstance(spec, str):
+        name, (texts, labels, levels) = "texts in memory", _held(spec, role, class_names)
+        return _checked(name, role, texts, labels, levels, classes, source=f"{type(spec).__name__} in memory")
     known = KNOWN.get(spec.lower())
     table = table_of(spec)
     if known is not None and known.levels:
@@ -88,19 +93,47 @@ def load_texts(
         texts, labels, levels = labelled_texts(table, role=role, class_names=class_names)
         source = f"table {table.path}"
     elif ":" in spec:
-        made = _made(spec)
-        texts, labels, levels, source = list(made[0]), np.asarray(made[1]), (), f"factory {spec}"
+        (texts, labels, levels), source = _held(_made(spec), role, class_names), f"factory {spec}"
     else:
         raise DataError(
             f"no texts {spec!r}: an encoder of texts reads {_NAMES}, table.csv:LABELS, or "
             "package.module:factory that returns a list of texts and a list of labels."
         )
+    return _checked(spec, role, texts, labels, levels, classes, source=source)
+
+
+def _checked(
+    name: str,
+    role: str,
+    texts: list[str],
+    labels: NDArray[np.int64],
+    levels: tuple[str, ...],
+    classes: int | None,
+    *,
+    source: str,
+) -> Texts:
     if not texts or not all(isinstance(each, str) for each in texts):
-        raise DataError(f"{spec} must hold at least one text, and nothing but texts.")
+        raise DataError(f"{name} must hold at least one text, and nothing but texts.")
     count = classes if classes is not None else len(levels) or None
     blank = np.repeat(_PLACE, len(texts), axis=0)
-    checked = from_arrays(blank, labels, name=spec, role=role, classes=count)  # one check of labels for all
-    return Texts(spec, role, tuple(texts), checked.y, checked.classes, levels, source)
+    checked = from_arrays(blank, labels, name=name, role=role, classes=count)  # one check of labels for all
+    return Texts(name, role, tuple(texts), checked.y, checked.classes, levels, source)
+
+
+def _held(
+    given: Any, role: str, class_names: tuple[str, ...]
+) -> tuple[list[str], NDArray[np.int64], tuple[str, ...]]:
+    """Texts, labels, and what these are called, of a data frame or of a pair."""
+    name = "texts in memory"
+    if is_frame(given):
+        return texts_of(titled(given, name=name), None, name=name, role=role, class_names=class_names)
+    if not isinstance(given, tuple | list) or len(given) != 2 or isinstance(given[0], str):
+        raise DataError("give a pair (texts, labels), two lists, or a data frame with a column called label.")
+    texts, labels = list(given[0]), values_of(given[1], name=f"{name}: labels")
+    if len(texts) != len(labels):
+        raise DataError(f"there are {len(texts)} texts and {len(labels)} labels: give one for each.")
+    column = column_of_labels(Title("labels"), labels, name=name, role=role, class_names=class_names)
+    return texts, labels_of(column, name=name), column.levels
 
 
 def _made(spec: str) -> tuple[Sequence[str], Sequence[int]]:

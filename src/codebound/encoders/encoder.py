@@ -16,7 +16,8 @@ import torch
 from torch import nn
 
 from codebound.data.dataset import Dataset, Scaling, row_digests
-from codebound.data.texts import Texts
+from codebound.data.load import load_dataset
+from codebound.data.texts import Texts, load_texts
 from codebound.errors import DataError, ModelError, UsageError
 from codebound.progress import Progress, silent
 from codebound.store import source_sha256
@@ -122,19 +123,35 @@ class Encoder:
 
     def table(
         self,
-        sample: Dataset | Texts,
+        sample: Any,
         *,
+        role: str = "train",
+        like: Dataset | None = None,
         device: str | torch.device = "cpu",
         batch: int = _ROWS,
         progress: Progress = silent,
     ) -> Dataset:
         """The sample as the table of its encoded inputs, in the same order.
 
+        Args:
+            sample: A Dataset or Texts, or whatever ``certify`` takes; for an encoder of texts a pair of texts
+                and labels, a data frame with a column called label, or what ``load_texts`` knows by name.
+            role: What it may be used for, unless it says so itself.
+            like: A table of the same encoder, whose classes it has.
+            device: Where it is encoded.
+            batch: So many inputs at a time.
+            progress: Told how far it is.
+
         Raises:
             UsageError: It takes texts and these are numbers, or the other way round.
             ModelError: What it makes of an input depends on the other inputs of a batch.
             DataError: It was made of these very inputs.
         """
+        if not isinstance(sample, Dataset | Texts):
+            known: dict[str, Any] = {}
+            if like is not None:
+                known = {"classes": like.classes, "class_names": like.class_names}
+            sample = (load_texts if self.takes_texts else load_dataset)(sample, role=role, **known)
         if not isinstance(sample, Texts):
             self._require_unseen(sample)
         if self.takes_texts != isinstance(sample, Texts):
@@ -251,6 +268,8 @@ class Encoded(nn.Module):
 
     @torch.no_grad()
     def forward(self, inputs: Tensor | Sequence[str]) -> Tensor:  # noqa: D102
+        if isinstance(inputs, str):
+            raise UsageError("one text is a list with one text in it: give [text].")
         rows = torch.from_numpy(self.encoder.rows(inputs))
         outputs: Tensor = self.network(rows if self.takes_stored else self.encoder.scaling.apply(rows))
         return outputs

@@ -36,6 +36,11 @@ def result_rows(result: Mapping[str, Any]) -> Rows:
     if result.get("copies"):
         copies = f"{result['copies']} examples"
         rows.append(("copies", copies, "exact copies of earlier ones in the sample, declared to be draws"))
+    if result.get("contradictions"):
+        count = f"{result['contradictions']} examples"
+        rows.append(
+            ("contradictions", count, "inputs that occur before in the sample, with other labels only")
+        )
     for key, what in (("encoder_declared", "an encoder"), ("base_declared", "a base")):
         if key in result:
             declared = f"{result[key]} No program can check that; without it the bound is void."

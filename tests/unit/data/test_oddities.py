@@ -70,3 +70,9 @@ def test_pictures_that_would_be_cut_off_are_told(pictures, is_said):
 def test_what_is_known_to_be_white_is_not_cut_off():
     sample = from_arrays(RANDOM.random((300, 1, 8, 8)) * 16, ORDINARY, name="t", scaling=Scaling(16.0))
     assert remarks(sample) == ()
+
+
+def test_one_example_is_spoken_of_as_one():
+    only, few = said([0])
+    assert only.startswith("the only example has the label 0")
+    assert few.startswith("1 example is few")

@@ -12,10 +12,10 @@ from torch import nn
 
 from codebound.certificate.decoding import decode
 from codebound.certification import certify
-from codebound.data.dataset import Dataset
+from codebound.data.dataset import Dataset, as_dataset
 from codebound.data.load import load_dataset
 from codebound.data.texts import Texts, load_texts
-from codebound.encoders.encoder import Encoder, encoder_of, stored
+from codebound.encoders.encoder import Encoded, Encoder, encoder_of, stored
 from codebound.encoders.known import KNOWN, load_encoder
 from codebound.encoders.tables import differing, encoded, load_table, prototypes, save_table
 from codebound.errors import CertificateError, CodeboundError, DataError, ModelError, UsageError
@@ -200,6 +200,35 @@ def test_texts_come_from_a_table_or_a_factory(here):
     for wrong in ("nothing", "my_encoders:number", "t.csv:nothing"):
         with pytest.raises(CodeboundError):
             load_texts(wrong)
+
+
+def test_texts_in_memory_are_those_of_the_file(here):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    encoder = load_encoder("my_encoders:letters")
+    texts, labels = ["an eel", "", "NA", "\u732b \U0001f600" * 50_000], ["news", "sport", "news", "sport"]
+    frame = pandas.DataFrame({"label": labels, "text": texts})
+    frame.to_csv(here / "t.csv", index=False)
+    frame.to_parquet(here / "t.parquet")
+    wanted = load_table(encoder, "t.csv")
+    assert load_texts("t.csv").texts == tuple(texts)
+    for given_texts in ((texts, labels), (frame["text"], frame["label"]), frame, "t.csv:label", "t.parquet"):
+        table = encoder.table(given_texts)
+        assert (table.sha256, table.class_names) == (wanted.sha256, ("news", "sport"))
+    fresh = encoder.table((["a ball"], ["sport"]), role="test", like=wanted)
+    assert (fresh.y.tolist(), fresh.classes, fresh.role) == ([1], 2, "test")
+    assert encoder.table((texts, [0, 1, 0, 1])).sha256 == wanted.sha256
+    for wrong, words in (
+        ((texts, labels[1:]), "4 texts and 3 labels"),
+        (("one text", [0]), "a pair"),
+        (([1, 2], [0, 1]), "nothing but texts"),
+    ):
+        with pytest.raises(DataError, match=words):
+            encoder.table(wrong)
+    with pytest.raises(DataError, match=r"texts need an encoder: encoder\.table"):
+        as_dataset((texts, labels))
+    with pytest.raises(UsageError, match=r"give \[text\]"):
+        Encoded(encoder, torch.nn.Identity(), takes_stored=True)("one text")
 
 
 def test_the_hash_of_texts_tells_their_borders_apart():
