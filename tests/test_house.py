@@ -41,7 +41,6 @@ ELSEWHERE = {
     "codebound.commands": "unit/cli/test_options.py",
     "codebound.data.texts": "unit/encoders/test_encoder.py",
     "codebound.report.dossier": "unit/cli/test_report.py",
-    "codebound.store": "property/test_sweep_keys.py",
     "codebound_papers.arora18.requirements": "unit/papers/compress/test_requirements.py",
     "codebound_papers.compress.catalogue": "contract/test_compressors.py",
     "codebound_papers.guha23.requirements": "unit/papers/compress/test_requirements.py",

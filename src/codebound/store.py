@@ -71,7 +71,7 @@ def source_sha256(value: str) -> str:
         path = Path(value).expanduser()
         if path.is_file():
             return _file_sha256(path)
-        if path.is_dir():
+        if value and path.is_dir():  # no text is no name of the current directory
             return _folder_sha256(path)
     except (OSError, RuntimeError) as error:  # RuntimeError: nobody has that home directory
         raise UsageError(f"{value} cannot be read: {error}.") from error

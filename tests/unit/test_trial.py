@@ -14,6 +14,7 @@ def tried():
     told = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trial, "_MOST", 120)
+        patch.setattr(trial, "_STEPS", 120)
         easy = clouds(300, apart=6.0)
         found = try_learners(easy, labels=480, delta=0.1, looks=3, progress=lambda *at: told.append(at))
     return found, told

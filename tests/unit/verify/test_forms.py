@@ -42,7 +42,7 @@ def test_every_form_is_neither_smaller_nor_much_larger_than_true(form, factor, w
     assert f"which is {word} than" in found
 
 
-@pytest.mark.parametrize("change", [{"errors": 60}, {"code_bits": 500}, {"n": 200}, {"delta": 1e-6}], ids=str)
+@pytest.mark.parametrize("change", [{"errors": 60}, {"n": 200}], ids=str)
 def test_facts_that_give_another_bound_are_noticed(change):
     assert "smaller than the true" in refusal(header(**change))
 
