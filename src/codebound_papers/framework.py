@@ -20,11 +20,8 @@ from codebound_papers.value import BIG_O, Hypothesis, PublishedValue, expression
 def big_o_risk(facts: NetworkFacts, *, log_nats: float) -> float:
     """Log of ``margin loss + sqrt(nats / n)``: the shape of every bound here, with O(.) as 1.
 
-    Infinite where f has no positive margin, because then no theorem speaks.
-
-    Args:
-        facts: The network and its sample.
-        log_nats: Logarithm of what is divided by n, itself in nats for a count.
+    Infinite where f has no positive margin, because then no theorem speaks. ``log_nats`` is the logarithm of
+    what is divided by n, itself in nats for a count.
     """
     if facts.margin <= 0.0:
         return math.inf
@@ -44,11 +41,8 @@ def parameter_framework(
 ) -> PublishedValue:
     """Risk of g with q parameters of r levels: ``margin loss of f + sqrt(q ln r / n)``.
 
-    Args:
-        facts: The network f and its sample.
-        parameters: q, of g.
-        levels: r, values that each can take; 2 for the bits of a message.
-        deviation: Largest difference between a score of f and of g over the sample; None if not measured.
+    The bits of a message have 2 levels. The deviation is the largest difference between a score of f and of g
+    over the sample; None if not measured.
 
     >>> from codebound_papers.facts import LayerFacts
     >>> layer = LayerFacts(name="0", rows=10, columns=784, frobenius=9.0, spectral=3.0, operator_norm=3.0,
@@ -85,14 +79,9 @@ def parameter_framework(
 def parameter_framework_with_outliers(
     facts: NetworkFacts, *, parameters: int, levels: int = 2, outliers: float, deviation: float | None = None
 ) -> PublishedValue:
-    """The same where g is close to f on all but a share of the sample, which is added to the risk.
+    """The same where g is close to f on all but a share zeta of the sample, which is added to the risk.
 
-    Args:
-        facts: The network f and its sample.
-        parameters: q, of g.
-        levels: r, values that each can take.
-        outliers: zeta, share of the sample where g is not close to f.
-        deviation: Largest difference of a score on the others; None if not measured.
+    The deviation is that on the others.
     """
     if not 0.0 <= outliers <= 1.0:
         raise UsageError(f"`outliers` is a share of the sample between 0 and 1. Got {outliers}.")
@@ -115,10 +104,7 @@ def counting_framework(
 ) -> PublishedValue:
     """Risk of one of J networks by Hoeffding: ``margin loss of f + sqrt(ln(J / delta) / (2 n))``.
 
-    Args:
-        facts: The network f and its sample.
-        log_count: ln J.
-        deviation: Largest difference between a score of f and of g over the sample; None if not measured.
+    ``log_count`` is ln J; the deviation is that of ``parameter_framework``.
     """
     if not 0.0 <= log_count < math.inf:
         raise UsageError(f"`log_count` is the logarithm of a count of at least 1. Got {log_count}.")

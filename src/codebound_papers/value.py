@@ -86,16 +86,12 @@ class PublishedValue:
         """What keeps the value from being a guarantee, for JSON."""
         plain = asdict(self) | {"value": self.value, "log10": self.log10}
         names = (
-            "sentence",
-            "unit",
-            "value",
-            "log10",
-            "margin_loss",
-            "failure_published",
-            "failure_corrected",
+            *("sentence", "unit", "value", "log10", "margin_loss", "failure_published", "failure_corrected"),
+            *("hypotheses", "constants", "errata"),
         )
-        shown = {name: plain[name] for name in (*names, "hypotheses", "constants", "errata")}
-        return dict(finite({"name": self.name, "reference": self.ref, **shown}))
+        return dict(
+            finite({"name": self.name, "reference": self.ref} | {each: plain[each] for each in names})
+        )
 
     def like_for_like(self, examples: int) -> "PublishedValue":
         """A ``capacity`` as an excess risk, ``sqrt(value / n)``; a ``risk`` as it is.

@@ -47,11 +47,7 @@ class LayerComplexity:
 
 @implements("A-Tab1", kind="published-form")
 def table_rows(facts: NetworkFacts) -> tuple[LayerComplexity, ...]:
-    """Table 1: one row per layer, with the contraction and the spread of that layer.
-
-    Raises:
-        UsageError: A measurement is missing; names the layer.
-    """
+    """Table 1: one row per layer, with the contraction and the spread of that layer."""
     return tuple(
         LayerComplexity(
             layer.name,
@@ -107,9 +103,6 @@ def fully_connected_risk(facts: NetworkFacts, *, outliers: float = 0.0) -> Publi
                 corrected one: delta again (A-E8). The hidden logarithms contain the depth once more (A-E15).
 
     The outliers zeta are the share of the sample that the measurements leave out; it is added.
-
-    Raises:
-        UsageError: A measurement is missing, or a layer is a convolution; names the layer.
 
     >>> from codebound_papers.facts import LayerFacts
     >>> layer = LayerFacts(name="0", rows=10, columns=784, frobenius=9.0, spectral=3.0, operator_norm=3.0,
@@ -179,9 +172,6 @@ def convolutional_risk(facts: NetworkFacts) -> PublishedValue:
     """Theorem 4.1 with a factor ``beta^2 ceil(kappa/s)^2`` in the sum, about g.
 
     Needs.      Lemma 12, which is false (A-E17): nothing of this is proven.
-
-    Raises:
-        UsageError: A measurement is missing; names the layer.
     """
     return PublishedValue(
         log_value=_log_risk(facts),

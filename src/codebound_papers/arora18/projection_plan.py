@@ -1,7 +1,8 @@
 """Noise stability as the theorems use it (Arora et al. 2018): read off the facts, and as a plan per layer.
 
 The plan (lemmas 3, 10 and 14) is arithmetic on measured numbers: how many of them a random projection keeps
-by algorithms 1 and 4. ``projection.induction`` measures what its proof claims.
+by algorithms 1 and 4. ``projection.induction`` measures what its proof claims. A measurement that is missing
+is refused by the name of its layer.
 """
 
 import math
@@ -164,13 +165,8 @@ def plan_projection(
     Differs.    The proofs print 4cd, with which the induction adds up to 7/6 (A-E6). Choosing k by the
                 training error of the decoded network needs none of this and is free, because k is coded.
 
-    Args:
-        facts: The network and its sample.
-        contraction: The largest c_i where it is not that of a layer: sums of branches have one too.
-        spread: The same for beta, how evenly Jacobians spread over pixels; for convolutions.
-
-    Raises:
-        UsageError: A measurement is missing; names the layer.
+    Contraction and spread are the largest c_i and beta_i where these are not those of a layer: sums of
+    branches have some too.
     """
     cushions = [(cushion(layer), interlayer_cushion(layer)) for layer in facts.layers]
     c = max(contractions(facts)) if contraction is None else contraction

@@ -83,13 +83,6 @@ def project_requirements(measured: Measured, *, progress: Progress = silent) -> 
 
     Cushions, margins and outputs are those of the sample. The theorem takes the worst over the whole sample,
     so a part of it errs in favour of the theorem.
-
-    Args:
-        measured: Margins, norms and noise stability of the network.
-
-    Raises:
-        UsageError: The margin is not positive.
-        ModelError: A layer is called twice, or noise stability is not defined.
     """
     planned, network = planned_projection(measured), measured.network
     facts, found = measured.facts, measured.require_stability()

@@ -27,20 +27,13 @@ from codebound_papers.compare.table import Comparison, compare
 from codebound_papers.journal import Journal
 from codebound_papers.measure.record import MeasureSettings
 
+Options = Mapping[str, Any]
+
 
 def compare_from_options(
-    options: Mapping[str, Any],
-    *,
-    out: Path | None = None,
-    engine: Engine | None = None,
-    listener: Listener = NOBODY,
+    options: Options, *, out: Path | None = None, engine: Engine | None = None, listener: Listener = NOBODY
 ) -> dict[str, Any]:
-    """Compares the bounds on one network.
-
-    Args:
-        options: Those of ``codebound compare``.
-        out: New folder for the record, its rows, a picture and a page; None: nothing is written.
-    """
+    """Compares the bounds on one network; a new folder gets the record, its rows, a picture and a page."""
     measured, model, fresh = measure_settings(options, engine), options["model"], options["unlabelled"]
     settings = record_options(options) | {"device": measured.device}
     sample, test_set = samples = load_samples(options)
@@ -76,7 +69,7 @@ def compare_from_options(
     return record
 
 
-def measure_settings(options: Mapping[str, Any], engine: Engine | None) -> MeasureSettings:
+def measure_settings(options: Options, engine: Engine | None) -> MeasureSettings:
     """What is measured, and where."""
     device = "cpu" if engine is not None and options["device"] == "auto" else options["device"]
     names = ("margin_share", "examples", "delta", "chunk_size", "seed")
@@ -135,11 +128,7 @@ OF_ONE_NETWORK = ("weights", "initial", "certificate", "base", "unlabelled")
 
 
 def compare_epochs_from_options(
-    options: Mapping[str, Any],
-    *,
-    out: Path | None = None,
-    engine: Engine | None = None,
-    listener: Listener = NOBODY,
+    options: Options, *, out: Path | None = None, engine: Engine | None = None, listener: Listener = NOBODY
 ) -> dict[str, Any]:
     """Evaluates the published bounds on every kept epoch of a training run; an interrupted one goes on."""
     what, run_folder = options["over"]

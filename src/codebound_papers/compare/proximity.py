@@ -110,12 +110,9 @@ def closeness(
     engine: Engine | None = None,
     progress: Progress = silent,
 ) -> Closeness:
-    """Compares the outputs of two networks on a sample, in float64.
+    """Compares the outputs of a network f and a compressed one g, copies of them, on a sample, in float64.
 
-    Args:
-        f: The original network; evaluated on a copy.
-        g: The compressed one; evaluated on a copy.
-        sample: The examples, on the device where the work is to be done.
+    The work is done on the device of the sample.
 
     >>> from codebound.data.dataset import Dataset
     >>> f = torch.nn.Linear(1, 2, bias=False)

@@ -120,10 +120,7 @@ def published_row(value: PublishedValue, *, examples: int, classes: int, like_fo
 
 
 def value_text(row: Mapping[str, Any]) -> str:
-    """The value of a row as it is printed: error rates in per cent, capacities as they are.
-
-    Args:
-        row: The row for JSON.
+    """The value of a row for JSON as it is printed: error rates in per cent, capacities as they are.
 
     >>> row = {"value": 0.39427, "log10": -0.4042, "guarantee": True, "note": ""}
     >>> value_text(row), value_text(row | {"guarantee": False}), value_text(row | {"note": BAR})

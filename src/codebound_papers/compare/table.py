@@ -262,14 +262,9 @@ def _rank(row: Row) -> tuple[int, bool, bool, float]:
 def _raw_row(module: nn.Module, facts: NetworkFacts, errors: int) -> Row:
     """f as a code word of its own (C-12c): nothing is compressed, so it is nearly always vacuous."""
     tensors = [tensor for tensor in module.state_dict().values() if tensor.is_floating_point()]
-    words = sum(tensor.numel() * -(-tensor.element_size() // 4) for tensor in tensors)
-    occam = OccamFacts(
-        errors=errors,
-        n=facts.examples,
-        code_bits=raw_weight_bits(words),
-        delta=facts.delta,
-        classes=facts.classes,
-    )
+    bits = raw_weight_bits(sum(tensor.numel() * -(-tensor.element_size() // 4) for tensor in tensors))
+    n, classes = facts.examples, facts.classes
+    occam = OccamFacts(errors=errors, n=n, code_bits=bits, delta=facts.delta, classes=classes)
     bound = replace(occam_binomial(occam), ref="C-12c", subject="f")
     note = f"{bound.sentence} f is its own message; its architecture must have been fixed without the sample."
     return risk_row(bound, name="f as it is, 32 bits a number", kind="certified", note=note)

@@ -11,7 +11,7 @@ from codebound.files import write_atomically, write_json
 from codebound.progress import NOBODY, Listener
 from codebound.tensors import save_weights
 from codebound_papers.compress.catalogue import COMPRESSORS
-from codebound_papers.compress.compressors import CompressedNetwork, Job, LocalNetwork
+from codebound_papers.compress.compressors import Compressed, Job
 from codebound_papers.compress.methods import has_grid, mild_options, option_text, parse_options, run_method
 from codebound_papers.compress.summary import CompressionSummary, summarise
 
@@ -25,12 +25,7 @@ _LOOKED_AT = 2000  # examples that options are chosen on
 def compress_from_options(
     options: Mapping[str, Any], *, out: Path | None = None, listener: Listener = NOBODY
 ) -> dict[str, Any]:
-    """Compresses a network, and writes it with its message.
-
-    Args:
-        options: Those of ``codebound compress``.
-        out: New folder (default: the next free one in ``runs``).
-    """
+    """Compresses a network, and writes it with its message to a new folder: the next free one in ``runs``."""
     method, model, data, layers = (options[name] for name in ("method", "model", "data", "layers"))
     chosen = parse_options(method, options["options"] or ())
     if data is None and COMPRESSORS[method].algorithm.trains:
@@ -67,7 +62,7 @@ def compress_from_options(
     return record
 
 
-def _save(folder: Path, compressed: CompressedNetwork | LocalNetwork, summary: CompressionSummary) -> None:
+def _save(folder: Path, compressed: Compressed, summary: CompressionSummary) -> None:
     """Writes the decoded weights, and the message with what its reader has to know."""
     state = compressed.module().state_dict()
     save_weights(

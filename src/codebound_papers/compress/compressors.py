@@ -162,6 +162,10 @@ class LocalNetwork:
         return self.chain.build({name: torch.from_numpy(code.weights()) for name, code in self.codes.items()})
 
 
+Compressed = CompressedNetwork | LocalNetwork
+"""What a compressor makes of a network."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """What a compressor is applied to."""
@@ -196,7 +200,7 @@ class AbstractNetworkCompressor(ABC):
     is_seed_coded: ClassVar[bool] = False
 
     @abstractmethod
-    def run(self, job: Job) -> CompressedNetwork | LocalNetwork:
+    def run(self, job: Job) -> Compressed:
         """The compressed network; what the algorithm cannot take is carried, with the reason."""
 
     @classmethod

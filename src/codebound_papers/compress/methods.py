@@ -12,7 +12,7 @@ from codebound.data.dataset import DeviceData
 from codebound.errors import UsageError
 from codebound.scores import error_count
 from codebound_papers.compress.catalogue import COMPRESSORS, find_compressor
-from codebound_papers.compress.compressors import AbstractCompressor, CompressedNetwork, Job, LocalNetwork
+from codebound_papers.compress.compressors import AbstractCompressor, Compressed, Job
 from codebound_papers.shin21.compressor import RULES, AbstractThreshold
 
 Options = dict[str, Any]
@@ -44,7 +44,7 @@ def default_options(method: str) -> Options:
     return {each.name: each.default for each in fields(algorithm)}
 
 
-def run_method(method: str, options: Options, job: Job) -> CompressedNetwork | LocalNetwork:
+def run_method(method: str, options: Options, job: Job) -> Compressed:
     """Compresses a network by a method of that name.
 
     Args:

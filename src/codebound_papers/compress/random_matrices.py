@@ -156,9 +156,6 @@ def project_onto(
 def combine(z: NDArray[np.int64], n: int, *, seed: int, gaussian: bool) -> NDArray[np.int64]:
     """Sums of random vectors: ``z @ H``, H the helper of mode 8; exact.
 
-    Returns:
-        The sums, shape (V, n).
-
     >>> combine(np.array([[3, -1]]), 4, seed=7, gaussian=False).shape
     (1, 4)
     """

@@ -24,9 +24,9 @@ from codebound.progress import Progress, silent
 from codebound.refs import implements
 from codebound.scores import logit_chunks
 from codebound_papers.compress.compressors import (
+    Compressed,
     CompressedLayer,
     CompressedNetwork,
-    LocalNetwork,
     first_names,
     weight_name,
 )
@@ -115,10 +115,7 @@ class CompressionSummary:
 
 
 def summarise(
-    compressed: CompressedNetwork | LocalNetwork,
-    sample: DeviceData | None = None,
-    *,
-    progress: Progress = silent,
+    compressed: Compressed, sample: DeviceData | None = None, *, progress: Progress = silent
 ) -> CompressionSummary:
     """Encodes every tensor of the compressed network, measures its layers and, on a sample, the whole.
 
@@ -129,9 +126,6 @@ def summarise(
     Args:
         compressed: What a compressor made.
         sample: Examples for accuracy and deviation.
-
-    Raises:
-        UnsupportedLayerError: Some tensor has no code: it is not float32, or the network hides it.
 
     >>> from codebound_papers.compress.methods import naive
     >>> from codebound.nets.walk import wrap
@@ -183,7 +177,7 @@ def _layer(layer: CompressedLayer, network: Network, coded_bits: int) -> LayerSu
 
 
 def _carried(
-    compressed: CompressedNetwork | LocalNetwork,
+    compressed: Compressed,
     messages: Mapping[str, Bits],
     codes: Mapping[str, AbstractTensorCode],
     names: Mapping[str, str],
@@ -272,11 +266,7 @@ class NetworkDeviation:
 
 
 def deviation(
-    compressed: CompressedNetwork | LocalNetwork,
-    sample: DeviceData,
-    *,
-    chunk_size: int = _CHUNK,
-    progress: Progress = silent,
+    compressed: Compressed, sample: DeviceData, *, chunk_size: int = _CHUNK, progress: Progress = silent
 ) -> NetworkDeviation:
     """Measures the deviation of g from f on a sample and bounds it through the changes of the layers.
 

@@ -100,11 +100,7 @@ def layer_kappa(layer: str, *, inputs: int, outputs: int, spread: SpreadInputs) 
 def spread_perturbation(
     facts: NetworkFacts, *, pruning: PruningFacts, spread: SpreadInputs | None = None
 ) -> PublishedValue:
-    """Change of the outputs for measured changes of the layers: the e-form times the product of kappas.
-
-    Raises:
-        UsageError: The change of a layer was not measured.
-    """
+    """Change of the outputs for measured changes of the layers: the e-form times the product of kappas."""
     return _deviation(facts, spread, measured_changes(facts, pruning))
 
 
@@ -133,11 +129,7 @@ def spread_rounded_deviation(
     needs={"pruning": "released_pruning"},
 )
 def released_needed_margin(facts: NetworkFacts, *, pruning: PruningFacts) -> PublishedValue:
-    """The margin that the released code asks for: measured changes, the input norm, kappas of at most 1.
-
-    Raises:
-        UsageError: The change of a layer was not measured.
-    """
+    """The margin that the released code asks for: measured changes, the input norm, kappas of at most 1."""
     changes = measured_changes(facts, pruning)
     kappas = _kappas(facts, SpreadInputs(n=facts.examples))
     log_kappas = math.fsum(math.log(kappa.released) for kappa in kappas)
@@ -309,22 +301,17 @@ def prune_for_margin(
 def _pruned(
     view: AbstractLayerView, layer: LayerFacts, *, strength: float, keep_diagonal: bool, seed: int
 ) -> PrunedLayer:
-    matrix = view.matrix.detach().cpu()
+    matrix, variance = view.matrix.detach().cpu(), layer.variance
+    stream = torch_stream(seed, f"compared pruning/{view.name}")
     pruned = prune_randomly(
-        matrix,
-        strength=strength,
-        variance=layer.variance,
-        generator=torch_stream(seed, f"compared pruning/{view.name}"),
-        keep_diagonal=keep_diagonal,
+        matrix, strength=strength, variance=variance, generator=stream, keep_diagonal=keep_diagonal
     )
     largest = float(matrix.abs().max())
     return PrunedLayer(
         name=view.name,
         strength=strength,
         kept_share=kept_share(strength),
-        expected_change=expected_change_norm(
-            layer.rows, layer.columns, strength=strength, variance=layer.variance
-        ),
+        expected_change=expected_change_norm(layer.rows, layer.columns, strength=strength, variance=variance),
         step=largest / (_LEVELS // 2) if largest > 0.0 else 1.0,
         nonzeros=int(torch.count_nonzero(pruned)),
         change=matrix_spectral_norm(matrix - pruned).value if strength > 0.0 else 0.0,

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from codebound.errors import UsageError
 from codebound.nets.layers import AbstractLayerView
@@ -30,12 +30,7 @@ from codebound_papers.guha23.pruning import check_strength, expected_change_norm
 
 @implements("G-Alg1", "I-08", kind="algorithm")
 def prune_randomly(
-    matrix: Tensor,
-    *,
-    strength: float,
-    variance: float,
-    generator: torch.Generator,
-    keep_diagonal: bool = True,
+    matrix: Tensor, *, strength: float, variance: float, generator: Generator, keep_diagonal: bool = True
 ) -> Tensor:
     """G-Alg1 on one matrix: each entry a becomes 0 with probability ``exp(-a^2 / (strength variance))``.
 

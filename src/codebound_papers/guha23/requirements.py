@@ -75,15 +75,7 @@ class MbpRequirements:
 
 
 def mbp_requirements(measured: Measured, *, progress: Progress = silent) -> MbpRequirements:
-    """How much pruning the perturbation lemma and the margin condition of theorem 5.2 allow.
-
-    Args:
-        measured: Margins and norms of the network.
-
-    Raises:
-        UsageError: The margin is not positive.
-        ModelError: A layer is called twice or is zero.
-    """
+    """How much pruning the perturbation lemma and the margin condition of theorem 5.2 allow."""
     facts, seed = measured.theorem_facts, measured.settings.seed
     depth = facts.depth
     slack = depth / facts.delta

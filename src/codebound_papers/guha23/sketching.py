@@ -223,11 +223,8 @@ def _conditions(facts: NetworkFacts, pruning: PruningFacts) -> tuple[Hypothesis,
 
 
 def _has_sparsity_slack(pruning: PruningFacts) -> Hypothesis:
-    return Hypothesis(
-        "lambda_l is above 1, for Markov's inequality",
-        pruning.sparsity_slack > 1.0,
-        f"{pruning.sparsity_slack:g}",
-    )
+    slack = pruning.sparsity_slack
+    return Hypothesis("lambda_l is above 1, for Markov's inequality", slack > 1.0, f"{slack:g}")
 
 
 def _has_loaded_lines(facts: NetworkFacts, pruning: PruningFacts) -> Hypothesis:

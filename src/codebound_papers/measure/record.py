@@ -341,12 +341,8 @@ def measure_facts(
     for done, view in enumerate(network.layers if "tails" in asked else (), start=1):
         values = tail_values(view, of=settings.tails_of)
         if values.size:
-            fit = fit_power_law(
-                values,
-                resamples=settings.resamples,
-                seed=settings.seed,
-                progress=tell(f"tail of {view.name}"),
-            )
+            told = tell(f"tail of {view.name}")
+            fit = fit_power_law(values, resamples=settings.resamples, seed=settings.seed, progress=told)
             tails[view.name] = Tail(values, fit)
         else:
             missing.append(Missing(view.name, "tail", "none of its values is positive"))

@@ -351,12 +351,7 @@ def measure_from_options(
     engine: Engine | None = None,
     listener: Listener = NOBODY,
 ) -> dict[str, Any]:
-    """Measures a network layer by layer.
-
-    Args:
-        options: Those of ``codebound measure``.
-        out: New folder for the record and a page with figures; None: nothing is written.
-    """
+    """Measures a network layer by layer; a new folder gets the record and a page with figures."""
     model, initial, seed = options["model"], options["initial"], options["seed"]
     device = "cpu" if engine is not None and options["device"] == "auto" else options["device"]
     place = resolve_device(device)
@@ -395,14 +390,8 @@ def measure_from_options(
         found = summarise(folded, sample, chosen, initial=before, engine=engine, progress=progress)
     record = {
         **found.record(),
-        "sample": {
-            "data": options["data"],
-            "n": whole.n,
-            "measured": sample.n,
-            "classes": whole.classes,
-            "input_shape": list(whole.input_shape),
-            "sha256": sample.sha256,
-        },
+        "sample": {"data": options["data"], "n": whole.n, "measured": sample.n, "classes": whole.classes}
+        | {"input_shape": list(whole.input_shape), "sha256": sample.sha256},
         "settings": settings,
     }
     if folder is not None:

@@ -55,9 +55,7 @@ def _kind(row: Record) -> str:
 def without_number(record: Record, *, whole: bool = False) -> Table | None:
     """What is infinite or does not apply, and why; bounds with the same reason share a line.
 
-    Args:
-        record: The comparison.
-        whole: The infinite ones have rows of their own, and are left out here.
+    With ``whole`` the infinite ones have rows of their own, and are left out here.
     """
     grouped: dict[str, list[str]] = {}
     for row in record["rows"]:

@@ -43,14 +43,8 @@ def main(arguments: list[str] | None = None) -> int:
         "--deadline", type=float, default=math.inf, help="begin no part after so many seconds"
     )
     given = parser.parse_args(arguments)
-    settings = Settings(
-        size=given.size,
-        seed=given.seed,
-        epochs=given.epochs,
-        device=given.device,
-        models=given.models,
-        deadline=time.monotonic() + given.deadline,
-    )
+    chosen = {name: getattr(given, name) for name in ("size", "seed", "epochs", "device", "models")}
+    settings = Settings(**chosen, deadline=time.monotonic() + given.deadline)
     left, failed = [], []
     try:
         for item in find_items(given.items):

@@ -1,5 +1,5 @@
-"""What an item of ``codebound reproduce`` is. To add one: a file with a decorated function
-in the folder ``items`` of its paper.
+"""What an item of ``codebound reproduce`` is. To add one: a file with a decorated function in the folder
+``items`` of its paper; the first line of its docstring is the title, the rest what it is about.
 
 Whatever takes long, and whatever needs data, a GPU or files of somebody else, happens inside cells:
 ``settings.cells.get(name, compute)``. Journal may be finished on one machine and shown on another, so that
@@ -147,13 +147,7 @@ def verdict(agreed: int, *, of: int, settings: Settings, differs: str = "") -> s
     A statement is checked in some cases: layers, networks, strengths. Where it holds in all of them we agree,
     where in at least half of them we agree in part. Where in fewer, we do not agree only if the run has the
     published size and length, and the networks are the published ones or trained as those; otherwise the
-    question stays open.
-
-    Args:
-        agreed: Cases in which it holds.
-        of: All cases.
-        settings: How the item was run.
-        differs: What else keeps a run from speaking about the published one, such as other networks.
+    question stays open. ``differs`` says what else keeps a run from speaking about the published one.
 
     >>> [verdict(agreed, of=3, settings=Settings(size="full")) for agreed in (3, 2, 1)]
     ['We agree', 'We agree in part', 'We do not agree']

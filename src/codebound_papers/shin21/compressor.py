@@ -40,6 +40,7 @@ PlainMask = Literal["absolute", "signed"]
 
 _DEVIATION = 64.0  # of the filling in steps: 16 times a popcount of 64 bits, which has deviation 4
 _MOST_MEAN = 1 << 20
+_PREDICTED = "proposition 1.1 of Shin 2021 is about fixed directions, not about a spectral norm"
 
 
 class AbstractThreshold(ABC):
@@ -259,19 +260,9 @@ class HeavyTail(AbstractCompressor):
             threshold = threshold.of(weight, variance=self.variance)
         parts = (split_signed if self.mask == "signed" else split)(weight, threshold)
         mean = float(parts.bulk.double().mean()) if self.mask == "centred" else 0.0
-        code = filled(
-            parts.tail,
-            levels=self.levels,
-            deviation=math.sqrt(self.variance),
-            mean=mean,
-            everywhere=True,
-            seed=seed,
-        )
-        return CompressedLayer(
-            layer.name,
-            code,
-            predicted_by="proposition 1.1 of Shin 2021 is about fixed directions, not about a spectral norm",
-        )
+        noise = math.sqrt(self.variance)
+        code = filled(parts.tail, levels=self.levels, deviation=noise, mean=mean, everywhere=True, seed=seed)
+        return CompressedLayer(layer.name, code, predicted_by=_PREDICTED)
 
     @classmethod
     def grid(cls) -> tuple[HeavyTail, ...]:  # noqa: D102
@@ -403,16 +394,10 @@ class GaussianFill(AbstractCompressor):
 
     def compress(self, layer: AbstractLayerView, *, seed: int) -> CompressedLayer:
         """The compressed layer; a kept entry that rounds to zero is filled too."""
-        weight = weight_of(layer)
+        weight, levels = weight_of(layer), self.levels
         mean, deviation = _moments(weight)
-        code = filled(
-            _tail(weight, deviation, self.mask),
-            levels=self.levels,
-            deviation=deviation,
-            mean=mean,
-            everywhere=False,
-            seed=seed,
-        )
+        tail = _tail(weight, deviation, self.mask)
+        code = filled(tail, levels=levels, deviation=deviation, mean=mean, everywhere=False, seed=seed)
         return CompressedLayer(layer.name, code)
 
     @classmethod

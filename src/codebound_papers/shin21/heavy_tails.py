@@ -35,9 +35,6 @@ def replacement_thresholds(facts: NetworkFacts) -> tuple[LayerThreshold, ...]:
 
     ``eps_i = eps mu_i mu_{i->} / (6 c d)`` and ``eta_i = delta / (2 d^2 h m)``, as in ``plan_projection``.
     Where f does not separate the sample they are 0: nothing may be replaced.
-
-    Raises:
-        UsageError: A measurement is missing; names the layer.
     """
     planned = projection_plan.plan_projection(facts)
     if planned is None:
@@ -99,11 +96,7 @@ def replacement_failure(
 
 @expression("S-Thm2", name="Shin 2: heavy tails", facts="stability")
 def heavy_tail_risk(facts: NetworkFacts, *, kept: Sequence[int]) -> PublishedValue:
-    """``margin loss + sqrt(sum_i k_i / n)``, about g: k_i weights of a layer are kept, the others are noise.
-
-    Raises:
-        UsageError: A measurement is missing, or a count does not fit its layer; names the layer.
-    """
+    """``margin loss + sqrt(sum_i k_i / n)``, about g: a layer keeps k_i weights, the others are noise."""
     return _risk(
         facts,
         kept,
@@ -250,11 +243,8 @@ def _replaces(facts: NetworkFacts, kept: Sequence[int]) -> Hypothesis:
 
 
 def _has_random_weights() -> Hypothesis:
-    return Hypothesis(
-        "weights are drawn from a power law, independently of the directions they act on",
-        None,
-        "trained weights are not",
-    )
+    statement = "weights are drawn from a power law, independently of the directions they act on"
+    return Hypothesis(statement, None, "trained weights are not")
 
 
 def _total(facts: NetworkFacts, kept: Sequence[int]) -> int:

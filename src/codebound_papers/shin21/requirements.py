@@ -67,13 +67,6 @@ def heavytail_requirements(measured: Measured, *, progress: Progress = silent) -
 
     The accuracy is that of random projection, ``eps_i``; noise of variance t > 0 only lowers the threshold
     (S-E13), so it is 0. A tail is fitted to at most 2,000 weights of a layer, drawn at random.
-
-    Args:
-        measured: Margins, norms and noise stability of the network.
-
-    Raises:
-        UsageError: The margin is not positive.
-        ModelError: A layer is called twice or zero, or noise stability is not defined.
     """
     found = planned_projection(measured)
     eta, layers = found.eta, []

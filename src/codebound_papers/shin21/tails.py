@@ -86,13 +86,13 @@ class PowerLawFit:
 
     status: Status  # the verdict; "undecided" is a refusal to give one
     reason: str  # the verdict in words, with the numbers that decided it
-    estimate: TailEstimate | None  # the closest power law, whatever the verdict; None only by rule 1
+    estimate: TailEstimate | None = None  # the closest power law, whatever the verdict; None only by rule 1
     # share of samples from the fitted law, fitted again, that lie at least as far from their fit
-    p_value: float | None
+    p_value: float | None = None
     # 95 % percentile interval of the density exponent over resampled and refitted values
-    interval: tuple[float, float] | None
-    comparisons: tuple[Comparison, ...]  # likelihood ratios against other tails
-    resamples: int  # how many samples p_value and interval rest on
+    interval: tuple[float, float] | None = None
+    comparisons: tuple[Comparison, ...] = ()  # likelihood ratios against other tails
+    resamples: int = 0  # how many samples p_value and interval rest on
 
 
 @implements("I-26", kind="measure")
@@ -151,15 +151,8 @@ def fit_power_law(
         raise UsageError(f"resamples must be at least 20. Got {resamples}.")
     ordered = _checked(values)
     if not _has_spread(ordered):
-        return PowerLawFit(
-            status="undecided",
-            reason=f"undecided: {ordered.size} values, all equal, leave nothing to fit",
-            estimate=None,
-            p_value=None,
-            interval=None,
-            comparisons=(),
-            resamples=0,
-        )
+        why = f"undecided: {ordered.size} values, all equal, leave nothing to fit"
+        return PowerLawFit(status="undecided", reason=why)
     estimate = _scan(ordered, 2)
     body, tail = np.split(ordered, [ordered.size - estimate.tail_points])
     rng = numpy_stream(seed, "tail resamples")

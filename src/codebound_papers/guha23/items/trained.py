@@ -156,12 +156,8 @@ class Networks:
 
     def rows(self, widths: Sequence[int] | None = None, *, on_the_way: bool = False) -> list[Row]:
         """What is known of each network, or those of some widths: measured now, or found finished; some, when
-        time is out.
-
-        Args:
-            widths: Of the networks; None: all.
-            on_the_way: With the one that is watched after as many epochs as that of the plots, where it is
-                trained for more.
+        time is out. On the way: the one that is watched too, after as many epochs as that of the plots,
+        where it is trained for more.
         """
         parts: dict[str, Callable[[], Row]] = {
             f"{training}, width {width}": partial(self._row, training, width)

@@ -61,13 +61,9 @@ def at_printed_widths(rows: Sequence[Row], printed: Mapping[int, Mapping[str, fl
         return (
             "No network here has a width of the table and a positive margin: compare in kind, not in value."
         )
-    older = [
-        row["released"][name] - printed[row["width"]][name]
-        for row in shared
-        for name in BARS
-        if name != "guha"
-    ]
-    own = [row["released"]["guha"] - printed[row["width"]]["guha"] for row in shared]
+    *others, last = BARS
+    older = [row["released"][name] - printed[row["width"]][name] for row in shared for name in others]
+    own = [row["released"][last] - printed[row["width"]][last] for row in shared]
     by_n = span([0.5 * math.log(n / row["n"]) for row in shared], ".2f")
     why = """The older ones are products of squared norms over the squared smallest margin, so that all of the
         training is in them; what differs there stays open."""

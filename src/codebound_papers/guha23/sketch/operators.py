@@ -123,9 +123,6 @@ def sketch(x: Tensor, a: Bipartite, b: Bipartite) -> Tensor:
         x: Matrix (p1, p2), int64 or floating point, on any device.
         a: Left matrix, m1 x p1.
         b: Right matrix, m2 x p2.
-
-    Returns:
-        The sketch (m1, m2).
     """
     check_shape("the matrix", x, (a.p, b.p))
     return _sum_rows(_sum_rows(x, a.transposed).T, b.transposed).T

@@ -117,11 +117,8 @@ def _link(steps: Steps, start: int, stop: int) -> Link:
     between = range(steps.cuts[start] + 1, steps.cuts[stop] + 1)
     last = steps.sequence[steps.cuts[stop]]
     is_layer = isinstance(last.view, LinearView) and last.inputs == (steps.cuts[stop - 1],)
-    simple = is_layer and all(
-        steps.sequence[index].kind.name in _ELEMENTWISE
-        for index in between[:-1]
-        if steps.sequence[index].kind != SHAPE
-    )
+    kinds = (steps.sequence[index].kind for index in between[:-1])
+    simple = is_layer and all(kind.name in _ELEMENTWISE for kind in kinds if kind != SHAPE)
     return Link(
         function=steps.segment(start, stop),
         is_homogeneous=all(_is_homogeneous(steps, index) for index in between),

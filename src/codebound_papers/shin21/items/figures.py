@@ -45,11 +45,8 @@ def shin_figure1(settings: Settings) -> Reproduction:
 def _density(alpha: float, size: Size) -> dict[str, list[Row]]:
     x = np.linspace(-(end := _end()), end, _POINTS[size])
     density = Stable(alpha=alpha).density(x)
-    return {
-        "rows": [
-            {"alpha": alpha, "x": a, "density": b} for a, b in zip(x.tolist(), density.tolist(), strict=True)
-        ]
-    }
+    points = zip(x.tolist(), density.tolist(), strict=True)
+    return {"rows": [{"alpha": alpha, "x": a, "density": b} for a, b in points]}
 
 
 def _end() -> float:

@@ -203,11 +203,6 @@ def _described(matrix: Tensor, name: str, settings: Settings) -> Row:
         fit = fit_power_law(values, resamples=_RESAMPLES[settings.size], seed=settings.seed)
         if fit.estimate is None:
             raise ModelError(f"{name}: {fit.reason}.")
-        found |= {
-            f"alpha_{of}": fit.estimate.density_exponent,
-            f"p_value_{of}": fit.p_value,
-            f"verdict_{of}": fit.status,
-        }
-    found["stable_rank"] = stable_rank(matrix)
-    found["released_stable_rank"] = released_stable_rank(matrix)
-    return found
+        found |= {f"alpha_{of}": fit.estimate.density_exponent, f"p_value_{of}": fit.p_value}
+        found[f"verdict_{of}"] = fit.status
+    return found | {each.__name__: each(matrix) for each in (stable_rank, released_stable_rank)}

@@ -242,7 +242,7 @@ def test_verdicts_follow_the_numbers():
 
 def test_a_difference_from_print_is_said_to_be_open():
     printed = {5: {"neyshabur15": 9.0, "neyshabur17": 9.0, "bartlett17": 9.0, "guha": 3.0}}
-    assert at_printed_widths([row_of(9.1, 3.0)], printed, n=100).endswith("number of examples.")
+    assert one_line(at_printed_widths([row_of(9.1, 3.0)], printed, n=100)).endswith("number of examples.")
     assert at_printed_widths([row_of(7.0, 3.0)], printed, n=100).endswith("stays open.")
 
 
@@ -308,7 +308,7 @@ def test_the_verdict_on_pruning_follows_the_numbers():
 def test_distances_from_the_printed_numbers():
     row = {**row_of(12.0, 4.0, n=480), "width": 500}
     row["released"] |= {"neyshabur15": 22.0, "neyshabur17": 18.0}
-    sentence = at_printed_widths([row, row_of(1.0, 1.0)], MNIST, n=48_000)
+    sentence = one_line(at_printed_widths([row, row_of(1.0, 1.0)], MNIST, n=48_000))
     assert "logarithms by -0.29 to +0.49" in sentence
     assert f"own by +0.64, of which {0.5 * math.log(100):.2f} is due" in sentence
     assert "compare in kind" in at_printed_widths([{**row, "smallest_margin": 0.0}], MNIST, n=48_000)
