@@ -27,15 +27,12 @@ ELSEWHERE = {
     "codebound.bounds.faulty": "property/test_faulty_bounds.py",
     "codebound.certificate.declarations": "attack/test_settings_and_rows.py",
     "codebound.certificate.rounding": "oracle/test_rounding.py",
-    "codebound.certificate.rows": "oracle/test_repeats.py",
     "codebound.certificate.tracing": "contract/test_two_tracers.py",
     "codebound.numerics": "oracle/test_numerics_mpmath.py",
     "codebound.picks.message": "attack/test_short_messages.py",
     "codebound.picks.network": "contract/test_two_pickers.py",
     "codebound_verify.assumptions": "attack/test_settings_and_rows.py",
     "codebound_verify.looks": "unit/holdouts/test_ledger.py",
-    # networks of others are read as a whole, and from files that nobody trusts
-    "codebound.nets.exported": "e2e/test_foreign_networks.py",
     "codebound.nets.written": "attack/test_factories.py",
     # one test for all who use it
     "codebound.commands": "unit/cli/test_options.py",

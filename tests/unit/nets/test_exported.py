@@ -1,0 +1,89 @@
+"""Modules as plain networks: the same numbers for batches of any size, and nothing that is left to chance."""
+
+import pytest
+import torch
+from torch import nn
+from worlds.networks import mlp
+
+from codebound.errors import ModelError
+from codebound.nets.exported import Plain, holder, parameter, plain_network, put
+
+X = torch.linspace(-1.0, 1.0, 20).reshape(5, 4)
+
+
+class Measured(nn.Module):
+    """What torch.fx cannot follow: sizes, an assertion, and a buffer that is looked up."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = mlp(4, 3, 2)
+        self.register_buffer("shift", torch.arange(2.0))
+
+    def forward(self, x):
+        assert x.size(1) == 4
+        return self.layers(x.reshape(len(x), -1)) + self.shift
+
+
+class Chance(nn.Module):
+    def forward(self, x):
+        return x + torch.rand_like(x)
+
+
+class BesideOthers(nn.Module):
+    def forward(self, x):
+        return x - x.mean(0)
+
+
+def test_a_network_is_read_for_batches_of_any_size():
+    model = Measured().eval()
+    plain = plain_network(model, X[:2])
+    network = plain.module()
+    with torch.no_grad():
+        for n in (1, 2, 5):
+            torch.testing.assert_close(network(X[:n]), model(X[:n]), rtol=1e-6, atol=1e-7)
+    assert plain.tensors["layers.0.weight"] is model.layers[0].weight  # nothing has changed it
+    assert set(plain.tensors) == {
+        *(f"layers.{at}.{part}" for at in (0, 2) for part in ("weight", "bias")),
+        "shift",
+    }
+
+
+@pytest.mark.parametrize(
+    ("model", "reason"),
+    [
+        (Chance(), "draws random numbers"),
+        (BesideOthers(), "looks at the rest of the batch"),
+        (nn.BatchNorm1d(4, track_running_stats=False), "batch norm without running statistics"),
+    ],
+)
+def test_what_is_no_function_of_one_example_is_refused(model, reason):
+    with pytest.raises(ModelError, match=reason):
+        plain_network(model.eval(), X)
+
+
+def test_parts_are_put_where_their_names_say():
+    root, layer = nn.Module(), nn.Linear(2, 3)
+    put(root, "a.b", layer)
+    put(root, "a.scale", parameter(torch.ones(1)))
+    assert root.a.b is layer
+    assert sorted(root.state_dict()) == ["a.b.bias", "a.b.weight", "a.scale"]
+    other = nn.LayerNorm(3)
+    put(root, "a", other)  # what is held under that name stays
+    assert root.a is other
+    assert other.b is layer
+
+
+def test_tensors_are_held_as_they_are():
+    own, plain = nn.Parameter(torch.zeros(2)), torch.ones(2)
+    held = holder({"own": own, "deep.er": plain})
+    assert held.own is own
+    assert not held.deep.er.requires_grad
+    assert torch.equal(held.deep.er, plain)
+
+
+def test_whole_numbers_are_remembered():
+    graph = torch.fx.Graph()
+    graph.output(graph.placeholder("x"))
+    module = Plain(graph, {}, frozenset({"places"})).module()
+    assert frozenset({"places"}) in module.meta.values()
+    assert not module.training
