@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from .verdict import Verdict
 
 
+INTERRUPTED = 130
+PROGRAM = "codebound-verify"
 REFUTED = 3  # exit status: accepted, and refuted by test data
 
 
@@ -40,8 +42,18 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, _folded(text, sys.stderr) + "\n")
 
 
-def main(arguments: Sequence[str] | None = None, *, prog: str = "codebound-verify") -> int:
+def main(arguments: Sequence[str] | None = None, *, prog: str = PROGRAM) -> int:
     """Check one certificate and print the verdict."""
+    try:
+        return _main(arguments, prog)
+    except KeyboardInterrupt:
+        if prog != PROGRAM:  # of another program, which answers for itself
+            raise
+        sys.stderr.write("Interrupted: nothing is said about the file.\n")
+        return INTERRUPTED
+
+
+def _main(arguments: Sequence[str] | None, prog: str) -> int:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # whoever started the program has closed it; the status says enough
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115

@@ -191,7 +191,7 @@ def _parsers() -> dict[str, Target]:
         "ledger, verifier": Target(lambda path: verify_ledger(path.read_bytes()), [ledger]),
         "row": Target(
             in_folder(lambda path: JobFolder(path).result(), "result.json"),
-            [b'{"job": "folder", "row": {"a": 1}}'],
+            [b'{"job": "folder", "row": {"a": 1}, "timings": {"seconds": 1.5}}'],
         ),
         "journal": Target(
             lambda path: Journal(path),

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -36,6 +37,12 @@ def sample(empty_folder):
     x, y = made_up()
     np.savez("sample.npz", x=x, y=y)
     return empty_folder
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path_factory, monkeypatch):
+    """What is rescued into the folder for temporary files goes with the test."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("temporary")))
 
 
 @pytest.fixture
@@ -367,6 +374,15 @@ def test_a_lock_that_its_holder_removed_is_taken_anew(tmp_path):
 def hold_for_a_while(path):
     with locked(path, "this", patience=5.0, is_kept=False):
         time.sleep(1.0)
+
+
+def test_an_interrupted_verification_says_nothing_about_the_file(monkeypatch, capsys):
+    def interrupt(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("codebound_verify.__main__._main", interrupt)
+    assert verify_main(["certificate.cbound"]) == 130
+    assert capsys.readouterr().err == "Interrupted: nothing is said about the file.\n"
 
 
 @pytest.mark.thorough

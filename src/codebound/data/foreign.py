@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from codebound.data.columns import Values
     from codebound.data.dataset import Dataset
 
+_ROWS = 1 << 14  # of a Parquet file, read at a time
 _MISSING = ""
 
 
@@ -107,10 +108,10 @@ def read_parquet(path: Path, *, limit: int) -> Any:
     """The table in a Parquet file.
 
     Raises:
-        DataError: pyarrow is not installed, or the file cannot be read or promises more bytes than ``limit``.
+        DataError: pyarrow is not installed, or the file cannot be read or holds more bytes than ``limit``.
     """
     try:
-        from pyarrow import parquet
+        from pyarrow import Table, parquet
     except ImportError as error:
         raise DataError(f"{path}: Parquet needs pyarrow: pip install 'codebound[parquet]'.") from error
     try:
@@ -120,11 +121,15 @@ def read_parquet(path: Path, *, limit: int) -> Any:
                 sum(group.total_byte_size for group in groups),
                 file.metadata.num_rows * file.metadata.num_columns,
             )
-            if promised > limit:
-                raise DataError(
-                    f"{path} holds {promised} bytes; {limit} are read. Take fewer rows or columns."
-                )
-            return file.read()
+            parts, size = [], 0
+            for part in file.iter_batches(_ROWS) if promised <= limit else ():
+                size += part.nbytes  # what is stored once may stand for any number of rows
+                parts.append(part)
+                if size > limit:
+                    break
+            if max(size, promised) > limit:
+                raise DataError(f"{path} holds more than {limit} bytes. Take fewer rows or columns.")
+            return Table.from_batches(parts, file.schema_arrow)
     except DataError:
         raise
     except Exception as error:  # a crafted file can make the parser raise nearly anything

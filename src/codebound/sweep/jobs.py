@@ -56,7 +56,10 @@ class JobFolder:
         if not path.exists():
             return None
         record = read_json(path, advice="Remove its folder to run the job again.")
-        if record.get("job") != self.path.name or not ("row" in record or "error" in record):
+        kinds = {"row": dict, "timings": dict, "error": str}
+        is_sound = all(isinstance(record.get(name, kind()), kind) for name, kind in kinds.items())
+        is_ended = "error" in record or {"row", "timings"} <= record.keys()
+        if record.get("job") != self.path.name or not (is_sound and is_ended):
             raise FormatError(f"{path} is not the result of this job. Remove {self.path} to run it again.")
         return record
 

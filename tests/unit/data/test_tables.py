@@ -187,6 +187,18 @@ def test_polars_and_arrow_and_parquet_are_read_like_files(tmp_path):
         load_dataset(f"{tmp_path / 't.parquet'}:kind")
 
 
+def test_parquet_that_stands_for_more_than_it_holds_is_refused(tmp_path, monkeypatch):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    table = pyarrow.table({"a": ["x" * 10_000] * 5_000, "y": [0, 1] * 2_500})
+    parquet.write_table(table, tmp_path / "t.parquet")  # each text is stored once
+    assert (tmp_path / "t.parquet").stat().st_size < 100_000
+    monkeypatch.setattr("codebound.data.tables._MAX_BYTES", 1 << 20)
+    with pytest.raises(DataError, match="holds more than 1048576 bytes"):
+        load_dataset(f"{tmp_path / 't.parquet'}:y")
+
+
 def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     (tmp_path / "t.parquet").write_bytes(b"PAR1")
