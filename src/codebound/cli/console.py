@@ -81,7 +81,7 @@ def print_table(table: Table) -> None:
     from rich.table import Table as Drawn
 
     rows = table.rows
-    console = Console(width=None if sys.stdout.isatty() else _PIPED_WIDTH)
+    console = Console(width=None if sys.stdout.isatty() else _PIPED_WIDTH, emoji=False)
     columns = list(rows[0]) if rows else []
     cells = [[printable(key), *(_glued(str(row[key])) for row in rows)] for key in columns]
     widths = column_widths(cells, console.width - 3 * len(columns) + 1)

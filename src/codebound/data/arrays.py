@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 MAX_CLASSES = 1_000_000
+SCALED = (
+    "every column was scaled by constants of its own before it was stored: they were fixed before the sample "
+    "was drawn, and new inputs have to be scaled by the same (Scaling.apply)"
+)
 _EXACT_IN_FLOAT64 = 1 << 53
 _NAMED = 8  # arrays of a file, in a message
 
@@ -46,7 +50,8 @@ def from_arrays(
     int32, uint32, int64, uint64            float64, exactly or refused    none
     ======================================  =============================  ==========================
 
-    ``(n, height, width)`` becomes ``(n, 1, height, width)``; other shapes stay, channels come first.
+    ``(n, height, width)`` becomes ``(n, 1, height, width)``; other shapes stay, channels come first. A table
+    whose columns have constants of their own is stored scaled, and that these were fixed before is declared.
 
     Args:
         x: Inputs, at least two-dimensional, examples along the first axis.
@@ -68,6 +73,10 @@ def from_arrays(
     stored = _stored(inputs, name)
     if stored.ndim == 3:
         stored = stored[:, None]
+    warnings = []
+    if scaling is not None and stored.ndim == 2 and max(len(scaling.mean), len(scaling.std)) > 1:
+        stored, scaling = _scaled(stored, scaling, name), None
+        warnings.append(SCALED)
     if y is None and role != "unlabelled":
         raise DataError(
             f"{name} has no labels: give a pair (inputs, labels). Only a sample with the role 'unlabelled' "
@@ -76,8 +85,7 @@ def from_arrays(
     labels = (
         np.zeros(len(stored), np.int64) if y is None or role == "unlabelled" else _labels(np.asarray(y), name)
     )
-    warnings = []
-    if inputs.dtype.kind in "iub" and inputs.dtype != np.uint8:
+    if inputs.dtype.kind in "iub" and inputs.dtype != np.uint8 and SCALED not in warnings:
         warnings.append(
             f"the inputs are {inputs.dtype.name} and enter the network as they are, undivided; "
             "store them as uint8 to have them divided by 255"
@@ -99,6 +107,18 @@ def from_arrays(
         source=source,
         warnings=tuple(warnings),
     )
+
+
+def _scaled(x: NDArray[np.generic], scaling: Scaling, name: str) -> NDArray[np.float64]:
+    """The columns of a table, each scaled by its own constants: a message has no room for so many."""
+    mean, std = np.array(scaling.mean), np.array(scaling.std)
+    if len(mean) not in (1, x.shape[1]) or len(std) not in (1, x.shape[1]):
+        raise DataError(
+            f"{name}: scaling has {len(mean)} means and {len(std)} deviations for {x.shape[1]} columns. Give "
+            "one for all, or one per column."
+        )
+    scaled: NDArray[np.float64] = (x.astype(np.float64) / scaling.divisor - mean) / std
+    return scaled
 
 
 def _stored(x: NDArray[np.generic], name: str) -> NDArray[np.generic]:

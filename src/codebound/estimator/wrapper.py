@@ -16,6 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
 
 from codebound.bounds.risk import percent
+from codebound.certificate.rows import MOST_COPIES
 from codebound.data.splits import permutation
 from codebound.data.standard import STANDARDISED, looks_standardised
 from codebound.errors import DataError, UsageError
@@ -293,7 +294,15 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
                 "PickToLearn(make_pipeline(StandardScaler(), learner)).",
                 stacklevel=3,
             )
-        return Sample(inputs, labels, digests(inputs, labels))
+        found = Sample(inputs, labels, digests(inputs, labels))
+        copies = len(labels) - len(set(found.digests))
+        if MOST_COPIES * copies > len(labels):
+            warnings.warn(
+                f"{copies} of {len(labels)} examples are exact copies of earlier ones: the bound holds if "
+                "they are independent draws that happen to be equal. Leave out what was repeated.",
+                stacklevel=3,
+            )
+        return found
 
     def _apart(self, n: int) -> Positions:
         if not isinstance(self.apart, int | np.integer) or not 0 <= self.apart < n:

@@ -44,6 +44,7 @@ def test_every_verb_can_be_asked_for_help():
     for verb, function in functions().items():
         shown = CliRunner(env={"COLUMNS": "200"}).invoke(app, [verb, "--help"]).stdout
         assert inspect.getdoc(function).splitlines()[0] in shown
+        assert not re.search("[\U0001f100-\U0001faff]", shown), verb  # `:a:` is no picture
 
 
 def test_options_of_the_run_are_not_recorded_and_paths_are_texts():

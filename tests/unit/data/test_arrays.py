@@ -2,9 +2,12 @@
 
 import numpy as np
 import pytest
+import torch
 from worlds.files import archive, npy
 
-from codebound.data.arrays import from_arrays, read_npz
+from codebound.certificate.decoding import verify
+from codebound.certification import certify
+from codebound.data.arrays import SCALED, from_arrays, read_npz
 from codebound.data.dataset import Scaling
 from codebound.data.standard import STANDARDISED, looks_standardised
 from codebound.errors import DataError
@@ -218,3 +221,22 @@ def test_no_zip_at_all(tmp_path, content):
     path.write_bytes(content)
     with pytest.raises(DataError, match="no readable"):
         read_npz(path, role="train")
+
+
+def test_columns_with_constants_of_their_own_are_stored_scaled_and_certified():
+    stream = np.random.default_rng(0)
+    y = stream.integers(2, size=300)
+    x = stream.integers(0, 50, (300, 6)) * 10.0 ** np.arange(6) + 30 * y[:, None] * 10.0 ** np.arange(6)
+    scaling = Scaling(2.0, tuple(20.0 * 10.0 ** np.arange(6)), tuple(10.0 ** np.arange(6)))
+    sample = from_arrays(x, y, name="t", scaling=scaling)
+    assert np.array_equal(sample.x, scaling.apply(torch.from_numpy(x), torch.float64).numpy())
+    assert (sample.scaling, sample.warnings) == (Scaling(), (SCALED,))
+    found = certify(None, sample, method="split", effort="quick")
+    assert verify(found.certificate, sample).is_accepted
+    assert any(SCALED in each for each in found.certificate.declarations)
+    network = torch.nn.Sequential(torch.nn.Linear(6, 2))
+    assert certify(network, sample, method="prune", effort="quick").certificate.facts.n == 300
+    by_the_sample = from_arrays(x, y, name="t", scaling=Scaling(1.0, tuple(x.mean(0)), tuple(x.std(0))))
+    assert STANDARDISED in by_the_sample.warnings
+    with pytest.raises(DataError, match="3 means and 1 deviations for 6 columns"):
+        from_arrays(x, y, name="t", scaling=Scaling(1.0, (1.0, 2.0, 3.0)))

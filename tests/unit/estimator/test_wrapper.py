@@ -499,3 +499,9 @@ def test_it_promises_no_several_labels_where_its_learner_could():
     assert not own.classifier_tags.multi_label
     assert inner.target_tags.multi_output
     assert not own.target_tags.multi_output
+
+
+def test_copies_are_counted_and_said():
+    x = np.arange(30.0)[:, None]
+    with pytest.warns(UserWarning, match="90 of 120 examples are exact copies of earlier ones"):
+        codebound.PickToLearn(GaussianNB(), first=2).fit(np.repeat(x, 4, axis=0), np.repeat(x[:, 0] > 15, 4))
