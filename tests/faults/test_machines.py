@@ -421,3 +421,14 @@ def test_a_link_to_an_empty_folder_is_that_folder(sample, codebound):
     assert code == 0, err
     assert Path("link").is_symlink()
     assert verify_main(["real/certificate.cbound", "--data", "sample.npz"]) == 0
+
+
+def test_a_terminal_without_the_letters_shows_their_numbers(sample, codebound, monkeypatch):
+    x, y = made_up()
+    rows = [",".join([*map(str, row), f"\u00fc{label}"]) for row, label in zip(x.tolist(), y, strict=True)]
+    Path("t.csv").write_text("\n".join(["\u00e9,b,c,d,e,f,g,h,y", *rows]), encoding="utf-8")
+    shown = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", shown)
+    assert codebound("data", "show", "t.csv:y")[0] == 0
+    shown.flush()
+    assert rb"\xfc0" in shown.buffer.getvalue()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -129,11 +130,19 @@ def _root(
 _INTERRUPTED = 130
 
 
+def _open_streams() -> None:
+    """What is printed goes nowhere if nobody listens; letters that a terminal does not have are escaped."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # whoever started the program has closed it
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
 def main() -> None:
     """Entry point: a failure that a user can cause is one message and an exit code, never a traceback."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # whoever started the program has closed it
-            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
+    _open_streams()
     interrupt_on_signals()
     try:
         with answering_interrupts(note):
