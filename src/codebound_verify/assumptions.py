@@ -86,12 +86,9 @@ def developed_on(header: Header, repeats: Repeats | None) -> str | None:
     known = DEVELOPMENT | (DEVELOPMENT_3 if header.version.number > 2 else {})
     if repeats is None or header.sample_sha256 in known:
         return known.get(header.sample_sha256)
-    begin = repeats.keys >> np.uint64(16)
-    begin.sort()
     for name, sketch in json.loads(SKETCHES.read_text()).items():
         looked_for = np.array([int(each, 16) for each in sketch], dtype=np.uint64)
-        places = np.searchsorted(begin, looked_for).clip(max=len(begin) - 1)
-        if name in known.values() and (begin[places] == looked_for).any():
+        if name in known.values() and repeats.begin_with(looked_for):
             return f"a part of {name}, or shares examples with it"
     return None
 

@@ -58,9 +58,14 @@ def counted_places(header: Header, y: Labels) -> NDArray[np.int64]:
     return places[header.fault.possible(y[places])]
 
 
+def counted_part(header: Header, y: Labels) -> NDArray[np.int64] | slice:
+    """The same to index with; of a large sample where all count, no list is made."""
+    return counted_places(header, y) if set_apart(header) or header.fault.is_partial else slice(None)
+
+
 def count_commonest(header: Header, y: Labels) -> int:
     """How many of the counted examples have the label that most of them have."""
-    return int(np.bincount(y[counted_places(header, y)]).max(initial=0))
+    return int(np.bincount(y[counted_part(header, y)]).max(initial=0))
 
 
 def check_rows(header: Header, repeats: Repeats, commonest: int, *, allow_copies: bool) -> None:
@@ -169,9 +174,8 @@ def check_errors(header: Header, network: Network, evaluator: Evaluator, x: Inpu
                 f"Facts: n_prior is {header.extra.n_prior}; "
                 f"{network.split}/10 of {len(x)} examples are {prior}."
             )
-    places = counted_places(header, y)
-    if len(places) < len(x):
-        x, y = x[places], y[places]
+    part = counted_part(header, y)
+    x, y = x[part], y[part]
     stated = None if isinstance(header.tally, (Abstaining, Costly)) else header.errors
     counts = count_faults(evaluator, x, y, theta=network.theta or 0.0, fault=header.fault, stated=stated)
     _check_counts(header, counts, len(x), "the decoded network")

@@ -20,6 +20,7 @@ CLOSE = 1e-3
 NUMBERS = 1 << 22  # that are in float64 at a time
 CHUNK = 1 << 24  # bytes of rows that are hashed from one copy
 PARTS = 16  # of the keys, compared one after the other
+PIECE = 1 << 18  # keys that are looked at together
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,15 @@ class Repeats:
         """More than one copy in a hundred examples: hardly independent draws."""
         return 100 * self.copies > self.n
 
+    def begin_with(self, looked_for: NDArray[np.uint64]) -> bool:
+        """Whether the hash of some input begins with the 48 bits of one of these numbers."""
+        ordered = np.sort(looked_for)
+        for at in range(0, len(self.keys), PIECE):
+            begin = self.keys[at : at + PIECE] >> np.uint64(16)
+            if (ordered[np.searchsorted(ordered, begin).clip(max=len(ordered) - 1)] == begin).any():
+                return True
+        return False
+
 
 def count_repeats(x: Inputs, y: Labels) -> Repeats:
     """Copies and contradictions, by hashes of rows; of a row that nothing is like, eight bytes are kept."""
@@ -56,10 +66,8 @@ def count_repeats(x: Inputs, y: Labels) -> Repeats:
 
 def _alike(short: NDArray[np.uint64], part: int) -> NDArray[np.int64]:
     """Places of keys that occur twice, among those of one remainder: more at a time take more memory."""
-    pieces = range(0, len(short), NUMBERS // PARTS)
-    places = np.concatenate(
-        [at + np.flatnonzero(short[at : at + NUMBERS // PARTS] % PARTS == part) for at in pieces]
-    )
+    pieces = range(0, len(short), PIECE)
+    places = np.concatenate([at + np.flatnonzero(short[at : at + PIECE] % PARTS == part) for at in pieces])
     places = places[np.argsort(short[places])]
     is_like_next = short[places[1:]] == short[places[:-1]]
     return np.union1d(places[1:][is_like_next], places[:-1][is_like_next])

@@ -308,17 +308,16 @@ def _estimate_from_below(operator: LinearOperator, steps: int = 32) -> float:
     generator = torch.Generator(device=like.device).manual_seed(0)
     size = math.prod(operator.in_shape)
     direction = torch.randn(size, generator=generator, dtype=like.dtype, device=like.device)
-    basis = like.new_zeros((0, size))
-    images = []
-    for _ in range(min(steps, size)):
-        before = float(direction.norm())
+    room = like.new_empty((min(steps, size), size))
+    images: list[Tensor] = []
+    for found in range(len(room)):
+        before, basis = float(direction.norm()), room[:found]
         for _ in range(2):  # twice is enough to stay orthogonal
             direction = direction - (basis @ direction) @ basis
         length = float(direction.norm())
         if length <= 1e-8 * before:  # the space is exhausted and what remains is rounding
             break
-        direction = direction / length
-        basis = torch.cat([basis, direction.unsqueeze(0)])
+        direction = room[found] = direction / length
         image = operator.apply(direction.view(1, *operator.in_shape))
         images.append(image.flatten())
         direction = operator.adjoint(image).flatten()

@@ -39,7 +39,7 @@ def growth(count, monkeypatch):
     """Bytes that each example more takes at the worst moment."""
     monkeypatch.setattr("codebound.data.dataset._HASH_CHUNK_BYTES", 1 << 12)
     monkeypatch.setattr("codebound_verify.rows.CHUNK", 1 << 12)
-    monkeypatch.setattr("codebound_verify.rows.NUMBERS", 1 << 12)
+    monkeypatch.setattr("codebound_verify.rows.PIECE", 1 << 11)
     monkeypatch.setattr(large, "BLOCK", 1 << 11)
     peaks, sizes = [], (1 << 13, 1 << 15)
     for n in sizes:
