@@ -77,9 +77,11 @@ def written_whole(folder: Path) -> Iterator[Path]:
 def replacing(path: Path) -> Iterator[IO[bytes]]:
     """A stream whose bytes become the file in one step; what a killed process left of it is removed."""
     temporary = None
-    if path.exists() and not path.is_file():
-        raise UsageError(f"{path} is a folder or a device, which no file can replace. Choose another name.")
     try:
+        if path.exists() and not path.is_file():
+            raise UsageError(
+                f"{path} is a folder or a device, which no file can replace. Choose another name."
+            )
         _remove_unfinished(path)
         temporary, file = _locked_file(path)
         with file:

@@ -24,7 +24,8 @@ from codebound.files import try_lock
 from codebound.user_code import current_directory_importable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from importlib.machinery import ModuleSpec
 
 _BLOCK = 1 << 20
 _POLL_SECONDS = 0.05
@@ -84,16 +85,20 @@ def source_sha256(value: str) -> str:
 
 def _origin(module: str) -> str | None:
     """The file of a module; unlike ``importlib.util.find_spec`` this runs none of the packages around it."""
-    name, path, spec = "", None, None
+    first, *inner = module.split(".")
     with current_directory_importable():
-        for part in module.split("."):
-            name = f"{name}.{part}".lstrip(".")
-            found = (finder.find_spec(name, path) for finder in sys.meta_path)
-            spec = next((each for each in found if each is not None), None)
-            if spec is None:
+        spec = _spec(first, None)
+        for part in inner:
+            if spec is None or spec.submodule_search_locations is None:
                 return None
-            path = spec.submodule_search_locations
+            spec = _spec(f"{spec.name}.{part}", spec.submodule_search_locations)
     return None if spec is None else spec.origin
+
+
+def _spec(name: str, places: Sequence[str] | None) -> ModuleSpec | None:
+    finders = (each for each in sys.meta_path if hasattr(each, "find_spec"))
+    found = (finder.find_spec(name, places) for finder in finders)
+    return next((each for each in found if each is not None), None)
 
 
 def _folder_sha256(path: Path) -> str:

@@ -137,8 +137,10 @@ def test_a_plan_that_is_read_runs_nothing(tmp_path, monkeypatch):
     for named in ("package_for_plans.inner:make", "package_for_plans:make"):
         (job,) = plan(jobs=[{"verb": "certify", "model": named}])
         assert job.inputs["model"]
-    (job,) = plan(jobs=[{"verb": "certify", "model": "package_for_plans.none.inner:make"}])
-    assert not job.inputs.get("model")
+    (tmp_path / "single_for_plans.py").write_text("")
+    for none in ("package_for_plans.none.inner", "single_for_plans.single_for_plans", "none_for_plans"):
+        (job,) = plan(jobs=[{"verb": "certify", "model": f"{none}:make"}])
+        assert not job.inputs.get("model")
     assert "package_for_plans" not in sys.modules
 
 
