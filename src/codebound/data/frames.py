@@ -109,7 +109,8 @@ def column_of_labels(
     words = _names(values)
     if class_names and set(words) <= set(class_names):
         return leveled(replace(title, levels=class_names), values, name)
-    if not words or _count_from_zero(words):
+    has_numbers_for_names = bool(class_names) and all(map(is_number, class_names))
+    if not words or (_count_from_zero(words) and not has_numbers_for_names):
         return column_of(Title(title.name, has_numbers=True), values, name=name)
     if class_names:
         strange = ", ".join(word for word in words if word not in class_names)

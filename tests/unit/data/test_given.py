@@ -153,6 +153,8 @@ def test_labels_that_are_no_numbers_from_0_have_names():
     signs = as_dataset((X, 2 * (Y % 2) - 1))
     assert (signs.class_names, signs.y[:3].tolist()) == (("-1", "1"), [0, 1, 0])
     assert as_dataset((X[:1], [1.0]), role="test", like=signs).y.tolist() == [1]
+    with pytest.raises(DataError, match="classes that the sample has not: 0"):
+        as_dataset((X[:2], [0, 1]), role="test", like=signs)  # names are numbers here: 0 is no place
     with pytest.raises(DataError, match="classes that the sample has not: plum"):
         as_dataset((X[:1], ["plum"]), role="test", like=sample)
 
