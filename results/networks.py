@@ -12,14 +12,17 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shlex
 import sys
 import tempfile
 import time
 import traceback
 import warnings
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from importlib.util import find_spec
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -229,6 +232,17 @@ def outcome(name: str, verb: str, folder: Path) -> Outcome:
     return Outcome(kind, words, time.perf_counter() - start)
 
 
+def outcomes(name: str, verbs: list[str], folder: Path) -> dict[tuple[str, str], Outcome]:
+    """Verbs on a network, one after the other."""
+    return {(name, verb): outcome(name, verb, folder) for verb in verbs}
+
+
+def parts(verbs: list[str]) -> list[list[str]]:
+    """Verbs that do not wait for each other: ``verify`` needs what ``certify prune`` leaves."""
+    last = [verb for verb in verbs if verb in ("certify prune", "verify")]
+    return [*([last] if last else []), *([verb] for verb in verbs if verb not in last)]
+
+
 def _run(name: str, verb: str, folder: Path) -> tuple[str, str]:
     result = CliRunner().invoke(app, command(name, verb, folder))
     if isinstance(result.exception, CodeboundError):
@@ -264,6 +278,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, help="Markdown file for the table")
     parser.add_argument("--only", default="", help="names of networks, with commas")
     parser.add_argument("--verbs", default="", help="verbs, with commas")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes, of one thread each")
     given = parser.parse_args()
     names = [each for each in NETWORKS if not given.only or each in given.only.split(",")]
     verbs = [each for each in VERBS if not given.verbs or each in given.verbs.split(",")]
@@ -274,10 +289,16 @@ def main() -> int:
     found: dict[tuple[str, str], Outcome] = {}
     with tempfile.TemporaryDirectory() as folder:
         write_samples(Path(folder))
-        for name in names:
-            for verb in verbs:
-                made = found[name, verb] = outcome(name, verb, Path(folder))
-                sys.stdout.write(f"{name:18} {verb:24} {made.seconds:6.1f} s  {made.kind}: {made.words}\n")
+        with ProcessPoolExecutor(given.jobs, get_context("spawn"), torch.set_num_threads, (1,)) as pool:
+            tried = [
+                pool.submit(outcomes, name, part, Path(folder)) for name in names for part in parts(verbs)
+            ]
+            for done in as_completed(tried):
+                for (name, verb), made in done.result().items():
+                    found[name, verb] = made
+                    sys.stdout.write(
+                        f"{name:18} {verb:24} {made.seconds:6.1f} s  {made.kind}: {made.words}\n"
+                    )
                 sys.stdout.flush()
     if given.out is not None:
         given.out.parent.mkdir(parents=True, exist_ok=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from codebound.errors import ModelError, UsageError
+from codebound.nets.adapting import require_logits
 from codebound.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -64,6 +65,13 @@ def logit_chunks(
             raise ModelError(
                 f"the network fails on inputs of shape {tuple(x.shape[1:])}, {len(x)} at a time: {cause}"
             ) from cause
+        if not isinstance(logits, torch.Tensor):
+            raise ModelError(
+                f"the network returns a {type(logits).__name__}, and which part of it are the logits is "
+                "unknown. Return them alone, or under the name logits."
+            )
+        if logits.dim() != 2 or logits.shape[1] < 2:
+            require_logits(tuple(logits.shape), max(2, int(data.y.max()) + 1))
         _check(logits, labels)
         yield logits, labels
         done += len(labels)

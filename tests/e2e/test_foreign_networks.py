@@ -163,6 +163,22 @@ def test_who_asks_first_is_told(name):
     assert foreign.REFUSED[name] in told
 
 
+@pytest.mark.parametrize(
+    ("verb", "name", "words"),
+    [
+        ("measure", "early_exits", "which part of it are the logits"),
+        ("compare --no-certify", "early_exits", "which part of it are the logits"),
+        ("measure", "one_output", "For two classes"),
+        ("compress --method naive", "logarithms", "outputs are NaN or infinite"),
+    ],
+)
+def test_outputs_that_are_no_scores_are_told(verb, name, words, samples, tmp_path):
+    command = [*verb.split(), "--model", f"foreign_networks:{name}", "--data", str(samples / "image.npz")]
+    result = CliRunner().invoke(app, [*command, "--out", str(tmp_path / "out")])
+    assert result.exception is None or isinstance(result.exception, CodeboundError)
+    assert words in f"{result.exception} {' '.join(result.stdout.split())}"
+
+
 def test_a_refusal_shows_the_line(samples, tmp_path):
     command = ["certify", "--model", "foreign_networks:decides_by_values", "--method", "prune"]
     result = CliRunner().invoke(

@@ -774,6 +774,27 @@ def config_object():
     return Configured()
 
 
+@of("image")
+def logarithms():
+    """Scores that are NaN for every example."""
+
+    class Logarithms(Returns):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.log(self.parts(x)[0] - 9)
+
+    return Logarithms()
+
+
+@refused("which of them are the logits")
+def early_exits():
+    class Exits(Returns):
+        def forward(self, x: Tensor) -> list[Tensor]:
+            logits, hidden = self.parts(x)
+            return [logits, self.head(-hidden)]
+
+    return Exits()
+
+
 @refused("them is needed. For two classes")
 def one_output():
     return nn.Sequential(nn.Flatten(), nn.Linear(64, 1), nn.Sigmoid())

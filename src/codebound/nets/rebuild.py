@@ -165,12 +165,7 @@ def copy_with(model: nn.Module, substitutes: Mapping[int, Tensor]) -> nn.Module:
             f"{type(model).__name__} is a TorchScript program, whose layers cannot be read. "
             "Pass the nn.Module it was made from."
         )
-    packed = next((name for name, value in model.state_dict().items() if not _is_stored(name, value)), None)
-    if packed is not None:
-        raise ModelError(
-            f"{packed} of {type(model).__name__} is no tensor: quantised layers pack their numbers, and what "
-            "they compute cannot be read. Pass the network as it was before; messages quantise on their own."
-        )
+    require_tensors(model)
     try:
         return copy.deepcopy(model, dict(substitutes)).eval()
     except Exception as error:
@@ -179,6 +174,16 @@ def copy_with(model: nn.Module, substitutes: Mapping[int, Tensor]) -> nn.Module:
             f"{_uncopyable(model, substitutes)} ({type(error).__name__}: {error}). "
             "Keep such objects outside the module, or give it a __deepcopy__."
         ) from error
+
+
+def require_tensors(model: nn.Module) -> None:
+    """Refuses a module whose numbers are packed into something else."""
+    packed = next((name for name, value in model.state_dict().items() if not _is_stored(name, value)), None)
+    if packed is not None:
+        raise ModelError(
+            f"{packed} of {type(model).__name__} is no tensor: quantised layers pack their numbers, and what "
+            "they compute cannot be read. Pass the network as it was before; messages quantise on their own."
+        )
 
 
 def _is_stored(name: str, value: object) -> bool:

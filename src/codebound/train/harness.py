@@ -180,6 +180,12 @@ def run_record(
     }
 
 
+_TRAINS = (
+    "Training here takes networks of floating-point inputs that return one tensor of scores. Wrap it in one "
+    "that does, or train it as you do and give its weights: other verbs take it as it is."
+)
+
+
 @dataclass(frozen=True, slots=True)
 class _Samples:
     """Both samples on the device, and the type of the network's inputs."""
@@ -213,7 +219,7 @@ class _Samples:
                 f"augmentation needs images of shape (channels, height, width). {train_set.name} has inputs "
                 f"of shape {train_set.input_shape}; train without augmentation."
             )
-        dtypes = [parameter.dtype for parameter in model.parameters() if parameter.requires_grad]
+        dtypes = [parameter.dtype for parameter in model.parameters() if _is_trained(parameter)]
         if not dtypes:
             raise ModelError("the model has no parameter that can be trained (requires_grad).")
         shuffled = shuffle_labels(train_set, config.label_shuffle, seed=config.seed)
@@ -226,12 +232,15 @@ class _Samples:
         model.eval()
         x, _ = self.train.batch(torch.zeros(2, dtype=torch.int64, device=self.train.x.device), self.dtype)
         try:
-            shape = tuple(model(x).shape)
+            found = model(x)
         except Exception as error:  # whatever the user's network raises
             raise ModelError(
                 f"the model cannot take the inputs of {train_set.name}, of shape "
-                f"{train_set.input_shape}: {error}"
+                f"{train_set.input_shape}: {error}\n  {_TRAINS}"
             ) from error
+        if not isinstance(found, Tensor):
+            raise ModelError(f"the model returns a {type(found).__name__}.\n  {_TRAINS}")
+        shape = tuple(found.shape)
         if shape != (2, train_set.classes):
             raise ModelError(
                 f"the model must give one output for each of the {train_set.classes} classes of "
@@ -340,3 +349,7 @@ def _checked(measures: Measures) -> Measures:
                 f"on_epoch returned {name} = {value}. Return finite numbers, or None for no value."
             )
     return {name: None if value is None else float(value) for name, value in measures.items()}
+
+
+def _is_trained(parameter: nn.Parameter) -> bool:
+    return parameter.requires_grad and parameter.is_floating_point()

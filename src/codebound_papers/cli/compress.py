@@ -104,7 +104,12 @@ def _tables(record: dict[str, Any]) -> Iterator[Table]:
     if before is not None and after is not None:
         rows["accuracy"] = f"{rate(before)} before, {rate(after)} after"
     if (moved := record["deviation"]) is not None:
-        rows["deviation of the outputs"] = f"{moved['largest']:.4g} at most, {moved['mean']:.4g} on average"
+        is_known = moved["largest"] is not None and moved["mean"] is not None
+        rows["deviation of the outputs"] = (
+            f"{moved['largest']:.4g} at most, {moved['mean']:.4g} on average"
+            if is_known
+            else "unknown: outputs are NaN or infinite"
+        )
         rows["bounded by the recursion"] = str(cell(moved["recursion"]))
         rows["and by the e-form"] = str(cell(moved["e_form"]))
     yield tabulate(("what", "value"), rows.items())

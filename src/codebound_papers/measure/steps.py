@@ -16,7 +16,7 @@ from codebound.errors import ModelError, UsageError
 from codebound.nets.fold import fold_batch_norms, has_batch_norms
 from codebound.nets.kinds import FIXED, OTHER, SHAPE, Kind, kind_of_node
 from codebound.nets.layers import AbstractLayerView, refusal_of, view_of
-from codebound.nets.rebuild import first_weight
+from codebound.nets.rebuild import first_weight, require_tensors
 from codebound.nets.walk import Network, observe, traced_steps, wrap
 from codebound.rng import numpy_stream
 
@@ -202,6 +202,7 @@ def fold_and_wrap(model: nn.Module | Network, sample: Dataset) -> FoldedNetwork:
     One example of the sample is for a network that has to be run to be understood.
     """
     module = model.model if isinstance(model, Network) else model
+    require_tensors(module)
     if next(module.parameters(), None) is None:
         raise ModelError(f"{type(module).__name__} has no weights, so nothing to measure.")
     weight = first_weight(module)

@@ -299,6 +299,15 @@ def test_models_and_samples_must_fit_together():
         fit(linear(), blobs(), config, test_set=other)
 
 
+def test_outputs_that_are_no_tensor_are_told():
+    class Both(nn.Linear):
+        def forward(self, x):
+            return super().forward(x), x
+
+    with pytest.raises(ModelError, match=r"returns a tuple(.|\n)*other verbs take it as it is"):
+        fit(Both(4, 3), blobs(), TrainConfig(epochs=1))
+
+
 def test_devices():
     assert resolve_device("cpu") == torch.device("cpu")
     assert resolve_device("auto").type in ("cpu", "cuda")
