@@ -39,6 +39,8 @@ _ROUNDING = 0.6e-7  # a verifier allows 1e-7
 _LONGEST = 8
 _CHUNK = 500
 _PATIENCE = 8
+FEATURES = "features"
+"""What progress is called before there is a round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +262,7 @@ def vectors_of(
             if vectors is None:
                 vectors = torch.empty(len(stored), part.shape[1], dtype=torch.int16, device=part.device)
             vectors[start : start + len(part)] = part
-            progress(start, len(stored), "features")
+            progress(start, len(stored), FEATURES)
     assert vectors is not None  # a sample has an example
     return vectors
 

@@ -17,7 +17,7 @@ from codebound.interrupts import finishing
 from codebound.numerics import picked_inverse_upper
 from codebound.picks.features import ColumnFeatures, PatchFeatures, RoomError
 from codebound.picks.message import PickedMessage
-from codebound.picks.picking import features_of, permutation, pick
+from codebound.picks.picking import FEATURES, features_of, permutation, pick
 from codebound.picks.ridge import KEPT
 from codebound.picks.rule import BATCHES, FIRST, ROUNDS, Rule, usual_rule
 from codebound.picks.weighting import LayerFeatures
@@ -96,7 +96,7 @@ def _offer(picked: Picked, search: Search) -> float:
 def go_on_after(picked: Picked, search: Search) -> None:
     """Ends the search where somebody interrupted the picking, which kept its rounds until then."""
     if picked.is_interrupted:
-        search.require_time()
+        search.require_time(is_kept=True)
         raise KeyboardInterrupt
 
 
@@ -307,7 +307,7 @@ def _on_all(found: Picked, part: int, search: Search, given: int | None = None) 
 
     def report(done: int, total: int | None, note: str = "") -> None:
         search.progress(done, total, note)
-        search.require_time()  # the rounds until then are kept
+        search.require_time(is_kept=note != FEATURES)  # the rounds until then are kept
 
     for seed in range(_SEEDS):
         if isinstance(rule.features, PatchFeatures):

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 Effort = Literal["quick", "standard", "max"]
 EFFORTS: tuple[Effort, ...] = get_args(Effort)
+FIRST_ANSWER = "picks"  # the quickest method that says more than guessing
 _FINALISTS = 2
 _NEAR = 1.2  # times the best bound: guesses are looser than bounds, and on a part of the sample
 
@@ -146,9 +147,14 @@ class Search:
         risk = min(self.best.rank[0], 1.0 - 1.0 / self.task.sample.classes)
         return (-facts.n * math.log1p(-risk) + math.log(facts.delta)) / math.log(2.0)
 
-    def require_time(self) -> None:
-        """Ends the search if its time is up."""
-        if time.monotonic() > self.until:
+    def require_time(self, *, is_kept: bool = False) -> None:
+        """Ends the search if its time is up; picks not before something says more than guessing.
+
+        Args:
+            is_kept: Whether something is left of what is running.
+        """
+        is_owed = self.running == FIRST_ANSWER and (self.best is None or self.best.bound.vacuous)
+        if time.monotonic() > self.until and (is_kept or not is_owed):
             raise OutOfTimeError
 
     def require_promise(self, *, errors: int = 0, code_bits: float) -> None:
@@ -191,7 +197,8 @@ def run(search: Search, name: str, *, minutes: float | None = None) -> Assessed:
     Args:
         search: What is searched for; its effort says how far each method goes, unless there is a time.
         name: The method.
-        minutes: Time for all of it: every effort in turn, until the time is up. At least one message is made.
+        minutes: Time for all of it: every effort in turn, until the time is up. Picks may take longer until
+            they have an answer; at least one message is made.
 
     Raises:
         UnsuitedError: The one method that was asked for does not suit.

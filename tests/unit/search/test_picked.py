@@ -65,3 +65,23 @@ def test_who_interrupts_the_picking_ends_the_search(part, monkeypatch):
     else:
         with pytest.raises(KeyboardInterrupt):
             certify(None, sample, method="picks", effort="quick")
+
+
+def test_however_short_the_time_the_first_answer_says_more_than_guessing():
+    random = np.random.default_rng(0)
+    y = np.arange(400) % 2
+    pictures = random.integers(0, 100, (400, 1, 8, 8)) + 100 * y[:, None, None, None]
+    sample = from_arrays(pictures.astype(np.uint8), y, name="t")
+    found = certify(None, sample, minutes=1e-9)
+    assert found.certificate.claim.statement == "C-15"
+    assert not found.certificate.claim.vacuous
+    assert found.certificate.facts.extra["picks"] == 0, "time was up after the first round"
+    assert found.is_out_of_time
+
+
+def test_labels_that_nobody_can_tell_cost_no_more_time_than_the_first_rule():
+    random = np.random.default_rng(0)
+    sample = from_arrays(random.normal(size=(400, 3)), random.integers(0, 2, 400), name="t")
+    found = certify(None, sample, minutes=1e-9)
+    assert found.certificate.claim.vacuous
+    assert found.is_out_of_time
