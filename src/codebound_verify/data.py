@@ -115,7 +115,7 @@ def _mapped(path: Path) -> Inputs:
         with path.open("rb") as file:
             if file.read(7)[6:] != b"\x01":  # a later header may promise gigabytes
                 raise ValueError("not version 1 of the format")
-        array: Inputs = np.load(path, mmap_mode="r", allow_pickle=False)
+        array: Inputs = np.load(path, mmap_mode="c", allow_pickle=False)
     except (*_UNREADABLE, OSError) as error:
         raise Refused(f"Data: {path} is no .npy file of plain numbers ({error}).") from None
     return array

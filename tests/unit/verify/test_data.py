@@ -29,6 +29,17 @@ def test_npz(tmp_path):
     assert load_data(str(tmp_path / "u.npz"))[1] is None
 
 
+def test_a_folder_of_npy_is_mapped_as_its_own_copy(tmp_path):
+    """PyTorch warns of arrays that may not be written to; the files stay as they are."""
+    np.save(tmp_path / "x.npy", np.zeros((3, 2), np.uint8))
+    np.save(tmp_path / "y.npy", np.arange(3))
+    x, y = load_data(str(tmp_path))
+    assert isinstance(x.base, np.memmap) or isinstance(x, np.memmap)
+    x[:], y[:] = 7, 7
+    assert np.load(tmp_path / "x.npy").max() == 0
+    assert np.load(tmp_path / "y.npy").tolist() == [0, 1, 2]
+
+
 def npz_with(tmp_path, content: bytes):
     with zipfile.ZipFile(tmp_path / "bad.npz", "w") as archive:
         archive.writestr("x.npy", content)
