@@ -43,6 +43,9 @@ codebound {version}, Python {python}, torch {torch}, {cores} cores ({processor})
 |---|---:|---:|---:|
 {scripts}
 
+How time and memory of certify, verify, measure and compare grow up to 10^8 weights and 10^6 examples
+(`python benchmarks/scaling.py --full`) is in `docs/howto/sweep.md`.
+
 `frontier.py` and `when.py` draw figures of the documentation, `coded_features.py` needs a certificate: run
 them by themselves.
 """

@@ -124,7 +124,7 @@ def checked_sample(header: Header, x: Inputs, y: Inputs) -> tuple[Inputs, Labels
     expected = header.n + set_apart(header)
     if header.fault == WRONG and len(x) != expected:
         reasons.append(f"Data: the sample has {len(x)} examples; the certificate is about {expected}.")
-    elif (counted := len(counted_places(header, labels))) != header.n:
+    elif (counted := len(labels[counted_part(header, labels)])) != header.n:
         reasons.append(
             f"Data: {counted} of the {len(x)} examples count; the certificate is about {header.n} that do."
         )
