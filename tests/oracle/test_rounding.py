@@ -2,6 +2,7 @@
 
 import functools
 import math
+from fractions import Fraction
 
 import exact_chain
 import numpy as np
@@ -245,3 +246,78 @@ def test_the_bound_of_leading_digits_has_teeth(shape, monkeypatch):
     assert layer_excess(weight, None, x)[0] <= 1.0
     monkeypatch.setattr(rounding, "EXACT", 1 << 40)
     assert layer_excess(weight, None, x)[0] > 1.0
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize(
+    "name", ["three layers", "strides", "local convolution", "residuals", "mirrored features"]
+)
+def test_weights_in_parts_change_nothing_but_the_last_digits(name, monkeypatch):
+    """An output at a time: a layer that lost a part would have another norm and other sums."""
+    _, chain, tensors, x = drawn(name, 5, spread=4.0)
+    weights = parts(tensors, len(chain.operations))
+
+    def found():
+        ways = evaluate.led(evaluate.prepared(chain, weights))
+        return [
+            evaluate.evaluated(chain, way, rounding.exact(torch.from_numpy(x)), dtype=dtype)
+            for way in ways
+            for dtype in (torch.float64, torch.float32)
+        ]
+
+    whole = found()
+    monkeypatch.setattr(rounding, "PART", 1)
+    for one, other in zip(whole, found(), strict=True):
+        torch.testing.assert_close(one.error, other.error, rtol=1e-4, atol=0)
+        assert ((one.values - other.values).abs().amax(1) <= one.error + other.error).all()
+    assert max(every_excess(name, 5, spread=4.0)) <= 1.0
+
+
+@given(st.integers(0, 10**6), st.floats(0, 20), st.sampled_from([0, 3]))
+@examples(20)
+def test_heads_and_rests_are_the_weight_itself_and_the_heads_are_few_units(seed, spread, kernel):
+    """In rationals: nothing is rounded, and no sum of heads and what they see is above 2^24 units."""
+    weight, _, _ = drawn_layer(seed, kernel, spread)
+    layer = (
+        rounding.matrix_layer(weight, None)
+        if not kernel
+        else rounding.filter_layer(weight, None, grid=(9, 7))
+    )
+    lead = rounding.with_lead(layer).lead
+    heads, rests = lead.weights(weight, lead.unit).flatten(1).tensor_split(2)
+    for row, unit, head, rest in zip(weight.flatten(1), lead.unit.flatten(), heads, rests, strict=True):
+        whole = [Fraction(value) / Fraction(float(unit)) for value in head.tolist()]
+        assert all(value.denominator == 1 for value in whole)
+        assert sum(map(abs, whole)) * math.floor(lead.reach) <= rounding.EXACT
+        assert [Fraction(a) + Fraction(b) for a, b in zip(head.tolist(), rest.tolist(), strict=True)] == [
+            Fraction(value) for value in row.tolist()
+        ]
+
+
+@given(
+    st.integers(0, 10**6), st.integers(1, 5), st.integers(1, 9), st.floats(0, 30), st.sampled_from([1, 7, 99])
+)
+@examples(30)
+def test_the_norm_of_a_matrix_is_just_above_its_largest_singular_value(seed, rows, columns, spread, part):
+    """In 60 digits, of matrices that are summed in parts of any size."""
+    random = np.random.default_rng(seed)
+    weight = (
+        random.normal(size=(rows, columns)) * np.exp2(random.uniform(-spread, spread, (rows, columns)))
+    ).astype(np.float32)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rounding, "PART", part)
+        found = rounding.matrix_norm(weight)
+    truth = max(exact_chain.mp.svd_r(exact_chain.mp.matrix(weight.tolist()), compute_uv=False))
+    assert truth <= found <= truth * (1 + 1.01 * rounding.SPECTRAL_ROUNDING)
+
+
+def test_a_long_chain_has_few_ways_and_leading_digits_once(monkeypatch):
+    """Ways whose number grows with the operations make the work of choosing one grow with their square."""
+    made, with_lead = [], evaluate.with_lead
+    monkeypatch.setattr(evaluate, "with_lead", lambda layer: made.append(layer) or with_lead(layer))
+    chain = fit([Operation("linear", out=3)] * 200, (3,), 3)
+    layers = evaluate.prepared(chain, [{"weight": torch.eye(3)}] * 200)
+    ways = evaluate.led(layers)
+    assert len(made) == 200
+    counts = [sum(own[""].lead is not None for own in way) for way in ways]
+    assert counts == [*range(8), 8, 16, 32, 64, 128]

@@ -154,6 +154,22 @@ def test_the_way_is_taken_that_takes_least_time(error, seconds, expected):
     assert calls == ["wide", "wide", "narrow", "narrow", expected]  # the first of two trials warms up
 
 
+def test_trials_are_no_larger_than_batches(monkeypatch):
+    """Of a network that holds as much as is allowed for one example, eight would take eight times as much."""
+    monkeypatch.setattr(evaluate, "NUMBERS", 50)
+    sizes = set()
+
+    def carrying(x):
+        sizes.add(len(x.values))
+        return Logits(x.values, torch.zeros(len(x.values), dtype=torch.float64))
+
+    head = header_of((3,), {"divisor": 1, "mean": [0], "std": [1]})
+    network = evaluate.Evaluator(Functions(carrying, [carrying]), header=head, widest=20)
+    x = np.tile(np.array([[2.0, 0.0, 1.0]]), (200, 1))
+    assert count_errors(network, x, np.zeros(200, np.int64)) == 0
+    assert sizes == {2}
+
+
 def test_float32_that_is_shorter_than_it_says_decides_nothing(monkeypatch):
     """Some settings replace it by 16-bit numbers, or convolutions by transforms."""
     evaluate.float32_is_sound.cache_clear()

@@ -62,6 +62,23 @@ def test_enumerative(q, j):
     expect(writer.enumerative(q, j))
 
 
+@pytest.mark.parametrize("limit", [1, 127, 128, 4096, 2**15 - 1, 2**15, 2**20])
+def test_the_largest_elements_of_every_limit_fit(limit):
+    """Elements are held in integers of 8, 16 or 32 bits, whichever are enough."""
+    q = np.array([-limit, limit, 0, 1 - limit])
+    expect(writer.dense(q))
+    expect(writer.enumerative(q))
+    if limit <= 4096:
+        expect(writer.adaptive(q))
+        expect(writer.static(q))
+        expect(writer.static(np.tile(q, 40), lanes_log=5))
+
+
+@pytest.mark.parametrize("where", [[1, 1, 1], [0, 0, 1], [1, 0, 0], [0, 0, 0]])
+def test_the_last_value_of_the_largest_codebook(where):
+    expect(writer.codebook(np.arange(1, 257), [255 if here else -1 for here in where]))
+
+
 @given(
     st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1, max_size=9), st.data()
 )
