@@ -18,7 +18,15 @@ from codebound.certificate.rows import MOST_COPIES
 from codebound.data.oddities import remarks
 from codebound.errors import UsageError
 from codebound.facts import HoldoutFacts
-from codebound.files import make_folder, write_arrays, write_atomically, write_json, write_text, written_whole
+from codebound.files import (
+    make_folder,
+    replacing,
+    write_arrays,
+    write_atomically,
+    write_json,
+    write_text,
+    written_whole,
+)
 from codebound.interrupts import finishing
 from codebound.nets.origins import UNKNOWN, Origin
 from codebound.search.methods import known_methods
@@ -40,6 +48,7 @@ WEIGHTS = "g.safetensors"
 HELPER = "helper.safetensors"
 """Tensors of a helper that encodes: of its networks in their order."""
 RESULT = "result.json"
+_IN_MEMORY = 1 << 30  # bytes of inputs
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -294,6 +303,21 @@ def _commands(folder: Path, arguments: list[str | Path]) -> dict[str, Any]:
     }
 
 
+def _write_sample(sample: Dataset, place: Path) -> str:
+    """Writes a sample where the verifier finds it, and says under which name.
+
+    A large one becomes a folder of plain arrays: the verifier has an archive in its memory, and those not.
+    """
+    if sample.x.nbytes <= _IN_MEMORY:
+        write_arrays(place / "sample.npz", {"x": sample.x, "y": sample.y})
+        return "sample.npz"
+    (place / "sample").mkdir()
+    for name, array in (("x", sample.x), ("y", sample.y)):
+        with replacing(place / "sample" / f"{name}.npy") as file:
+            np.save(file, array)
+    return "sample"
+
+
 def _verifier_arguments(
     found: Certification, place: Path, folder: Path, data: str, data_folder: Path | None
 ) -> list[str | Path]:
@@ -308,8 +332,7 @@ def _verifier_arguments(
     sample, fresh = found.sample, found.unlabelled
     arguments: list[str | Path] = ["--data", data if data in NAMES else Path(data)]
     if data not in NAMES and not data.endswith(".npz") and not (Path(data) / "x.npy").is_file():
-        arguments[-1] = folder / "sample.npz"
-        write_arrays(place / "sample.npz", {"x": sample.x, "y": sample.y})
+        arguments[-1] = folder / _write_sample(sample, place)
     if data_folder is not None:
         arguments += ["--data-folder", data_folder]
     if found.allow_copies:

@@ -13,6 +13,7 @@ from worlds.bright_rows import images, solved
 from codebound.certificate.claims import AfterSplit, ByDisagreement, OnDomain
 from codebound.certificate.file import Certificate
 from codebound.certification import certify
+from codebound.data.load import load_dataset
 from codebound.errors import UsageError
 from codebound.report.summary import result_rows
 from codebound_verify.__main__ import main as verify
@@ -124,3 +125,13 @@ def test_one_class_and_contradictions_are_told():
     assert ("contradictions", "60 examples") in [row[:2] for row in result_rows(found)]
     alone = certify(None, (x[::2], np.ones(60, int)), effort="quick").result
     assert "Examples of other classes are what is lacking" in alone["advice"]
+
+
+def test_a_sample_that_is_large_is_written_as_arrays_that_stay_on_the_disk(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("codebound.results._IN_MEMORY", SAMPLE.x.nbytes - 1)
+    saved = certify(None, SAMPLE, method="constant").save_to(tmp_path / "large")
+    assert sorted(each.name for each in (saved.folder / "sample").iterdir()) == ["x.npy", "y.npy"]
+    assert load_dataset(str(saved.folder / "sample")).sha256 == SAMPLE.sha256
+    _, *arguments = shlex.split(saved.result["verify"])
+    assert (verify(arguments), capsys.readouterr().out.splitlines()[0]) == (0, "ACCEPT")
+    assert "[sample](sample)" in (saved.folder / "README.md").read_text()

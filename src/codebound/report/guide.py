@@ -30,6 +30,7 @@ _FILES = {
     "base.safetensors": "the base, which the message codes the difference to",
     "helper.safetensors": "the tensors of the helper, which encodes inputs",
     "sample.npz": "the sample, as the second program reads it",
+    "sample": "the same, in parts from the disk",
     "unlabelled.npz": "the unlabelled inputs",
     "picks.csv": "every picked example, in the order of picking",
     "report.html": "the page about the certificate, for people",
