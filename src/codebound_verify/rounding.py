@@ -311,8 +311,8 @@ def _gain(size: float, shape: Sequence[int], frequencies: int, norm: Callable[[]
 def matrix_norm(weight: Floats | Doubles) -> float:
     """An upper bound of the spectral norm of a linear map (7.1).
 
-    It is the root of the norm of W^T W, which is as large as the shorter side. Sums of PART products at most,
-    for all elements of a column together, keep the rounding of W^T W below a share of PART 2^-53 of its norm.
+    It is the root of that of W^T W, a matrix of the shorter side, which is summed over parts of W. The sums
+    of a part have PART products in each row of it, so what they are off is a share of PART 2^-53: 2^-33.
     """
     long = torch.from_numpy(weight if weight.shape[0] >= weight.shape[1] else weight.T)
     width = long.shape[1]
