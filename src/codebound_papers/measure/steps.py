@@ -72,7 +72,13 @@ class Steps:
                     copies[constant] = graph.node_copy(constant)
             copies[node] = graph.node_copy(node, lambda old: copies[old])
         graph.output(copies[self.nodes[self.cuts[stop]]])
-        module = fx.GraphModule(self.network.predictor, graph)
+        try:
+            module = fx.GraphModule(self.network.predictor, graph)
+        except SyntaxError:
+            raise ModelError(
+                "torch.fx cannot write this network as code: the name of a module has a quotation mark, a "
+                "backslash or a line break in it. Rename it, in add_module or in the dictionary of a Sequential."
+            ) from None
         return lambda x: module(x.clone())
 
 

@@ -1,5 +1,7 @@
 """Composing segments is the forward pass, bit for bit; activations are what the layers saw."""
 
+from collections import OrderedDict
+
 import pytest
 import torch
 from torch import nn
@@ -199,3 +201,10 @@ def test_a_layer_called_twice_has_two_activations():
     first, second, last = activations(wrap(nn.Sequential(layer, nn.ReLU(), layer, nn.Linear(3, 2))), x)
     assert (first.name, second.name, last.name) == ("0", "0", "3")
     assert torch.equal(second.input, torch.relu(layer(x)))
+
+
+@pytest.mark.parametrize("name", ['a"b', "a\nb"])
+def test_a_name_that_is_no_code_is_refused_in_words(name):
+    net = nn.Sequential(OrderedDict({name: nn.Linear(4, 3), "last": nn.Linear(3, 2)}))
+    with pytest.raises(ModelError, match="Rename it"):
+        steps_of(wrap(net)).segment(0, 1)
