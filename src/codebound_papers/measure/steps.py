@@ -77,7 +77,7 @@ class Steps:
         except SyntaxError:
             raise ModelError(
                 "torch.fx cannot write this network as code: the name of a module has a quotation mark, a "
-                "backslash or a line break in it. Rename it, in add_module or in the dictionary of a Sequential."
+                "backslash or a line break in it. Rename it, in add_module or in a dictionary of modules."
             ) from None
         return lambda x: module(x.clone())
 
