@@ -101,7 +101,7 @@ def print_table(table: Table) -> None:
 
 
 def printable(text: str) -> str:
-    """The text with control characters escaped: a stranger's file must not draw on the terminal.
+    r"""The text with control characters escaped: a stranger's file must not draw on the terminal.
 
     So are the bytes of a file name that is no text.
 
