@@ -263,14 +263,14 @@ def _factory(spec: str) -> Callable[[], Any]:
 
 
 def _of_file(path: str) -> Any:
-    """The Python module in a file, under the name of the file."""
+    """The Python module in a file, under the name of the file: its text, not a compiled copy beside it."""
     name = Path(path).stem
     spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
+    if spec is None:
         raise ImportError(f"{path} is no Python file")
-    sys.modules[name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(sys.modules[name])
-    return sys.modules[name]
+    sys.modules[name] = module = importlib.util.module_from_spec(spec)
+    exec(compile(Path(path).read_bytes(), path, "exec"), module.__dict__)
+    return module
 
 
 def _show_progress(done: int, total: int) -> None:

@@ -1,6 +1,8 @@
 """Folders that a stranger made: no verb that opens one runs its code, or tells of another certificate."""
 
+import importlib.util
 import json
+import py_compile
 import re
 import shutil
 from pathlib import Path
@@ -13,6 +15,7 @@ from torch import Tensor
 from codebound.certification import certify
 from codebound.classifier import load_classifier
 from codebound.errors import UsageError
+from codebound_verify.__main__ import main as verify
 
 EVIL = "open('ran', 'w')\n"
 
@@ -49,6 +52,18 @@ def folders(made, empty_folder, codebound):
     (written,) = Path("code").glob("network_*.py")
     written.write_text(EVIL + written.read_text())
     return empty_folder
+
+
+def test_the_text_of_a_network_runs_and_no_compiled_copy_of_another(made, empty_folder, codebound):
+    folder = Path(shutil.copytree(made / "code", "code"))
+    (written,) = folder.glob("network_*.py")
+    Path("evil.py").write_text(EVIL)
+    kept = importlib.util.cache_from_source(str(written))
+    py_compile.compile("evil.py", kept, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    load_classifier(folder, model=f"{written}:make")
+    command = ("code/certificate.cbound", "--data", "code/sample.npz", "--model", f"{written}:make")
+    assert verify(command) == 0
+    assert not Path("ran").exists()
 
 
 def asking(folder, command):

@@ -179,6 +179,8 @@ def read_members(path: Path, wanted: Sequence[str]) -> dict[str, NDArray[np.gene
             return {key: _read_member(archive, members[key], name=f"{path}, array {key}") for key in wanted}
     except DataError:
         raise
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
     except Exception as error:  # a crafted archive can make the parsers raise nearly anything
         raise DataError(
             f"{path} is no readable .npz file: {error}. Save it with numpy.savez(path, x=inputs, y=labels)."

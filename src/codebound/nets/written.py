@@ -90,13 +90,16 @@ def name_of(source: str) -> str:
 
 
 def load_file(path: Path) -> Any:
-    """The Python module in a file, imported under the name of the file; this runs its code."""
+    """The Python module in a file, imported under the name of the file; this runs its code.
+
+    What runs is the text whose hash a certificate names, never a compiled copy that lies beside it.
+    """
     spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None or not path.is_file():
+    if spec is None or not path.is_file():
         raise ModelError(f"{path}: not a Python file.")
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
+    exec(compile(path.read_bytes(), path, "exec"), module.__dict__)
     return module
 
 

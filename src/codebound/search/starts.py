@@ -225,14 +225,17 @@ def _is_too_deep(original: Original, sample: Dataset) -> bool:
 def base_tensors(base: Pretrained, original: Original, sample: Dataset) -> Tensors:
     """The tensors of a base, if it is a network like f."""
     named = original.architecture
-    found = Original.read(
-        base.network,
-        sample.input_shape,
-        classes=sample.classes,
-        factory="" if named is None else named.name,
-        trust_code=named is not None and named.graph_sha256 is None,
-        as_chain=original.chain is not None,
-    )
+    try:
+        found = Original.read(
+            base.network,
+            sample.input_shape,
+            classes=sample.classes,
+            factory="" if named is None else named.name,
+            trust_code=named is not None and named.graph_sha256 is None,
+            as_chain=original.chain is not None,
+        )
+    except ModelError as reason:
+        raise ModelError(f"the base is no network like f: {reason}") from reason
     for name, tensor in original.arrays.items():
         if name not in found.arrays or found.arrays[name].shape != tensor.shape:
             has = f"has shape {found.arrays[name].shape}" if name in found.arrays else "is not there"
