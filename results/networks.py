@@ -1,4 +1,4 @@
-"""Networks of timm, transformers and Lightning through every verb: the table of docs/howto/networks.md.
+"""Networks of timm, transformers and Lightning through every verb: the table of docs/howto/own_model.md.
 
     pip install timm transformers lightning
     python results/networks.py --out networks.md              # or --only gpt2 --verbs certify,verify

@@ -88,7 +88,7 @@ def test_what_is_read_is_what_the_module_computes(name):
     network = wrap(module, example=x[:1], classes=CLASSES, strict=True)
     ours = copy.deepcopy(network.predictor).double()(x.double())
     coarse = weight.dtype in (torch.float16, torch.bfloat16)
-    assert torch.allclose(ours, theirs.double(), rtol=0, atol=0.02 if coarse else 1e-4)
+    assert torch.allclose(ours, theirs.double(), rtol=0, atol=0.02 if coarse else 1e-4, equal_nan=True)
 
 
 def test_the_comparison_with_the_module_has_teeth():

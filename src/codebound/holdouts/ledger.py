@@ -118,12 +118,7 @@ def held(path: Path) -> Iterator[None]:
 
 def write_ledger(ledger: Ledger) -> None:
     """Writes a ledger in one step, and remembers its head on this machine: both, or neither."""
-    memory = _memory(ledger.seal["data"]["sha256"])
-    make_folder(memory.parent)
-    record = {"ledger": os.fspath(ledger.path.resolve()), "head": ledger.head, "looks": len(ledger.looks)}
-    with replacing(memory) as remembered:
-        remembered.write(json.dumps(record, indent=2).encode() + b"\n")
-        remembered.flush()
+    with _remembering(ledger):
         write_atomically(ledger.path, ledger.content)
 
 
@@ -139,7 +134,10 @@ def require_unsealed(data_sha256: str) -> None:
 
 
 def require_latest(ledger: Ledger) -> None:
-    """Refuses a ledger that lacks lines which this machine has seen: an older copy, or a shortened one."""
+    """Refuses a ledger that lacks lines which this machine has seen: an older copy, or a shortened one.
+
+    What it has beyond them is remembered.
+    """
     memory = _memory(ledger.seal["data"]["sha256"])
     if not memory.exists():
         return  # sealed on another machine
@@ -152,6 +150,21 @@ def require_latest(ledger: Ledger) -> None:
             "shortened; a look through it would not pay for the others. (This machine remembers it in "
             f"{memory}.)"
         )
+    if known["head"] != ledger.head:  # looked at elsewhere, or killed before it was remembered
+        with _remembering(ledger):
+            pass
+
+
+@contextmanager
+def _remembering(ledger: Ledger) -> Iterator[None]:
+    """The head of a ledger is remembered on this machine if nothing fails inside."""
+    memory = _memory(ledger.seal["data"]["sha256"])
+    make_folder(memory.parent)
+    record = {"ledger": os.fspath(ledger.path.resolve()), "head": ledger.head, "looks": len(ledger.looks)}
+    with replacing(memory) as remembered:
+        remembered.write(json.dumps(record, indent=2).encode() + b"\n")
+        remembered.flush()
+        yield
 
 
 def _memory(data_sha256: str) -> Path:

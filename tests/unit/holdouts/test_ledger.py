@@ -243,6 +243,22 @@ def test_an_older_copy_of_a_ledger_cannot_be_looked_through(path, tmp_path, data
     assert len(read_ledger(copy).looks) == 3
 
 
+def test_a_look_that_this_machine_did_not_remember_is_remembered_by_the_next(path, tmp_path, data):
+    """As after a kill between the two files: what was left of the write goes, and an older copy is refused."""
+    copy = tmp_path / "copy.looks.jsonl"
+    shutil.copy(path, copy)
+    (memory,) = (tmp_path / "cache" / "sealed").iterdir()
+    before = memory.read_bytes()
+    tried(path, data, "d", 10)
+    memory.write_bytes(before)
+    memory.with_name(f".{memory.name}.0.partial").write_bytes(b"half")
+    with pytest.raises(UsageError, match="this very network"):
+        tried(path, data, "d", 10)  # the plan allows no second look at it
+    assert [each.name for each in memory.parent.iterdir()] == [memory.name]
+    with pytest.raises(UsageError, match="lacks a look"):
+        tried(copy, data, "e", 10)
+
+
 def test_a_ledger_from_another_machine_goes_on_here(path, data, tmp_path, monkeypatch):
     monkeypatch.setenv("CODEBOUND_CACHE", str(tmp_path / "elsewhere"))
     assert len(tried(path, data, "d", 20).looks) == 4
