@@ -16,7 +16,7 @@ import killing, codebound.files
 @contextmanager
 def in_place(path):
     with path.open("wb", buffering=0) as file:
-        time.sleep(0.02)
+        time.sleep(0.1)
         yield file
 
 codebound.files.replacing = in_place

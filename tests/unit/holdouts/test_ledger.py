@@ -244,7 +244,7 @@ def test_an_older_copy_of_a_ledger_cannot_be_looked_through(path, tmp_path, data
 
 
 def test_a_look_that_this_machine_did_not_remember_is_remembered_by_the_next(path, tmp_path, data):
-    """As after a kill between the two files: what was left of the write goes, and an older copy is refused."""
+    """As after a kill between the two files: what was left goes, and an older copy is refused."""
     copy = tmp_path / "copy.looks.jsonl"
     shutil.copy(path, copy)
     (memory,) = (tmp_path / "cache" / "sealed").iterdir()
