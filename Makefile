@@ -71,7 +71,7 @@ bench: $(READY)         ## timings beside the peers, which it installs, into ben
 
 networks: $(READY)      ## networks of timm, transformers and Lightning, which it installs, through every verb
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[networks]"
-	$(BIN)/python results/networks.py --out build/networks.md
+	$(BIN)/python results/networks.py --out results/networks.md
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis

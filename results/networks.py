@@ -1,7 +1,7 @@
-"""Networks of timm, transformers and Lightning through every verb: the table of docs/howto/own_model.md.
+"""Networks of timm, transformers and Lightning through every verb: ``make networks`` writes networks.md.
 
     pip install timm transformers lightning
-    python results/networks.py --out networks.md              # or --only gpt2 --verbs certify,verify
+    python results/networks.py --out results/networks.md      # or --only gpt2 --verbs certify,verify
 
 Each is made from its configuration, small and untrained, for four classes: pictures of 3 x 32 x 32 or 16
 tokens. Every verb ends with a result or with a sentence that names what is in the way: a traceback is a
@@ -21,6 +21,7 @@ import traceback
 import warnings
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
+from importlib.metadata import version
 from importlib.util import find_spec
 from multiprocessing import get_context
 from pathlib import Path
@@ -54,6 +55,17 @@ VERBS = (
     *(f"compress {method}" for method in COMPRESSORS),
     *("certify", "certify prune", "verify"),
 )
+HEAD = """\
+# Networks of other packages through every verb
+
+`make networks` writes this page; nobody types a word here. Each network is small, made from its configuration
+and untrained, with 60 examples of four classes: what counts is that every verb ends with a result, or with a
+sentence that names what is in the way. `certify` may make a network of its own, `certify prune` codes this
+one, and `verify` is the second program on that file.
+
+{versions}.
+
+"""
 
 
 _MADE: list[torch.library.Library] = []
@@ -302,7 +314,7 @@ def main() -> int:
                 sys.stdout.flush()
     if given.out is not None:
         given.out.parent.mkdir(parents=True, exist_ok=True)
-        given.out.write_text(table(names, verbs, found))
+        given.out.write_text(HEAD.format(versions=_versions(names)) + table(names, verbs, found))
     return int(any(each.kind == "traceback" for each in found.values()))
 
 
@@ -313,8 +325,15 @@ def table(names: list[str], verbs: list[str], found: dict[tuple[str, str], Outco
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
+def _versions(names: list[str]) -> str:
+    """What was tried, in which version."""
+    packages = sorted({"codebound", "torch", *(NETWORKS[name][0] for name in names)})
+    return ", ".join(f"{package} {version(package)}" for package in packages)
+
+
 def _cell(made: Outcome) -> str:
-    return (made.words if made.kind == "result" else f"{made.kind}: {made.words}").replace("\n", " ").strip()
+    words = made.words if made.kind == "result" else f"{made.kind}: {made.words}"
+    return " ".join(words.split()).replace("|", "\\|")
 
 
 if __name__ == "__main__":
