@@ -16,6 +16,18 @@ from codebound.report.tables import Table
 from codebound_papers.cli import options as own
 
 _WHAT = "What is compared"
+_CERTIFICATE = "A .cbound file for this sample; may be repeated. Each is verified first."
+_BASE = "Safetensors file of the base that a --certificate names; may be repeated."
+_UNLABELLED = "Inputs that a --certificate about f was made with (C-12b), written like --data."
+_CERTIFY = "Make a quick certificate where no --certificate is given."
+_OVER = "Along a training: RUN is a folder of train --keep-epochs. An interrupted one goes on."
+_LIKE_FOR_LIKE = "Divide the bars of figures by n and take the root, as in the other bounds."
+_WHOLE = "A row for every bound that is infinite, in place of a line with the reason."
+_MARGIN_SHARE = "Share of the sample whose margin may be at most gamma; 0 takes the smallest margin."
+_EXAMPLES = """Examples for cushions and Jacobians, drawn at random, and at most 50 for smoothness; margins
+are those of all."""
+_OUT = """New folder for compare.json, compare.csv, compare.svg and a page. With --over it may exist (default:
+RUN/compare)."""
 
 
 def command(
@@ -25,54 +37,17 @@ def command(
     data_folder: opt.DataFolder = None,
     test: opt.Test = None,
     holdout: opt.Holdout = None,
-    certificate: Annotated[
-        list[Path] | None,
-        option("A .cbound file for this sample; may be repeated. Each is verified first.", _WHAT),
-    ] = None,
-    base: Annotated[
-        list[Path] | None,
-        option("Safetensors file of the base that a --certificate names; may be repeated.", _WHAT),
-    ] = None,
-    unlabelled: Annotated[
-        str | None,
-        option("Inputs that a --certificate about f was made with (C-12b), written like --data.", _WHAT),
-    ] = None,
-    certify: Annotated[
-        bool,
-        option("Make a quick certificate where no --certificate is given.", _WHAT, "--certify/--no-certify"),
-    ] = True,
+    certificate: Annotated[list[Path] | None, option(_CERTIFICATE, _WHAT)] = None,
+    base: Annotated[list[Path] | None, option(_BASE, _WHAT)] = None,
+    unlabelled: Annotated[str | None, option(_UNLABELLED, _WHAT)] = None,
+    certify: Annotated[bool, option(_CERTIFY, _WHAT, "--certify/--no-certify")] = True,
     over: Annotated[
-        tuple[str, Path] | None,
-        typer.Option(
-            metavar="epochs RUN",
-            help="Along a training: RUN is a folder of train --keep-epochs. An interrupted one goes on.",
-            rich_help_panel=_WHAT,
-        ),
+        tuple[str, Path] | None, typer.Option(metavar="epochs RUN", help=_OVER, rich_help_panel=_WHAT)
     ] = None,
-    like_for_like: Annotated[
-        bool,
-        option(
-            "Divide the bars of figures by n and take the root, as in the other bounds.",
-            _WHAT,
-            "--like-for-like",
-        ),
-    ] = False,
-    whole: Annotated[
-        bool,
-        option("A row for every bound that is infinite, in place of a line with the reason.", _WHAT, "--all"),
-    ] = False,
-    margin_share: Annotated[
-        float,
-        option("Share of the sample whose margin may be at most gamma; 0 takes the smallest margin.", _WHAT),
-    ] = 0.05,
-    examples: Annotated[
-        int,
-        option(
-            "Examples for cushions and Jacobians, drawn at random, and at most 50 for smoothness; "
-            "margins are those of all.",
-            _WHAT,
-        ),
-    ] = 1000,
+    like_for_like: Annotated[bool, option(_LIKE_FOR_LIKE, _WHAT, "--like-for-like")] = False,
+    whole: Annotated[bool, option(_WHOLE, _WHAT, "--all")] = False,
+    margin_share: Annotated[float, option(_MARGIN_SHARE, _WHAT)] = 0.05,
+    examples: Annotated[int, option(_EXAMPLES, _WHAT)] = 1000,
     initial: own.Initial = None,
     delta: opt.Delta = 0.05,
     chunk_size: own.ChunkSize = 256,
@@ -81,14 +56,7 @@ def command(
     engine: opt.EngineKind = None,
     workers: opt.Workers = None,
     address: opt.Address = None,
-    out: Annotated[
-        Path | None,
-        option(
-            "New folder for compare.json, compare.csv, compare.svg and a page. With --over it may exist "
-            "(default: RUN/compare).",
-            RUN,
-        ),
-    ] = None,
+    out: Annotated[Path | None, option(_OUT, RUN)] = None,
     output: opt.Output = Format.table,
     quiet: opt.Quiet = False,
 ) -> None:
@@ -97,34 +65,29 @@ def command(
     Example: codebound compare --model mlp --weights runs/w/model.safetensors --data digits --holdout 0.2
     """
     options = dict(locals())
-    from codebound_papers.compare.command import (
-        OF_ONE_NETWORK,
-        compare_epochs_from_options,
-        compare_from_options,
-        flat_points,
-    )
+    from codebound_papers.compare import command as verb
     from codebound_papers.report.comparison import compare_table, without_number
 
     hear = listener(quiet=quiet)
     with given_engine(engine, workers, address) as measurers:
         if over is None:
-            record = compare_from_options(options, out=out, engine=measurers, listener=hear)
+            record = verb.compare_from_options(options, out=out, engine=measurers, listener=hear)
             tables = (compare_table(record, whole=whole), without_number(record, whole=whole))
             shown = [table for table in tables if table is not None]
             emit(record, output, [*shown, *record["notes"]], rows=record["rows"])
             if out is not None:
                 hear.note(f"Page with the picture: {out / 'compare.html'}")
             return
-        if any(options[name] for name in OF_ONE_NETWORK):
+        if any(options[name] for name in verb.OF_ONE_NETWORK):
             raise UsageError(
                 "--over takes its weights from the run and no certificate: leave out --weights, --initial, "
                 "--certificate, --base and --unlabelled."
             )
-        record = compare_epochs_from_options(options, out=out, engine=measurers, listener=hear)
+        record = verb.compare_epochs_from_options(options, out=out, engine=measurers, listener=hear)
     points = record["epochs"]
     told = "None of the published bounds is a guarantee; a certificate is about one network."
     brief = Table("", [_brief(point) for point in points])
-    emit(record, output, [brief, told], rows=flat_points(points))
+    emit(record, output, [brief, told], rows=verb.flat_points(points))
 
 
 def _brief(point: Mapping[str, Any]) -> dict[str, object]:

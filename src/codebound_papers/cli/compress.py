@@ -16,9 +16,22 @@ from codebound_papers.cli import options as own
 from codebound_papers.compress.catalogue import COMPRESSORS
 
 _METHODS = f"{', '.join(COMPRESSORS)}; see --list."
+_SET = """An option of the method, such as --set density=0.2; may be repeated. Without any, and with --data,
+those of the shortest message that costs at most 1 % of the accuracy."""
+_LAYERS = "Names of layers to compress, joined by commas (default: all)."
+_DATA = """Sample: name, .npz file, image folder, or package.module:factory. Measures accuracy and deviation;
+lottery and imp train on it."""
+_TEST = "Sample to measure on instead of --data; a known name gives its tests."
+_EXAMPLES = "Measure on the first examples only (default: all)."
 _COLUMNS = (
-    *("layer", "shape", "kept", "dense bytes", "sparse bytes", "coded bits"),
-    *("spectral error", "predicted"),
+    "layer",
+    "shape",
+    "kept",
+    "dense bytes",
+    "sparse bytes",
+    "coded bits",
+    "spectral error",
+    "predicted",
 )
 
 
@@ -38,33 +51,13 @@ def command(
     model: opt.Model,
     method: Annotated[str, option(_METHODS)],
     weights: opt.Weights = None,
-    options: Annotated[
-        list[str] | None,
-        option(
-            "An option of the method, such as --set density=0.2; may be repeated. Without any, and with "
-            "--data, those of the shortest message that costs at most 1 % of the accuracy.",
-            None,
-            "--set",
-        ),
-    ] = None,
-    layers: Annotated[
-        str | None, option("Names of layers to compress, joined by commas (default: all).")
-    ] = None,
-    data: Annotated[
-        str | None,
-        option(
-            "Sample: name, .npz file, image folder, or package.module:factory. Measures accuracy and "
-            "deviation; lottery and imp train on it."
-        ),
-    ] = None,
+    options: Annotated[list[str] | None, option(_SET, None, "--set")] = None,
+    layers: Annotated[str | None, option(_LAYERS)] = None,
+    data: Annotated[str | None, option(_DATA)] = None,
     data_folder: opt.DataFolder = None,
-    test: Annotated[
-        str | None, option("Sample to measure on instead of --data; a known name gives its tests.")
-    ] = None,
+    test: Annotated[str | None, option(_TEST)] = None,
     holdout: opt.Holdout = None,
-    examples: Annotated[
-        int | None, typer.Option(min=1, help="Measure on the first examples only (default: all).")
-    ] = None,
+    examples: Annotated[int | None, typer.Option(min=1, help=_EXAMPLES)] = None,
     input_shape: own.InputShape = None,
     classes: own.Classes = None,
     seed: own.NaturalSeed = 0,
@@ -99,17 +92,17 @@ def _tables(record: dict[str, Any]) -> Iterator[Table]:
     from codebound.bounds.risk import rate
 
     yield _layers(record)
-    rows = {"all tensors": _ratio(record)}
+    dense, coded = record["dense_bytes"], record["coded_bytes"]
+    message = f"{coded:,} bytes ({record['coded_bits']:,} bits) in the message"
+    rows = {"all tensors": f"{dense:,} bytes as they were, {message}: a ratio of {dense / coded:.1f}"}
     before, after = record["accuracy_before"], record["accuracy_after"]
     if before is not None and after is not None:
         rows["accuracy"] = f"{rate(before)} before, {rate(after)} after"
     if (moved := record["deviation"]) is not None:
-        is_known = moved["largest"] is not None and moved["mean"] is not None
-        rows["deviation of the outputs"] = (
-            f"{moved['largest']:.4g} at most, {moved['mean']:.4g} on average"
-            if is_known
-            else "unknown: outputs are NaN or infinite"
-        )
+        rows["deviation of the outputs"] = "unknown: outputs are NaN or infinite"
+        if moved["largest"] is not None and moved["mean"] is not None:
+            largest, mean = (f"{moved[name]:.4g}" for name in ("largest", "mean"))
+            rows["deviation of the outputs"] = f"{largest} at most, {mean} on average"
         rows["bounded by the recursion"] = str(cell(moved["recursion"]))
         rows["and by the e-form"] = str(cell(moved["e_form"]))
     yield tabulate(("what", "value"), rows.items())
@@ -136,17 +129,8 @@ def _explain(record: dict[str, Any]) -> None:
     )
 
 
-def _ratio(record: dict[str, Any]) -> str:
-    dense, coded = record["dense_bytes"], record["coded_bytes"]
-    return (
-        f"{dense:,} bytes as they were, {coded:,} bytes ({record['coded_bits']:,} bits) in the message: a "
-        f"ratio of {dense / coded:.1f}"
-    )
-
-
 def _layers(record: dict[str, Any]) -> Table:
     """The compressed layers, and the carried tensors by reason."""
-
     from codebound.bounds.risk import rate
 
     rows: list[tuple[object, ...]] = [

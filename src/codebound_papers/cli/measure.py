@@ -10,6 +10,13 @@ from codebound.cli.options import given_engine, option
 from codebound_papers.cli import options as own
 from codebound_papers.cli.options import STABILITY
 
+_FAMILIES = "What to measure, separated by commas."
+_TAILS_OF = "Fit tails to: eigenvalues, or absolute or positive weights (slow)."
+_INTERLAYER = "Jacobians: none, output (each layer to the output) or all (each to all later ones)."
+_JACOBIAN = "Norms of Jacobians: exact, probes (64 random ones), or auto: probes for large networks."
+_SMOOTHNESS = "Noise for smoothness: gaussian, project (that of random projection; slow) or none."
+_OUTLIERS = "Fraction of the examples that may be left out."
+
 
 def command(
     model: opt.Model,
@@ -17,33 +24,13 @@ def command(
     weights: opt.Weights = None,
     data_folder: opt.DataFolder = None,
     examples: own.Examples = None,
-    families: Annotated[
-        str, option("What to measure, separated by commas.")
-    ] = "spectra,tails,stability,margins",
-    tails_of: Annotated[
-        str, option("Fit tails to: eigenvalues, or absolute or positive weights (slow).")
-    ] = "eigenvalues",
-    interlayer: Annotated[
-        str,
-        option(
-            "Jacobians: none, output (each layer to the output) or all (each to all later ones).", STABILITY
-        ),
-    ] = "output",
-    jacobian: Annotated[
-        str,
-        option(
-            "Norms of Jacobians: exact, probes (64 random ones), or auto: probes for large networks.",
-            STABILITY,
-        ),
-    ] = "auto",
-    smoothness: Annotated[
-        str,
-        option(
-            "Noise for smoothness: gaussian, project (that of random projection; slow) or none.", STABILITY
-        ),
-    ] = "gaussian",
+    families: Annotated[str, option(_FAMILIES)] = "spectra,tails,stability,margins",
+    tails_of: Annotated[str, option(_TAILS_OF)] = "eigenvalues",
+    interlayer: Annotated[str, option(_INTERLAYER, STABILITY)] = "output",
+    jacobian: Annotated[str, option(_JACOBIAN, STABILITY)] = "auto",
+    smoothness: Annotated[str, option(_SMOOTHNESS, STABILITY)] = "gaussian",
     biases: own.Biases = "augmented",
-    outliers: Annotated[float, option("Fraction of the examples that may be left out.", STABILITY)] = 0.0,
+    outliers: Annotated[float, option(_OUTLIERS, STABILITY)] = 0.0,
     initial: own.Initial = None,
     chunk_size: own.ChunkSize = 64,
     device: opt.Device = "auto",

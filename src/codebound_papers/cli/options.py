@@ -11,19 +11,13 @@ from codebound.cli.options import RUN, option
 
 STABILITY = "Noise stability"
 
-Examples = Annotated[
-    int | None, option("Examples to measure on, drawn at random (default: 1000, fewer for large networks).")
-]
-Biases = Annotated[
-    str,
-    option(
-        "augmented: part of the weights, as the theory needs; separate: left out, as published.", STABILITY
-    ),
-]
-Initial = Annotated[
-    Path | None,
-    option("Weights before training: adds what is relative to the distance from them.", STABILITY),
-]
+_EXAMPLES = "Examples to measure on, drawn at random (default: 1000, fewer for large networks)."
+_BIASES = "augmented: part of the weights, as the theory needs; separate: left out, as published."
+_INITIAL = "Weights before training: adds what is relative to the distance from them."
+
+Examples = Annotated[int | None, option(_EXAMPLES)]
+Biases = Annotated[str, option(_BIASES, STABILITY)]
+Initial = Annotated[Path | None, option(_INITIAL, STABILITY)]
 ChunkSize = Annotated[int, option("Examples at a time; bounds the memory.", RUN)]
 NaturalSeed = Annotated[int, typer.Option(min=0, help="Seed of everything random.", rich_help_panel=RUN)]
 InputShape = Annotated[

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     Requirements = ProjectRequirements | MbpRequirements | HeavytailRequirements
 
 _CHUNK = 64  # examples at a time
+_METHOD = "project (Arora et al. 2018), mbp (Guha et al. 2023) or heavytail (Shin 2021)."
+_MARGIN_SHARE = "Share of the examples that may miss the margin: it is the largest that the others exceed."
+_TOLERANCE = "By how much the error on the examples may rise in the measured part."
 _NO_GUARANTEE = (
     "None of these numbers is a guarantee: a theorem has conditions, and errors were counted on the examples "
     "that chose the setting. `codebound certify` may choose so too, because it pays for the message."
@@ -44,19 +47,12 @@ class Method(str, Enum):
 def command(
     model: opt.Model,
     data: opt.Data,
-    method: Annotated[
-        Method, option("project (Arora et al. 2018), mbp (Guha et al. 2023) or heavytail (Shin 2021).")
-    ],
+    method: Annotated[Method, option(_METHOD)],
     weights: opt.Weights = None,
     data_folder: opt.DataFolder = None,
     delta: Annotated[float, option("How likely the random choices may fail.")] = 0.05,
-    margin_share: Annotated[
-        float,
-        option("Share of the examples that may miss the margin: it is the largest that the others exceed."),
-    ] = 0.1,
-    tolerance: Annotated[
-        float, option("By how much the error on the examples may rise in the measured part.")
-    ] = 0.01,
+    margin_share: Annotated[float, option(_MARGIN_SHARE)] = 0.1,
+    tolerance: Annotated[float, option(_TOLERANCE)] = 0.01,
     examples: own.Examples = None,
     biases: own.Biases = "augmented",
     device: opt.Device = "auto",
@@ -109,26 +105,24 @@ def command(
         device=str(place),
         seed=seed,
     )
-    theorems: dict[Method, Callable[..., Requirements]] = {
-        Method.project: project_requirements,
-        Method.mbp: mbp_requirements,
-        Method.heavytail: heavytail_requirements,
-    }
+    theorems: dict[str, Callable[..., Requirements]] = {
+        "project": project_requirements, "mbp": mbp_requirements, "heavytail": heavytail_requirements
+    }  # fmt: skip
     with optional_folder(out) as folder:
         with progress_bar("requirements", quiet=quiet) as progress:
             measured = measure_facts(folded, sample, asked, progress=progress)
-            required = theorems[method](measured, progress=progress)
+            required = theorems[method.value](measured, progress=progress)
         with progress_bar("measurement", quiet=quiet) as progress:
             reached = measured_minimum(
                 network, sample.on(place), method.value, tolerance=tolerance, seed=seed, progress=progress
             )
+    settings |= {"method": method.value, "smoothness": words, "device": str(place), "codebound": __version__}
     record: dict[str, Any] = {
         "method": method.value,
         "guarantee": "none",
         **_record(measured, required, reached),
         "sample": {"data": data, "n": whole.n, "measured": sample.n, "sha256": sample.sha256},
-        "settings": settings
-        | {"method": method.value, "smoothness": words, "device": str(place), "codebound": __version__},
+        "settings": settings,
     }
     if folder is not None:
         write_json(folder / "plan.json", record)
@@ -142,15 +136,14 @@ def command(
 def _record(measured: Measured, required: Requirements, reached: MeasuredMinimum) -> dict[str, Any]:
     """Both results as they are printed; what is not finite is null."""
     stored = {} if reached.reached is None else reached.reached.stored
-    network = {key: value for key, value in asdict(required).items() if key not in ("layers", "notes")}
+    layers = [
+        asdict(each) | {"asked": each.asked, "reached": stored.get(each.name)} for each in required.layers
+    ]
     facts, margins = measured.facts, measured.margins
     found = {
         "verdict": required.verdict,
-        "layers": [
-            asdict(layer) | {"asked": layer.asked, "reached": stored.get(layer.name)}
-            for layer in required.layers
-        ],
-        "network": network,
+        "layers": layers,
+        "network": {key: each for key, each in asdict(required).items() if key not in ("layers", "notes")},
         "margin": {
             "gamma": facts.margin,
             "share": facts.margin_loss,
@@ -166,11 +159,9 @@ def _record(measured: Measured, required: Requirements, reached: MeasuredMinimum
     return plain
 
 
-_WEIGHTS = ("weights", "how many the layer has, biases aside.")
-_ACCURACY = (
-    "accuracy",
-    "by how much, relative to its Frobenius norm, the layer may be off in any direction.",
-)
+_WEIGHTS = "weights", "how many the layer has, biases aside."
+_ACCURACY = "accuracy", "by how much, relative to its Frobenius norm, the layer may be off in any direction."
+_PUBLISHED = "numbers for the layer by lemma 3; for a convolution by algorithm 4, with Q = 1."
 # of a row, by method: the title of each value, and what it says
 _COLUMNS = {
     "project": {
@@ -179,10 +170,7 @@ _COLUMNS = {
         "cushion": ("cushion", "how well the worst example gets through the layer, compared with noise."),
         "interlayer_cushion": ("interlayer", "the same for the layers behind it, 1/sqrt(outputs) at best."),
         "epsilon": _ACCURACY,
-        "published": (
-            "as published",
-            "numbers for the layer by lemma 3; for a convolution by algorithm 4, with Q = 1.",
-        ),
+        "published": ("as published", _PUBLISHED),
         "count": ("corrected", "numbers with which the proof goes through; none is known for convolutions."),
         "least_inputs": ("inputs needed", "fewer than that, and no cushions let lemma 3 compress it."),
     },
@@ -218,29 +206,18 @@ _NUMBERS = {
 def _shown(record: dict[str, Any]) -> Iterator[Table | str]:
     from codebound.bounds.risk import rate
 
+    def rows(titles: dict[str, str]) -> list[dict[str, str]]:
+        return [
+            {"layer": row["name"]} | {title: _cell(row[key]) for key, title in titles.items()}
+            for row in record["layers"]
+        ]
+
     columns, margin = _COLUMNS[record["method"]], record["margin"]
-    yield Table(
-        f"What the theorem would require at a margin of {margin['gamma']:.3g}, which "
-        f"{rate(margin['share'], 1)} of the examples miss",
-        [
-            {"layer": row["name"]} | {title: _cell(row[key]) for key, (title, _) in columns.items()}
-            for row in record["layers"]
-        ],
-        dict(columns.values()),
-    )
-    yield Table(
-        "Numbers to keep",
-        [
-            {
-                "layer": row["name"],
-                "weights": _cell(row["weights"]),
-                "the theorem asks for": _cell(row["asked"]),
-                "measurement reaches": _cell(row["reached"]),
-            }
-            for row in record["layers"]
-        ],
-        _NUMBERS,
-    )
+    gamma, share = f"{margin['gamma']:.3g}", rate(margin["share"], 1)
+    title = f"What the theorem would require at a margin of {gamma}, which {share} of the examples miss"
+    yield Table(title, rows({key: title for key, (title, _) in columns.items()}), dict(columns.values()))
+    kept = dict(zip(("weights", "asked", "reached"), ("weights", *_NUMBERS), strict=True))
+    yield Table("Numbers to keep", rows(kept), _NUMBERS)
     yield from (record["verdict"], record["measured"]["verdict"], *record["notes"], _NO_GUARANTEE)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,34 +16,22 @@ from codebound.progress import progress_bar
 from codebound.report.tables import Table
 from codebound_papers.reproduce.items import Reproduction
 
+_FULL = "The paper's settings, or a run that takes minutes."
+_OUT = """Folder for the results; an interrupted run continues in it (default:
+runs/reproduce/ITEM-quick-SEED, with -epochsN)."""
+_MODELS = "Folder with pretrained networks as safetensors."
+_DEADLINE = "Begin no part after so many seconds: 0 shows what is finished, and says what is not."
+
 
 def command(
     what: Annotated[str, typer.Argument(metavar="list|ITEM", help="list, or an item such as S-Fig2.")],
-    full: Annotated[
-        bool, option("The paper's settings, or a run that takes minutes.", None, "--full/--quick")
-    ] = False,
+    full: Annotated[bool, option(_FULL, None, "--full/--quick")] = False,
     epochs: Annotated[int | None, option("Train for at most so many epochs; printed as a deviation.")] = None,
-    out: Annotated[
-        Path | None,
-        option(
-            "Folder for the results; an interrupted run continues in it "
-            "(default: runs/reproduce/ITEM-quick-SEED, with -epochsN).",
-            RUN,
-        ),
-    ] = None,
+    out: Annotated[Path | None, option(_OUT, RUN)] = None,
     seed: opt.Seed = 0,
     device: opt.Device = "auto",
-    models: Annotated[
-        Path | None,
-        typer.Option(help="Folder with pretrained networks as safetensors.", envvar="CODEBOUND_MODELS"),
-    ] = None,
-    deadline: Annotated[
-        float,
-        typer.Option(
-            help="Begin no part after so many seconds: 0 shows what is finished, and says what is not.",
-            show_default="none",
-        ),
-    ] = float("inf"),
+    models: Annotated[Path | None, typer.Option(help=_MODELS, envvar="CODEBOUND_MODELS")] = None,
+    deadline: Annotated[float, typer.Option(help=_DEADLINE, show_default="none")] = float("inf"),
     output: opt.Output = Format.table,
     quiet: opt.Quiet = False,
 ) -> None:
@@ -67,16 +56,9 @@ def command(
         note(f"{item.title}: {item.full if full else item.quick}.")
     try:
         with progress_bar("parts", quiet=quiet) as progress:
-            settings = Settings(
-                size=size,
-                seed=seed,
-                epochs=epochs,
-                device=device,
-                models=models,
-                progress=progress,
-                deadline=time.monotonic() + deadline,
-            )
-            found = run(what, folder, settings)
+            chosen = Settings(size=size, seed=seed, epochs=epochs, device=device, models=models)
+            end = time.monotonic() + deadline
+            found = run(what, folder, replace(chosen, progress=progress, deadline=end))
     except KeyboardInterrupt:
         note(f"What is finished is kept in {folder}: the same command continues.")
         raise

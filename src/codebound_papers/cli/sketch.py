@@ -24,25 +24,21 @@ if TYPE_CHECKING:
     from codebound_papers.guha23.sketch.layers import SketchedLayer
 
 _KEEP = 0.01
+_SIDE = "Side of the sketch, or auto: the smallest that is known to work, then larger."
+_KEEPS = f"Share of the weights to keep, the largest (default: {_KEEP})."
+_STRENGTH = "Prune at random instead, small weights first, by this strength d."
+_DEGREE = "Ones in each column of A and B (default: at most 5)."
 
 
 def command(
     model: opt.Model,
     weights: opt.Weights = None,
     layer: Annotated[list[str] | None, option("A layer to sketch; may be repeated (default: all).")] = None,
-    m: Annotated[
-        str, option("Side of the sketch, or auto: the smallest that is known to work, then larger.")
-    ] = "auto",
-    keep: Annotated[
-        float | None, option(f"Share of the weights to keep, the largest (default: {_KEEP}).")
-    ] = None,
-    strength: Annotated[
-        float | None, option("Prune at random instead, small weights first, by this strength d.")
-    ] = None,
+    m: Annotated[str, option(_SIDE)] = "auto",
+    keep: Annotated[float | None, option(_KEEPS)] = None,
+    strength: Annotated[float | None, option(_STRENGTH)] = None,
     levels: Annotated[int, option("Values a weight can take, odd.")] = 15,
-    degree: Annotated[
-        int | None, typer.Option(min=1, max=16, help="Ones in each column of A and B (default: at most 5).")
-    ] = None,
+    degree: Annotated[int | None, typer.Option(min=1, max=16, help=_DEGREE)] = None,
     seed: own.NaturalSeed = 0,
     input_shape: own.InputShape = None,
     classes: own.Classes = None,
@@ -67,22 +63,12 @@ def command(
     views = _chosen(load_layers(model, shape, outputs, weights), layer)
     with optional_folder(out) as folder:
         with progress_bar("sketch", quiet=quiet) as progress:
-            rows = [
-                sketch_layer(
-                    view,
-                    algorithm,
-                    side=side,
-                    degree=degree,
-                    seed=seed,
-                    progress=_part(progress, position, len(views), view.name),
-                )
-                for position, view in enumerate(views)
-            ]
-        record: dict[str, Any] = {
-            "layers": [asdict(row) for row in rows],
-            "status": status(rows),
-            "finding": finding(rows),
-        }
+            rows = []
+            for position, view in enumerate(views):
+                tell = _part(progress, position, len(views), view.name)
+                rows.append(sketch_layer(view, algorithm, side=side, degree=degree, seed=seed, progress=tell))
+        found = [asdict(row) for row in rows]
+        record: dict[str, Any] = {"layers": found, "status": status(rows), "finding": finding(rows)}
         if folder is not None:
             settings |= {"pruning": repr(algorithm), "input_shape": list(shape), "classes": outputs}
             write_json(folder / "config.json", settings)
