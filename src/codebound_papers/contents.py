@@ -9,9 +9,7 @@ def lazily(
 ) -> tuple[list[str], Callable[[str], object], Callable[[], list[str]]]:
     """``__all__``, ``__getattr__`` and ``__dir__`` of a package.
 
-    Args:
-        package: Its name.
-        table: For each module the names that the package takes from it, in one string.
+    The table has for each module the names that the package takes from it, in one string.
     """
     homes = {name: module for module, names in table.items() for name in names.split()}
 

@@ -66,11 +66,7 @@ class Journal:
         return name in self._kept
 
     def get(self, name: str, compute: Callable[[], Value]) -> Value:
-        """The value of that name, computed if it is new; it must be plain JSON.
-
-        Raises:
-            OutOfTimeError: It is new, and the deadline has passed.
-        """
+        """The value of that name, computed if it is new; it must be plain JSON."""
         (value,) = self.get_all({name: compute})
         return value
 
@@ -90,10 +86,8 @@ class Journal:
     def get_some(self, parts: Mapping[str, Callable[[], Value]]) -> list[Value]:
         """The values of those parts that are finished, or can be in time; ``left`` names the others.
 
-        For a result whose parts are rows that stand alone: it shows those that there are.
-
-        Raises:
-            OutOfTimeError: There are none.
+        For a result whose parts are rows that stand alone: it shows those that there are. Where there are
+        none it is an error.
         """
         try:
             return self.get_all(parts)
@@ -172,8 +166,7 @@ class Journal:
 def computed_once(path: Path, name: str, compute: Callable[[], Value]) -> Value:
     """A value of a journal that many processes share; one of them computes it.
 
-    Raises:
-        BusyError: Another process computes it now.
+    ``BusyError`` says that another process computes it now.
     """
     if name in (found := Journal(path)):
         return found.get(name, compute)

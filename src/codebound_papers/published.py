@@ -88,8 +88,7 @@ class Evidence:
     def facts(self, kind: FactsKind) -> NetworkFacts:
         """The facts of that kind.
 
-        Raises:
-            ModelError: They do not apply to this network, or were not measured.
+        Refused where they do not apply to this network, or were not measured.
         """
         measured = self.measured
         if kind != "all" and measured.obstacle:

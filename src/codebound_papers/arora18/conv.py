@@ -45,14 +45,8 @@ _OTHERS = ((0.1, 7), (0.5, 7), (1.0, 15))  # density and levels of all other lay
 def project_conv(filters: Tensor, *, locations: int, count: ConvCount, seed: int = 0) -> Tensor:
     """Matrix-Project-Conv: one estimate of the filters per location, from k p numbers; each is unbiased.
 
-    Args:
-        filters: A, of any shape.
-        locations: Number of output pixels.
-        count: k and p; ``k p`` is at most the number of entries of A (A-E18).
-        seed: Names the subspace and the Gaussian tensors.
-
-    Returns:
-        Shape ``(locations, *filters.shape)``, float64.
+    A, the filters, has any shape, and ``k p`` is at most the number of its entries (A-E18); there are as many
+    locations as output pixels. The result is float64 of shape ``(locations, *filters.shape)``.
     """
     entries = filters.detach().cpu().double().flatten()
     subspace = random_subspace(len(entries), count.numbers, seed=seed)
@@ -103,14 +97,10 @@ def coherence(jacobian: Tensor, image: Tensor, *, kernel: int, stride: int = 1, 
     """How much of an error that all locations share reaches the output.
 
     ``||T||_F sqrt(n1' n2') / (ceil(kappa/s) ||U||_F ||V||_F)`` with ``T = sum_ij U_ij (x) V_patch(ij)``. It
-    is at most ``sqrt(n1' n2')``, and about 1 or below where lemma 13 has the right size in spite of A-E17.
-
-    Args:
-        jacobian: U, shape ``(channels out, n1', n2', outputs)``: from the layer to whatever is looked at.
-        image: V, the input of the layer, shape ``(channels in, n1, n2)``.
-        kernel: Side kappa of the filters.
-        stride: Stride s.
-        padding: Zeros around the image.
+    is at most ``sqrt(n1' n2')``, and about 1 or below where lemma 13 has the right size in spite of A-E17. U,
+    the Jacobian, of shape ``(channels out, n1', n2', outputs)``, leads from the layer to whatever is looked
+    at; V is the input of the layer, ``(channels in, n1, n2)``; kappa and s are side and stride of the
+    filters.
 
     >>> round(coherence(torch.ones(1, 4, 4, 1), torch.ones(1, 4, 4), kernel=1), 9)  # all in phase
     4.0
@@ -221,19 +211,11 @@ def conv_project(
     """Gives convolutions of a chain a filter per location, all from a few coded numbers.
 
     Signs take the place of the orthonormal basis, and coded Gaussians that of the others, so that a decoder
-    needs integers alone. One scale for all locations is fitted to the original filters.
-
-    Args:
-        chain: The architecture.
-        tensors: Its tensors.
-        positions: Operations to compress; all are convolutions.
-        numbers: Coded numbers b per layer, kp in the paper; never more than a layer has weights (A-E18).
-        mixes: Gaussian combinations k per location; the noise of a location is sqrt(b/k) times its signal.
-        levels: Values that a number can take: odd, at least 3.
-        seed: First seed; the position is added, and the sum is part of the code.
-
-    Returns:
-        The chain with local convolutions, and the codes of their weights by name. Biases stay as they are.
+    needs integers alone. One scale for all locations is fitted to the original filters. The positions are
+    those of the convolutions to compress; b is ``numbers``, kp in the paper, and never more than a layer has
+    weights (A-E18). With k mixes the noise of a location is sqrt(b/k) times its signal. Levels are odd, at
+    least 3. The position is added to the seed, and the sum is part of the code. Returned are the chain with
+    local convolutions and the codes of their weights by name; biases stay as they are.
     """
     codes: dict[str, AbstractTensorCode] = {}
     for position in positions:
@@ -302,22 +284,14 @@ class LocalFilters(compressors.AbstractNetworkCompressor):
 
     The input shape of the job decides how many locations a convolution has. The position of a layer in the
     chain is added to the seed, and the sum is part of the code.
-
-    Attributes:
-        numbers: Coded numbers per layer.
-        mixes: Gaussian combinations per location.
-        levels: Values that a number can take: odd, at least 3.
     """
 
-    numbers: int = 256
-    mixes: int = 1024
-    levels: int = 255
+    numbers: int = 256  # coded numbers per layer
+    mixes: int = 1024  # Gaussian combinations per location
+    levels: int = 255  # values that a number can take: odd, at least 3
 
     def run(self, job: compressors.Job) -> compressors.LocalNetwork:
         """The network with local filters.
-
-        Raises:
-            UnsupportedLayerError: The network is no chain, or calls a layer twice.
 
         >>> from codebound.nets.walk import wrap
         >>> from codebound.nets.zoo import build

@@ -34,13 +34,9 @@ _BLOCK_ENTRIES = 1 << 21  # of the sign matrices, held at a time
 def project_matrix(matrix: Tensor, *, count: int, seed: int = 0) -> Tensor:
     """Matrix-Project: ``(1/k) sum_i <A, M_i> M_i`` for ``count`` = k sign matrices, in float64.
 
-    Unbiased, and far from A as a whole: the mean of its squared Frobenius norm is
-    ``1 + (N - 1)/k`` times that of A, for N entries (A-E14). Only fixed directions come out right.
-
-    Args:
-        matrix: A; any shape.
-        count: k, for instance ``sign_count(epsilon, eta)``.
-        seed: Names the sign matrices; those of the code with the same seed.
+    Unbiased, and far from A as a whole: the mean of its squared Frobenius norm is ``1 + (N - 1)/k`` times
+    that of A, for N entries (A-E14). Only fixed directions come out right. A has any shape; k is for instance
+    ``sign_count(epsilon, eta)``. The signs are those of the code with that seed.
 
     >>> project_matrix(torch.tensor([[2.0]]), count=3)  # one entry: every sign gives it back
     tensor([[2.]], dtype=torch.float64)
@@ -62,19 +58,12 @@ def project_matrix(matrix: Tensor, *, count: int, seed: int = 0) -> Tensor:
 @implements("I-20", kind="algorithm")
 @dataclass(frozen=True, kw_only=True)
 class MatrixProject(compressors.AbstractCompressor):
-    """Matrix-Project with rounded numbers; a layer with no more weights than numbers is rounded itself.
+    """Matrix-Project with rounded numbers; a layer with no more weights than numbers is rounded itself."""
 
-    Attributes:
-        count: Numbers per layer, k.
-        epsilon: Accuracy that gives k by ``sign_count``, in place of ``count``.
-        eta: Failure probability that goes with ``epsilon``.
-        levels: Values that a number can take: odd, at least 3.
-    """
-
-    count: int = 1024
-    epsilon: float | None = None
-    eta: float = 0.05
-    levels: int = 31
+    count: int = 1024  # numbers per layer, k
+    epsilon: float | None = None  # accuracy that gives k by ``sign_count``, in place of ``count``
+    eta: float = 0.05  # failure probability that goes with ``epsilon``
+    levels: int = 31  # values that a number can take: odd, at least 3
     is_seed_coded: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -111,10 +100,8 @@ def project_layer(
 ) -> compressors.CompressedLayer:
     """A layer as rounded inner products: of each row with coded Gaussians, or of all weights with signs.
 
-    Where the vectors are no longer than the numbers that stand for them, the layer is rounded itself.
-
-    Raises:
-        UnsupportedLayerError: No message may contain so many numbers.
+    Where the vectors are no longer than the numbers that stand for them, the layer is rounded itself. Refused
+    where no message may contain so many numbers.
     """
     weight = compressors.weight_of(layer)
     vectors = weight.double().reshape(len(weight) if by_rows else 1, -1).numpy()
@@ -163,15 +150,9 @@ def induction(
 ) -> tuple[InductionStep, ...]:
     """Replaces the layers one after the other and measures the induction of lemma 3 on a sample.
 
-    Args:
-        compressed: The compressed network; layers that were carried change nothing when their turn comes.
-        inputs: The sample, on the device of the network.
-        epsilon: Relative accuracy that the outputs should have in the end.
-        batch: Examples at a time.
-
-    Returns:
-        One step per layer, in forward order. A pre-activation that is zero and is moved counts as infinitely
-        far off.
+    The inputs are on the device of the network, and ``epsilon`` is the relative accuracy that the outputs
+    should have in the end. There is a step for each layer, in forward order; layers that were carried change
+    nothing when their turn comes. A pre-activation that is zero and is moved counts as infinitely far off.
     """
     network = compressed.network
     names = [view.name for view in network.layers]

@@ -59,9 +59,8 @@ class ProjectRequirements:
 def planned_projection(measured: Measured) -> projection_plan.ProjectionPlan:
     """What the lemmas ask of every layer for the margin, chain or not.
 
-    Raises:
-        UsageError: The margin is not positive.
-        ModelError: A layer is called twice, or noise stability is not defined or zero.
+    Refused where the margin is not positive, a layer is called twice, or noise stability is not defined or
+    zero.
     """
     facts, found = measured.theorem_facts, measured.require_stability()
     planned = projection_plan.plan_projection(

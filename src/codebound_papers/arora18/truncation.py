@@ -104,12 +104,10 @@ class Truncation(AbstractCompressor):
     """Low rank within a measured allowance: half of it for truncation, what is left for rounding.
 
     Where the factors have no fewer numbers than the matrix, the matrix is rounded within the same allowance.
-
-    Attributes:
-        delta: Spectral norm of the change at most, as a share of the spectral norm of the matrix; for a
-            convolution both are those of its matrix of filters.
     """
 
+    # spectral norm of the change at most, as a share of the spectral norm of the matrix; for a convolution
+    # both are those of its matrix of filters
     delta: float = 0.25
 
     def __post_init__(self) -> None:

@@ -199,15 +199,10 @@ def project_vectors(vectors: Tensor, *, count: int, rounding: float = 0.0, seed:
 @implements("I-18", kind="algorithm")
 @dataclass(frozen=True, kw_only=True)
 class VectorCompress(AbstractCompressor):
-    """The rows of a layer by lemma 5: sparse multiples of one step, in the shortest code of such integers.
+    """The rows of a layer by lemma 5: sparse multiples of one step, in the shortest code of such integers."""
 
-    Attributes:
-        margin: gamma, for rows whose largest norm is 1 and inputs of norm 1.
-        eta: Failure probability for one row and one input.
-    """
-
-    margin: float = 0.5
-    eta: float = 0.25
+    margin: float = 0.5  # gamma, for rows whose largest norm is 1 and inputs of norm 1
+    eta: float = 0.25  # failure probability for one row and one input
 
     def __post_init__(self) -> None:
         _check_margin(self.margin, self.eta)
@@ -234,18 +229,12 @@ class VectorProject(AbstractCompressor):
     """The rows of a layer by algorithm 3, with coded Gaussians and rounded numbers.
 
     A layer whose rows are no longer than the numbers is rounded itself.
-
-    Attributes:
-        count: Numbers per row, k.
-        margin: Accuracy that gives k by ``vector_count``, in place of ``count``.
-        eta: Failure probability that goes with ``margin``.
-        levels: Values that a number can take: odd, at least 3.
     """
 
-    count: int = 64
-    margin: float | None = None
-    eta: float = 0.05
-    levels: int = 31
+    count: int = 64  # numbers per row, k
+    margin: float | None = None  # accuracy that gives k by ``vector_count``, in place of ``count``
+    eta: float = 0.05  # failure probability that goes with ``margin``
+    levels: int = 31  # values that a number can take: odd, at least 3
     is_seed_coded: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

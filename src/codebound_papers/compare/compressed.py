@@ -102,10 +102,7 @@ def given(
     """A certificate that somebody made, if the verifier accepts it for this sample.
 
     Of f, its architecture is read where that is a helper, and its weights where the claim is about f; of the
-    bases, the one that the certificate names.
-
-    Raises:
-        CertificateError: The verifier refuses it; the message has every reason.
+    bases, the one that the certificate names. The message of a refusal has every reason.
     """
     certificate = source if isinstance(source, Certificate) else Certificate.load(source)
     module = None if certificate.helper.architecture is None else model

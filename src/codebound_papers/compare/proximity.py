@@ -84,10 +84,8 @@ class Closeness:
         """The theta at which the fewest examples have a margin of at most theta or are outliers.
 
         An outlier is an example whose deviation theta does not absorb. Choosing theta after seeing the sample
-        costs nothing (C-7).
-
-        Returns:
-            theta, the number of examples that count, and how many of them are outliers.
+        costs nothing (C-7). Returned are theta, the number of examples that count, and how many of them are
+        outliers.
         """
         needed = self.absorbed
         is_safe = needed < self.margins  # where some theta lies between the two

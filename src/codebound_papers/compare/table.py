@@ -26,18 +26,9 @@ from codebound.nets.walk import Network, wrap
 from codebound.progress import Progress, silent
 from codebound.search.search import Effort
 from codebound_papers.arora18.noise_stability import LayerComplexity, table_rows
+from codebound_papers.compare import rows as lines
 from codebound_papers.compare.compressed import Compressed, given, labels
 from codebound_papers.compare.proximity import closeness
-from codebound_papers.compare.rows import (
-    BAR,
-    ORDER,
-    Row,
-    error_row,
-    published_row,
-    refused_row,
-    risk_row,
-    value_text,
-)
 from codebound_papers.facts import NetworkFacts
 from codebound_papers.measure.outputs import margin_report
 from codebound_papers.measure.record import Measured, MeasureSettings, measure_facts
@@ -58,25 +49,19 @@ _BOUNDS = ("risk", "capacity")  # units of a bound; the others are those of lemm
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Comparison:
-    """All bounds on one network.
+    """All bounds on one network."""
 
-    Attributes:
-        rows: Certified rows first, then hold-out bounds and test errors, then published expressions.
-        details: Of every published row: hypotheses, constants, failure probabilities, errata.
-        lemmas: What published bounds rest on, as details: counts, deviations, probabilities.
-        complexities: Table 1 of Arora et al.: what each layer adds; empty where it is not defined.
-        measured: What was measured of f.
-        like_for_like: Whether bars of figures are shown as excess risks.
-        notes: What a reader should know, in sentences.
-    """
-
-    rows: tuple[Row, ...]
+    # certified rows first, then hold-out bounds and test errors, then published expressions
+    rows: tuple[lines.Row, ...]
+    # of every published row: hypotheses, constants, failure probabilities, errata
     details: tuple[dict[str, object], ...] = field(repr=False)
+    # what published bounds rest on, as details: counts, deviations, probabilities
     lemmas: tuple[dict[str, object], ...] = field(repr=False)
+    # Table 1 of Arora et al.: what each layer adds; empty where it is not defined
     complexities: tuple[LayerComplexity, ...] = field(repr=False)
-    measured: Measured = field(repr=False)
-    like_for_like: bool
-    notes: tuple[str, ...]
+    measured: Measured = field(repr=False)  # what was measured of f
+    like_for_like: bool  # whether bars of figures are shown as excess risks
+    notes: tuple[str, ...]  # what a reader should know, in sentences
 
     def record(self) -> dict[str, object]:
         """Everything, ready for JSON; null is infinite, or does not apply: the note says which."""
@@ -105,12 +90,12 @@ class Comparison:
         }
 
     def __str__(self) -> str:
-        lines = []
+        shown = []
         for row in self.rows:
-            value = "-" if row.value is None else value_text(row.record())
+            value = "-" if row.value is None else lines.value_text(row.record())
             mark = "guarantee" if row.guarantee else "no guarantee"
-            lines.append(f"{row.name:<52} {value:>11}  {row.subject}  {mark}")
-        return "\n".join((*lines, *self.notes))
+            shown.append(f"{row.name:<52} {value:>11}  {row.subject}  {mark}")
+        return "\n".join((*shown, *self.notes))
 
 
 def compare(
@@ -172,7 +157,7 @@ def compare(
     ]
     measured = measure_facts(module, sample, settings, initial=initial, engine=engine, progress=progress)
     facts, errors, notes = measured.facts, measured.errors, [*measured.notes, SENTENCE]
-    rows: list[Row] = [_raw_row(module, facts, errors)]
+    rows: list[lines.Row] = [_raw_row(module, facts, errors)]
     if not certificates and effort is not None:
         try:
             made = certify(
@@ -190,7 +175,9 @@ def compare(
             label = f"{made.method}, {effort}"
             compressed = [Compressed(label=label, certificate=made.certificate, network=made.network)]
         except (CertificateError, ModelError) as refusal:
-            rows.append(refused_row(Refused("C-2", "Certificate", "risk", "g", str(refusal)), "certified"))
+            rows.append(
+                lines.refused_row(Refused("C-2", "Certificate", "risk", "g", str(refusal)), "certified")
+            )
     rows += [each.row() for each in compressed]
     evidence = Evidence(measured, seed=settings.seed)
     plain = [each for each in compressed if each.is_plain]
@@ -221,9 +208,11 @@ def compare(
     details = tuple(each.record() for each in bounds if isinstance(each, PublishedValue))
     lemmas = tuple(each.record() for each in found if each.unit not in _BOUNDS)
     rows += [
-        refused_row(each)
+        lines.refused_row(each)
         if isinstance(each, Refused)
-        else published_row(each, examples=facts.examples, classes=facts.classes, like_for_like=like_for_like)
+        else lines.published_row(
+            each, examples=facts.examples, classes=facts.classes, like_for_like=like_for_like
+        )
         for each in bounds
     ]
     return Comparison(
@@ -253,13 +242,13 @@ def _complexities(evidence: Evidence) -> tuple[LayerComplexity, ...]:
         return ()
 
 
-def _rank(row: Row) -> tuple[int, bool, bool, float]:
+def _rank(row: lines.Row) -> tuple[int, bool, bool, float]:
     """Place in the table: by kind, bars of figures behind risks, what does not apply last."""
     log10 = math.inf if row.log10 is None else row.log10
-    return ORDER.index(row.kind), row.value is None, BAR in row.note, log10
+    return lines.ORDER.index(row.kind), row.value is None, lines.BAR in row.note, log10
 
 
-def _raw_row(module: nn.Module, facts: NetworkFacts, errors: int) -> Row:
+def _raw_row(module: nn.Module, facts: NetworkFacts, errors: int) -> lines.Row:
     """f as a code word of its own (C-12c): nothing is compressed, so it is nearly always vacuous."""
     tensors = [tensor for tensor in module.state_dict().values() if tensor.is_floating_point()]
     bits = raw_weight_bits(sum(tensor.numel() * -(-tensor.element_size() // 4) for tensor in tensors))
@@ -267,7 +256,7 @@ def _raw_row(module: nn.Module, facts: NetworkFacts, errors: int) -> Row:
     occam = OccamFacts(errors=errors, n=n, code_bits=bits, delta=facts.delta, classes=classes)
     bound = replace(occam_binomial(occam), ref="C-12c", subject="f")
     note = f"{bound.sentence} f is its own message; its architecture must have been fixed without the sample."
-    return risk_row(bound, name="f as it is, 32 bits a number", kind="certified", note=note)
+    return lines.risk_row(bound, name="f as it is, 32 bits a number", kind="certified", note=note)
 
 
 def _fresh_rows(
@@ -277,7 +266,7 @@ def _fresh_rows(
     test_set: Dataset,
     settings: MeasureSettings,
     engine: Engine | None,
-) -> list[Row]:
+) -> list[lines.Row]:
     """Hold-out bounds and test errors of f and of every g, each by itself (C-11)."""
     data = test_set.on(settings.device)
     dtype = next(module.parameters()).dtype
@@ -295,8 +284,8 @@ def _fresh_rows(
         count = f"{errors:,} errors on {test_set.n:,} test examples"
         bound = holdout(facts)
         note = f"{bound.sentence} {count}."
-        rows.append(risk_row(bound, name=f"Hold-out bound of {name}", kind="holdout", note=note))
-        rows.append(error_row(facts, name=f"Test error of {name}", note=f"{count}."))
+        rows.append(lines.risk_row(bound, name=f"Hold-out bound of {name}", kind="holdout", note=note))
+        rows.append(lines.error_row(facts, name=f"Test error of {name}", note=f"{count}."))
     return rows
 
 
@@ -315,7 +304,7 @@ def _doubts(sample: Dataset, test_set: Dataset, trained_on: str | None) -> dict[
     }
 
 
-def _with_doubts(row: Row, doubts: Mapping[Subject, str]) -> Row:
+def _with_doubts(row: lines.Row, doubts: Mapping[Subject, str]) -> lines.Row:
     doubt = doubts.get(row.subject, "") if row.kind == "holdout" else ""
     return replace(row, guarantee=False, note=f"{row.note} {doubt}") if doubt else row
 

@@ -43,20 +43,15 @@ _FALLBACK_LEVELS = 255  # of a layer that a compressor refuses
 
 @dataclass(frozen=True, eq=False)
 class CompressedLayer:
-    """The weight of a layer as a code; the network g uses what the code decodes to, bit for bit.
+    """The weight of a layer as a code; the network g uses what the code decodes to, bit for bit."""
 
-    Attributes:
-        name: Qualified name of the layer.
-        code: The code of the weight tensor, or of its difference to the base.
-        predicted_error: What the paper's theorem predicts for the spectral norm of the change, if it does.
-        predicted_by: The statement behind the prediction and the constants it was given.
-        base: What the decoder adds to the code: a weight that was fixed before the sample was seen.
-    """
-
-    name: str
+    name: str  # qualified name of the layer
+    # the code of the weight tensor, or of its difference to the base
     code: AbstractTensorCode = field(repr=False)
+    # what the paper's theorem predicts for the spectral norm of the change, if it does
     predicted_error: float | None = None
-    predicted_by: str = ""
+    predicted_by: str = ""  # the statement behind the prediction and the constants it was given
+    # what the decoder adds to the code: a weight that was fixed before the sample was seen
     base: NDArray[np.float32] | None = field(default=None, repr=False)
 
     @property
@@ -122,8 +117,7 @@ class CompressedNetwork:
     def codes(self) -> Mapping[str, AbstractTensorCode]:
         """The codes of all tensors that evaluation reads, in the order of the network.
 
-        Raises:
-            UnsupportedLayerError: Some tensor has no code: it is not float32, or the network hides it.
+        Refused where a tensor has no code: it is not float32, or the network hides it.
         """
         coverage = self.network.coverage
         coverage.require_complete()
@@ -187,16 +181,12 @@ class Job:
 
 
 class AbstractNetworkCompressor(ABC):
-    """A compression algorithm with its options. Deterministic: the seed names every random choice.
+    """A compression algorithm with its options. Deterministic: the seed names every random choice."""
 
-    Attributes:
-        trains: Whether it trains all layers together, on the sample of the job.
-        words: Options that can also be a word, which the whole network decides.
-        is_seed_coded: Whether the decoder needs the seed; small seeds are then the cheapest.
-    """
-
-    trains: ClassVar[bool] = False
+    trains: ClassVar[bool] = False  # whether it trains all layers together, on the sample of the job
+    # options that can also be a word, which the whole network decides
     words: ClassVar[Mapping[str, str]] = {}
+    # whether the decoder needs the seed; small seeds are then the cheapest
     is_seed_coded: ClassVar[bool] = False
 
     @abstractmethod
@@ -209,9 +199,7 @@ class AbstractNetworkCompressor(ABC):
         """Shows messages to a search, over the options that are worth trying.
 
         Every option shapes the code, which says all that its decoder needs, so looking at many is free.
-
-        Raises:
-            UnsuitedError: The algorithm can do nothing for this network or this statement.
+        ``UnsuitedError`` says that the algorithm can do nothing for this network or this statement.
         """
 
 
@@ -222,13 +210,8 @@ class AbstractCompressor(AbstractNetworkCompressor):
     def compress(self, layer: AbstractLayerView, *, seed: int) -> CompressedLayer:
         """The compressed layer.
 
-        Args:
-            layer: The layer; read only.
-            seed: Names the random choices for this layer. Where the decoder needs them too, the seed is a
-                field of the code and paid.
-
-        Raises:
-            UnsupportedLayerError: The algorithm cannot take this layer; the message says why.
+        The seed names the random choices for this layer; where the decoder needs them too, it is a field of
+        the code and paid. ``UnsupportedLayerError`` says why the algorithm cannot take the layer.
         """
 
     @classmethod
@@ -289,14 +272,7 @@ def compress(
     layers: Iterable[str] | None = None,
     progress: Progress = silent,
 ) -> CompressedNetwork:
-    """Compresses every layer, or the named ones, each from its own seed: ``seed`` plus its position.
-
-    Args:
-        network: The wrapped network; never changed.
-        algorithm: The compressor with its options.
-        seed: First seed.
-        layers: Names of layers; all by default.
-    """
+    """Compresses every layer, or the named ones, each from its own seed: ``seed`` plus its position."""
     names = None if layers is None else tuple(layers)
     return algorithm.run(Job(network=network, layers=names, seed=seed, progress=progress))
 
@@ -392,11 +368,7 @@ def number_of_levels(largest: float, size: float) -> int:
 
 
 def weight_of(layer: AbstractLayerView) -> Tensor:
-    """The weight of a layer in memory, or the reason why no code can take it.
-
-    Raises:
-        UnsupportedLayerError: It is not float32, or too long for a message.
-    """
+    """The weight of a layer in memory, or the reason why no code can take it."""
     weight = layer.weight
     if weight.dtype != torch.float32:
         raise UnsupportedLayerError(
@@ -419,10 +391,6 @@ class FromInitial(AbstractCompressor):
     The initial network is a helper: it must have been fixed before the sample was seen. A layer that training
     moved less than its own size then costs less, or is met more closely.
 
-    Attributes:
-        algorithm: The compressor of the differences.
-        initial: The network at initialisation, or any other base with the same layers.
-
     >>> from codebound_papers.arora18.projection import MatrixProject
     >>> net = torch.nn.Sequential(torch.nn.Linear(32, 8))
     >>> g = compress(wrap(net), FromInitial(MatrixProject(count=9), wrap(net))).module()
@@ -430,7 +398,8 @@ class FromInitial(AbstractCompressor):
     True
     """
 
-    algorithm: AbstractCompressor
+    algorithm: AbstractCompressor  # the compressor of the differences
+    # the network at initialisation, or any other base with the same layers
     initial: Network = field(repr=False)
 
     def compress(self, layer: AbstractLayerView, *, seed: int) -> CompressedLayer:  # noqa: D102

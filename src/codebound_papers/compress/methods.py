@@ -45,16 +45,7 @@ def default_options(method: str) -> Options:
 
 
 def run_method(method: str, options: Options, job: Job) -> Compressed:
-    """Compresses a network by a method of that name.
-
-    Args:
-        method: One of ``method_names()``.
-        options: Its options, as from ``parse_options`` or ``default_options``.
-        job: What it is applied to.
-
-    Raises:
-        UsageError: The method is unknown, needs a sample, or refuses an option.
-    """
+    """Compresses a network by a method of that name."""
     job.network.require_layers("compress")
     return find_compressor(method).algorithm(**options).run(job)
 

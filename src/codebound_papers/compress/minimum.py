@@ -145,14 +145,9 @@ def measured_minimum(
 ) -> MeasuredMinimum:
     """The smallest setting of a compressor at which the decoded network keeps its error on a sample.
 
-    Settings are tried from the smallest on, all layers at the same one, and the first that will do is it.
-
-    Args:
-        network: The wrapped network; batch norms are folded in a copy.
-        sample: Examples on which errors are counted.
-        method: ``project``, ``mbp`` or ``heavytail``.
-        tolerance: How much the error may rise, a share of the sample.
-        seed: Of the compressor.
+    Settings are tried from the smallest on, all layers at the same one, and the first that will do is it. The
+    methods are ``project``, ``mbp`` and ``heavytail``; the tolerance is a share of the sample. Batch norms
+    are folded in a copy.
 
     >>> from codebound.data.load import load_dataset
     >>> from codebound.nets.walk import wrap

@@ -139,10 +139,7 @@ def project_onto(
 ) -> NDArray[np.float64]:
     """Inner products of vectors with ``count`` random ones: ``values @ H.T``, H the helper of mode 8.
 
-    Its numbers are signs, or coded Gaussians times 4 (variance 16).
-
-    Returns:
-        The products, shape (V, k), accurate to float64.
+    Its numbers are signs, or coded Gaussians times 4 (variance 16). The products have shape (V, k).
 
     >>> signs = combine(np.eye(3, dtype=np.int64), 5, seed=0, gaussian=False)
     >>> values = np.arange(10.0).reshape(2, 5)

@@ -23,13 +23,7 @@ from codebound.nets.walk import Network
 from codebound.progress import Progress, silent
 from codebound.refs import implements
 from codebound.scores import logit_chunks
-from codebound_papers.compress.compressors import (
-    Compressed,
-    CompressedLayer,
-    CompressedNetwork,
-    first_names,
-    weight_name,
-)
+from codebound_papers.compress import compressors
 from codebound_papers.measure.outputs import margin_report
 from codebound_papers.measure.spectral import matrix_spectral_norm, spectral_norm
 from codebound_papers.measure.steps import activations, steps_of
@@ -115,17 +109,13 @@ class CompressionSummary:
 
 
 def summarise(
-    compressed: Compressed, sample: DeviceData | None = None, *, progress: Progress = silent
+    compressed: compressors.Compressed, sample: DeviceData | None = None, *, progress: Progress = silent
 ) -> CompressionSummary:
     """Encodes every tensor of the compressed network, measures its layers and, on a sample, the whole.
 
     No tensor is without a message but what evaluation does not read: tensors that no method compressed
     are coded as they are, 32 bits an element and 5 bits to say so (K-B).
     Every message ends by itself, so that one after the other they are one message.
-
-    Args:
-        compressed: What a compressor made.
-        sample: Examples for accuracy and deviation.
 
     >>> from codebound_papers.compress.methods import naive
     >>> from codebound.nets.walk import wrap
@@ -156,7 +146,7 @@ def summarise(
     )
 
 
-def _layer(layer: CompressedLayer, network: Network, coded_bits: int) -> LayerSummary:
+def _layer(layer: compressors.CompressedLayer, network: Network, coded_bits: int) -> LayerSummary:
     weight, view = layer.weight, network.layer(layer.name)
     nonzeros = int(weight.count_nonzero())
     change = None
@@ -177,7 +167,7 @@ def _layer(layer: CompressedLayer, network: Network, coded_bits: int) -> LayerSu
 
 
 def _carried(
-    compressed: Compressed,
+    compressed: compressors.Compressed,
     messages: Mapping[str, Bits],
     codes: Mapping[str, AbstractTensorCode],
     names: Mapping[str, str],
@@ -219,9 +209,6 @@ def exponential_deviation(layers: Sequence[LayerBounds], *, input_norm: float) -
     Needs.      No biases, and :math:`\|U^l\| \le \|A^l\| / L` in every layer. ``output_deviation`` is never
                 larger and needs neither.
     Checked by. property (actual <= recursion <= e-form).
-
-    Raises:
-        UsageError: A condition fails; names the first layer where it does.
 
     >>> layer = LayerBounds(weight=2.0, weight_change=0.5)
     >>> round(exponential_deviation([layer, layer], input_norm=1.0), 3)
@@ -266,14 +253,13 @@ class NetworkDeviation:
 
 
 def deviation(
-    compressed: Compressed, sample: DeviceData, *, chunk_size: int = _CHUNK, progress: Progress = silent
+    compressed: compressors.Compressed,
+    sample: DeviceData,
+    *,
+    chunk_size: int = _CHUNK,
+    progress: Progress = silent,
 ) -> NetworkDeviation:
-    """Measures the deviation of g from f on a sample and bounds it through the changes of the layers.
-
-    Args:
-        compressed: f and the codes that make g.
-        sample: Inputs; labels are not used.
-    """
+    """Measures the deviation of g from f on a sample and bounds it through the changes of the layers."""
     network = compressed.network
     pairs = zip(
         logit_chunks(network.model, sample, chunk_size=chunk_size, progress=progress),
@@ -311,10 +297,12 @@ def deviation(
     )
 
 
-def _layer_bounds(compressed: CompressedNetwork, sample: DeviceData) -> list[tuple[str, LayerBounds]]:
+def _layer_bounds(
+    compressed: compressors.CompressedNetwork, sample: DeviceData
+) -> list[tuple[str, LayerBounds]]:
     """Norms of every call of a layer, in the order of the calls."""
     network = compressed.network
-    first = first_names(network.model)
+    first = compressors.first_names(network.model)
     weights = {first[layer.tensor]: layer.weight for layer in compressed.layers}
     like = network.layers[0].weight
     x, _ = next(sample.chunks(1, like.dtype))
@@ -323,7 +311,7 @@ def _layer_bounds(compressed: CompressedNetwork, sample: DeviceData) -> list[tup
         view = network.layer(call.name)
         shape = tuple(call.input.shape[1:])
         change = 0.0
-        new = weights.get(first.get(weight_name(view.name), ""))
+        new = weights.get(first.get(compressors.weight_name(view.name), ""))
         if new is not None:
             difference = new.to(like.device).double() - view.weight.double()
             change = _norm(replace(view, weight=difference), shape)

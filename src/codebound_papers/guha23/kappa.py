@@ -19,20 +19,9 @@ from codebound.refs import implements
 from codebound.rng import torch_stream
 from codebound_papers.conditions import has_no_biases, is_fully_connected
 from codebound_papers.facts import LayerFacts, NetworkFacts
+from codebound_papers.guha23 import pruning as lemmas
 from codebound_papers.guha23.magnitude import prune_randomly
-from codebound_papers.guha23.pruning import (
-    PrunedLayer,
-    PruningFacts,
-    deviation_conditions,
-    expected_change_norm,
-    has_short_inputs,
-    has_small_changes,
-    kept_share,
-    latala,
-    log_e_form,
-    pruned_changes,
-    rounded_changes,
-)
+from codebound_papers.guha23.pruning import PruningFacts
 from codebound_papers.measure.spectral import matrix_spectral_norm
 from codebound_papers.value import Constant, Hypothesis, PublishedValue, expression
 
@@ -109,7 +98,9 @@ def spread_pruned_deviation(
     facts: NetworkFacts, *, pruning: PruningFacts, spread: SpreadInputs | None = None
 ) -> PublishedValue:
     """``pruned_deviation`` times the product of kappas."""
-    return _deviation(facts, spread, pruned_changes(facts, pruning), pruning=pruning, errata=("G-E26",))
+    return _deviation(
+        facts, spread, lemmas.pruned_changes(facts, pruning), pruning=pruning, errata=("G-E26",)
+    )
 
 
 @expression("G-LemC.4", name="Guha C.4: pruned and rounded", unit="deviation")
@@ -117,7 +108,7 @@ def spread_rounded_deviation(
     facts: NetworkFacts, *, pruning: PruningFacts, spread: SpreadInputs | None = None
 ) -> PublishedValue:
     """``rounded_deviation`` times the product of kappas."""
-    changes = rounded_changes(facts, pruning)
+    changes = lemmas.rounded_changes(facts, pruning)
     return _deviation(facts, spread, changes, pruning=pruning, errata=("G-E9", "G-E26"))
 
 
@@ -134,7 +125,7 @@ def released_needed_margin(facts: NetworkFacts, *, pruning: PruningFacts) -> Pub
     kappas = _kappas(facts, SpreadInputs(n=facts.examples))
     log_kappas = math.fsum(math.log(kappa.released) for kappa in kappas)
     return PublishedValue(
-        log_value=log_e_form(facts, changes, radius=facts.input_norm) + log_kappas,
+        log_value=lemmas.log_e_form(facts, changes, radius=facts.input_norm) + log_kappas,
         sentence="How far one drawn pruning may move an output, by the released code; too small where a "
         "factor kappa is below 1.",
         failure_published=RELEASED_FAILURE * facts.depth,
@@ -144,15 +135,11 @@ def released_needed_margin(facts: NetworkFacts, *, pruning: PruningFacts) -> Pub
 
 
 def _measured_conditions(facts: NetworkFacts, changes: list[float]) -> tuple[Hypothesis, ...]:
-    return has_small_changes(facts, changes), has_no_biases(facts), is_fully_connected(facts)
+    return lemmas.has_small_changes(facts, changes), has_no_biases(facts), is_fully_connected(facts)
 
 
 def measured_changes(facts: NetworkFacts, pruning: PruningFacts) -> list[float]:
-    """What pruning took from every layer, in spectral norm.
-
-    Raises:
-        UsageError: It was not measured for a layer.
-    """
+    """What pruning took from every layer, in spectral norm."""
     changes = []
     for _, pruned in pruning.beside(facts):
         if pruned.change is None:
@@ -190,14 +177,14 @@ def _deviation(
     spread = spread or SpreadInputs(n=facts.examples)
     conditions, failure, constants = _measured_conditions(facts, changes), 0.0, list[Constant]()
     if pruning is not None:
-        conditions = deviation_conditions(facts, pruning, changes)
-        failure, constants = 1.0 / pruning.slack, [latala(pruning)]
+        conditions = lemmas.deviation_conditions(facts, pruning, changes)
+        failure, constants = 1.0 / pruning.slack, [lemmas.latala(pruning)]
     log_kappas = math.fsum(math.log(kappa.proved) for kappa in _kappas(facts, spread))
     return PublishedValue(
-        log_value=log_e_form(facts, changes, radius=facts.input_size) + log_kappas,
+        log_value=lemmas.log_e_form(facts, changes, radius=facts.input_size) + log_kappas,
         sentence="How far an output moves, if inputs had no direction in common; unsound, a diagnosis only.",
         failure_published=facts.depth * (failure + spread.failure),
-        hypotheses=(_SPREAD, has_short_inputs(facts), *conditions),
+        hypotheses=(_SPREAD, lemmas.has_short_inputs(facts), *conditions),
         constants=(
             *constants,
             Constant("a", spread.a, "factor of the assumed tail, left open"),
@@ -213,12 +200,7 @@ def kappa_diagnostics(
 ) -> tuple[Kappa, ...]:
     """The factors of all layers of a network of linear layers.
 
-    Args:
-        network: A wrapped network.
-        n: Examples.
-        failure: Probability left to a layer, in (0, 1).
-        a: Constant of the assumed tail, which the paper leaves open.
-        b: Constant in its exponent, which the paper leaves open.
+    The other arguments are those of ``SpreadInputs``.
 
     >>> from codebound.nets.walk import wrap
     >>> (kappa,) = kappa_diagnostics(wrap(torch.nn.Sequential(torch.nn.Linear(784, 10))), n=48_000)
@@ -240,10 +222,7 @@ def kappa_diagnostics(
 def kappa_violations(matrix: Tensor, inputs: Tensor, kappa: float) -> float:
     """Share of inputs with ``||B x|| > kappa ||B||_2 ||x||``: how often a kappa is wrong.
 
-    Args:
-        matrix: ``(out, in)``.
-        inputs: ``(n, in)``, at least one.
-        kappa: The factor to be checked.
+    The matrix is ``(out, in)``, the inputs are ``(n, in)``.
 
     >>> kappa_violations(torch.ones(1, 4), torch.ones(3, 4), 0.9)
     1.0
@@ -300,18 +279,20 @@ def prune_for_margin(
 
 def _pruned(
     view: AbstractLayerView, layer: LayerFacts, *, strength: float, keep_diagonal: bool, seed: int
-) -> PrunedLayer:
+) -> lemmas.PrunedLayer:
     matrix, variance = view.matrix.detach().cpu(), layer.variance
     stream = torch_stream(seed, f"compared pruning/{view.name}")
     pruned = prune_randomly(
         matrix, strength=strength, variance=variance, generator=stream, keep_diagonal=keep_diagonal
     )
     largest = float(matrix.abs().max())
-    return PrunedLayer(
+    return lemmas.PrunedLayer(
         name=view.name,
         strength=strength,
-        kept_share=kept_share(strength),
-        expected_change=expected_change_norm(layer.rows, layer.columns, strength=strength, variance=variance),
+        kept_share=lemmas.kept_share(strength),
+        expected_change=lemmas.expected_change_norm(
+            layer.rows, layer.columns, strength=strength, variance=variance
+        ),
         step=largest / (_LEVELS // 2) if largest > 0.0 else 1.0,
         nonzeros=int(torch.count_nonzero(pruned)),
         change=matrix_spectral_norm(matrix - pruned).value if strength > 0.0 else 0.0,

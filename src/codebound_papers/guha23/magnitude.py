@@ -34,12 +34,8 @@ def prune_randomly(
 ) -> Tensor:
     """G-Alg1 on one matrix: each entry a becomes 0 with probability ``exp(-a^2 / (strength variance))``.
 
-    Args:
-        matrix: ``(rows, columns)`` on the CPU.
-        strength: d >= 0; larger prunes more, 0 prunes nothing.
-        variance: Psi, of the entries of this layer (as released) or of all layers (as assumed).
-        generator: Source of the draws.
-        keep_diagonal: Whether entries (i, i) are never pruned (as published; released code prunes them).
+    The matrix is on the CPU. A strength d of 0 prunes nothing; Psi, the variance, is that of this layer (as
+    released) or of all layers (as assumed). The diagonal is kept as published; released code prunes it.
 
     >>> entries = torch.randn(500, 400, generator=torch_stream(0, "example"))
     >>> pruned = prune_randomly(entries, strength=1.0, variance=1.0, generator=torch_stream(1, "example"))
@@ -66,22 +62,15 @@ def common_variance(network: Network) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MagnitudePruning(AbstractCompressor):
-    """G-Alg1 with rounding, as a code.
+    """G-Alg1 with rounding, as a code."""
 
-    Attributes:
-        strength: d; see ``strength_for`` for the one that keeps a given share.
-        levels: Values a weight can take, odd.
-        variance: Psi for all layers; "common" takes ``common_variance`` of the network, and by default each
-            layer has its own.
-        keep_diagonal: Whether the diagonal is never pruned.
-        constant: C of G-Lem4.2, in the prediction.
-    """
-
-    strength: float = 1.0
-    levels: int = 31
+    strength: float = 1.0  # d; see ``strength_for`` for the one that keeps a given share
+    levels: int = 31  # values a weight can take, odd
+    # psi for all layers; "common" takes ``common_variance`` of the network, and by default each layer has its
+    # own
     variance: float | Literal["common"] | None = None
-    keep_diagonal: bool = True
-    constant: float = 1.0
+    keep_diagonal: bool = True  # whether the diagonal is never pruned
+    constant: float = 1.0  # C of G-Lem4.2, in the prediction
     words: ClassVar[Mapping[str, str]] = {"variance": "common"}
 
     def compress(self, layer: AbstractLayerView, *, seed: int) -> CompressedLayer:
@@ -238,15 +227,10 @@ def kept_count(entries: int, density: float) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LargestWeights(AbstractCompressor):
-    """Keeps the largest weights of a layer and rounds them: the compressor behind the naive bound G-LemD.1.
+    """Keeps the largest weights of a layer and rounds them: the compressor of the naive bound G-LemD.1."""
 
-    Attributes:
-        density: Share of the weights of a layer to keep.
-        levels: Values a weight can take, odd.
-    """
-
-    density: float = 0.1
-    levels: int = 31
+    density: float = 0.1  # share of the weights of a layer to keep
+    levels: int = 31  # values a weight can take, odd
 
     def compress(self, layer: AbstractLayerView, *, seed: int) -> CompressedLayer:
         """The largest weights on a grid; nothing is random."""

@@ -124,20 +124,13 @@ class LotteryTicket(AbstractMaskTraining):
 
     Differs.    G-Thm6.1 promises that a subnetwork close to a given network exists if the random one is wide
                 enough; it does not find it. Here the widths stay, and the data decide.
-
-    Attributes:
-        density: Share of the random weights of a layer to keep.
-        epochs: Passes over the sample.
-        kind: Random weights: signs, coded Gaussians, or uniform ones as in the theorem.
-        learning_rate: Of the scores, which start with root mean square 1.
-        batch_size: Examples per step.
     """
 
-    density: float = 0.3
-    epochs: int = 10
-    kind: Kind = "signs"
-    learning_rate: float = 0.1
-    batch_size: int = 256
+    density: float = 0.3  # share of the random weights of a layer to keep
+    epochs: int = 10  # passes over the sample
+    kind: Kind = "signs"  # random weights: signs, coded Gaussians, or uniform ones as in the theorem
+    learning_rate: float = 0.1  # of the scores, which start with root mean square 1
+    batch_size: int = 256  # examples per step
     is_seed_coded: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -242,22 +235,14 @@ class IterativePruning(AbstractMaskTraining):
     trains the weights that are left and keeps the largest of each layer, the same share in every round; after
     the last one they are trained once more and rounded. Biases and batch norms stay as they are. The seed, of
     the order of examples, is free.
-
-    Attributes:
-        density: Share of the weights of a layer to keep in the end.
-        rounds: Times that weights are dropped.
-        epochs: Passes over the sample in each training, of which there are ``rounds + 1``.
-        levels: Values a weight can take, odd.
-        learning_rate: Of Adam, at the start of each training.
-        batch_size: Examples per step.
     """
 
-    density: float = 0.1
-    rounds: int = 4
-    epochs: int = 5
-    levels: int = 31
-    learning_rate: float = 1e-3
-    batch_size: int = 256
+    density: float = 0.1  # share of the weights of a layer to keep in the end
+    rounds: int = 4  # times that weights are dropped
+    epochs: int = 5  # passes over the sample in each training, of which there are ``rounds + 1``
+    levels: int = 31  # values a weight can take, odd
+    learning_rate: float = 1e-3  # of Adam, at the start of each training
+    batch_size: int = 256  # examples per step
 
     def __post_init__(self) -> None:
         if self.rounds < 1:

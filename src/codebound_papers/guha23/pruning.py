@@ -166,11 +166,7 @@ class PruningFacts:
             raise UsageError("a pruned network has a layer, and its slacks and constant are above 0.")
 
     def beside(self, facts: NetworkFacts) -> tuple[tuple[LayerFacts, PrunedLayer], ...]:
-        """Every layer with what pruning did to it.
-
-        Raises:
-            UsageError: The two name different layers, or a layer keeps more weights than it has.
-        """
+        """Every layer with what pruning did to it."""
         names, own = (", ".join(layer.name for layer in each.layers) for each in (facts, self))
         if names != own:
             raise UsageError(

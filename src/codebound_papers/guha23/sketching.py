@@ -16,13 +16,8 @@ from codebound.refs import implements
 from codebound_papers.conditions import separates
 from codebound_papers.facts import LayerFacts, NetworkFacts
 from codebound_papers.framework import big_o_risk
-from codebound_papers.guha23.pruning import (
-    PruningFacts,
-    has_gaussian_weights,
-    latala,
-    rounded_deviation,
-    rounded_deviation_corrected,
-)
+from codebound_papers.guha23 import pruning as lemmas
+from codebound_papers.guha23.pruning import PruningFacts
 from codebound_papers.logs import risk_of, safe_exp, safe_log
 from codebound_papers.value import BIG_O, Constant, Hypothesis, PublishedValue, expression
 
@@ -57,7 +52,7 @@ def naive_risk(facts: NetworkFacts, *, pruning: PruningFacts) -> PublishedValue:
         failure_published=facts.depth / pruning.slack,
         failure_corrected=facts.depth / pruning.slack + facts.delta,
         hypotheses=_conditions(facts, pruning),
-        constants=(BIG_O, latala(pruning)),
+        constants=(BIG_O, lemmas.latala(pruning)),
         errata=(*_ERRATA, "G-E13"),
     )
 
@@ -81,7 +76,11 @@ def sparsity_failure(facts: NetworkFacts, *, pruning: PruningFacts) -> Published
         sentence="Probability, by Markov and balls in bins, that some row or column keeps too many weights.",
         failure_published=published,
         failure_corrected=exact,
-        hypotheses=(_has_loaded_lines(facts, pruning), _has_sparsity_slack(pruning), has_gaussian_weights()),
+        hypotheses=(
+            _has_loaded_lines(facts, pruning),
+            _has_sparsity_slack(pruning),
+            lemmas.has_gaussian_weights(),
+        ),
         errata=("G-E4", "G-E15", "G-E26", "G-E27"),
     )
 
@@ -113,7 +112,7 @@ def sketching_risk(facts: NetworkFacts, *, pruning: PruningFacts, exponent: floa
         ),
         constants=(
             BIG_O,
-            latala(pruning),
+            lemmas.latala(pruning),
             Constant("c", exponent, "exponent of the probability that a sketch is not recovered"),
             Constant("m", 1.0, "factor in the side of a sketch, which theorem 5.1 leaves open"),
         ),
@@ -201,8 +200,8 @@ def _sparsity_failure(layer: LayerFacts, pruning: PruningFacts) -> float:
 
 def _conditions(facts: NetworkFacts, pruning: PruningFacts) -> tuple[Hypothesis, ...]:
     """The margin condition as printed and as the proof needs it, and what it rests on."""
-    printed = rounded_deviation(facts, pruning=pruning)
-    proved = rounded_deviation_corrected(facts, pruning=pruning)
+    printed = lemmas.rounded_deviation(facts, pruning=pruning)
+    proved = lemmas.rounded_deviation_corrected(facts, pruning=pruning)
     log_margin = math.log(facts.margin) if facts.margin > 0.0 else -math.inf
     largest = max(layer.step for layer in pruning.layers)
     return (

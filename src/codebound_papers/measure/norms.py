@@ -35,14 +35,7 @@ from codebound.nets.layers import AbstractLayerView, LinearView, view_of
 from codebound.nets.walk import Network
 from codebound.refs import implements
 from codebound.rng import torch_stream
-from codebound_papers.measure.spectral import (
-    GRAM,
-    SpectralNorm,
-    gram_eigenvalues,
-    matrix_spectral_norm,
-    outward_root,
-    scaled,
-)
+from codebound_papers.measure import spectral
 
 _PATHLESS = (nn.ReLU, nn.Flatten, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Identity)
 
@@ -53,7 +46,7 @@ def group_norm(matrix: Tensor, *, inner: float, outer: float) -> float:
     >>> group_norm(torch.tensor([[3.0, -4.0], [0.0, 1.0]]), inner=2, outer=1)
     6.0
     """
-    entries, scale = scaled(matrix)
+    entries, scale = spectral.scaled(matrix)
     rows = torch.linalg.vector_norm(entries, ord=inner, dim=1)
     return scale * float(torch.linalg.vector_norm(rows, ord=outer))
 
@@ -96,27 +89,20 @@ def stable_rank(matrix: Tensor) -> float:
     >>> round(stable_rank(torch.eye(3)), 9)
     3.0
     """
-    top = matrix_spectral_norm(matrix).value
+    top = spectral.matrix_spectral_norm(matrix).value
     return (frobenius_norm(matrix) / top) ** 2 if top > 0.0 else 0.0
 
 
 def log_path_norm(model: nn.Module, *, input_shape: tuple[int, ...], power: Literal[1, 2]) -> float:
     """Natural logarithm of the l_power path norm of a chain.
 
-    The path norm is ``( sum over paths of prod |w|^power )^{1/power}``, where a path runs from any input
-    to any output through one weight per layer. It is one forward pass of ones through the weights
-    ``|w|^power``; a bias is a weight from a unit that is always 1, so its paths start there. The vector is
-    rescaled after each layer and the logarithm of the scale kept: no depth overflows.
-
-    Args:
-        model: ``nn.Sequential`` (nested ones too) of linear and convolutional layers, ReLU, flattening,
-            dropout and identities. Fold batch norm first. Max pooling is refused: which of its inputs
-            carries the path depends on the data.
-        input_shape: Shape of one input; a convolution has one path per position that its padding leaves.
-        power: 1 or 2.
-
-    Returns:
-        The logarithm; ``-inf`` when no path is alive.
+    The path norm is ``( sum over paths of prod |w|^power )^{1/power}``, where a path runs from any input to
+    any output through one weight per layer. It is one forward pass of ones through the weights ``|w|^power``;
+    a bias is a weight from a unit that is always 1, so its paths start there. The vector is rescaled after
+    each layer and the logarithm of the scale kept: no depth overflows. The model is an ``nn.Sequential``
+    (nested ones too) of linear and convolutional layers, ReLU, flattening, dropout and identities, batch norm
+    folded. Max pooling is refused: which of its inputs carries the path depends on the data. A convolution
+    has one path per position that its padding leaves. When no path is alive the logarithm is ``-inf``.
 
     >>> net = nn.Sequential(nn.Linear(3, 2, bias=False), nn.ReLU(), nn.Linear(2, 1, bias=False))
     >>> with torch.no_grad(): _ = [layer.weight.fill_(-2.0) for layer in (net[0], net[2])]
@@ -191,9 +177,9 @@ class LayerSpectrum:
         return float(self.singular_values[0])
 
     @property
-    def map_norm(self) -> SpectralNorm:
+    def map_norm(self) -> spectral.SpectralNorm:
         """The norm of the map ``x -> A x``, which ``matrix_spectral_norm`` would compute once more."""
-        return SpectralNorm(self.spectral_norm, self.spectral_norm_upper, GRAM, exact=True)
+        return spectral.SpectralNorm(self.spectral_norm, self.spectral_norm_upper, spectral.GRAM, exact=True)
 
     @property
     def stable_rank(self) -> float:
@@ -220,8 +206,8 @@ def layer_spectra(network: Network) -> tuple[LayerSpectrum, ...]:
 
 def layer_spectrum(view: AbstractLayerView) -> LayerSpectrum:
     """The spectrum of one layer's matrix."""
-    entries, scale = scaled(view.matrix, where=f"layer {view.name}: ")
-    eigenvalues, error = gram_eigenvalues(entries)
+    entries, scale = spectral.scaled(view.matrix, where=f"layer {view.name}: ")
+    eigenvalues, error = spectral.gram_eigenvalues(entries)
     resolved = torch.where(eigenvalues > error, eigenvalues, 0.0).flip(0)
     singular_values = scale * resolved.sqrt().cpu().numpy()
     singular_values.flags.writeable = False
@@ -231,7 +217,7 @@ def layer_spectrum(view: AbstractLayerView) -> LayerSpectrum:
         columns=view.matrix.shape[1],
         of="matrix" if isinstance(view, LinearView) else "reshaped kernel",
         singular_values=singular_values,
-        spectral_norm_upper=scale * outward_root(float(eigenvalues[-1] + error)),
+        spectral_norm_upper=scale * spectral.outward_root(float(eigenvalues[-1] + error)),
         frobenius_norm=scale * frobenius_norm(entries),
     )
 
@@ -239,11 +225,9 @@ def layer_spectrum(view: AbstractLayerView) -> LayerSpectrum:
 def tail_values(view: AbstractLayerView, *, of: TailValues = "absolute") -> NDArray[np.float64]:
     """The positive numbers of a layer whose tail is fitted.
 
-    Args:
-        view: A layer.
-        of: "absolute" values of the weights that are not zero; the "positive" weights alone, which is what
-            a fit to signed weights amounts to in the released code of Shin 2021; "eigenvalues" of
-            ``A^T A`` that are not zero.
+    They are ``absolute`` values of the weights that are not zero; the ``positive`` weights alone, which is
+    what a fit to signed weights amounts to in the released code of Shin 2021; or ``eigenvalues`` of ``A^T A``
+    that are not zero.
 
     >>> layer = torch.nn.Linear(3, 1, bias=False)
     >>> layer.weight.data = torch.tensor([[2.0, -1.0, 0.0]])
@@ -252,7 +236,7 @@ def tail_values(view: AbstractLayerView, *, of: TailValues = "absolute") -> NDAr
     """
     if of == "eigenvalues":
         return layer_spectrum(view).eigenvalues
-    entries, scale = scaled(view.matrix, where=f"layer {view.name}: ")
+    entries, scale = spectral.scaled(view.matrix, where=f"layer {view.name}: ")
     weights = scale * entries.flatten().cpu().numpy()
     if of == "absolute":
         weights = np.abs(weights)
@@ -270,7 +254,7 @@ def power_iteration_norm(matrix: Tensor, *, iterations: int = 1000, seed: int = 
     """
     if iterations < 1:
         raise UsageError(f"iterations must be at least 1. Got {iterations}.")
-    entries, scale = scaled(matrix)
+    entries, scale = spectral.scaled(matrix)
     start = torch.randn(matrix.shape[1], generator=torch_stream(seed, "power iteration"), dtype=torch.float64)
     direction = start.to(entries.device)
     for _ in range(iterations):

@@ -30,11 +30,7 @@ def ambiguous_errors(logits: Tensor, labels: Tensor, tolerance: float) -> Tensor
 
     Errors, ties and non-finite rows are True for every tolerance. Two machines whose arithmetic differs by
     less than the gap between two tolerances cannot disagree: what the wider one clears, the narrower clears.
-
-    Args:
-        logits: ``(n, classes)``.
-        labels: ``(n,)`` integers in ``[0, classes)``.
-        tolerance: At least 0; 0 gives the plain 0-1 loss with ties as errors.
+    A tolerance of 0 gives the plain 0-1 loss with ties as errors.
 
     >>> ambiguous_errors(torch.tensor([[1.0, 0.99995], [1.0, 0.5]]), torch.tensor([0, 0]), 1e-4)
     tensor([ True, False])
@@ -190,10 +186,8 @@ def margin_report(
 ) -> MarginReport:
     """The margins of ``model`` on a sample.
 
-    Args:
-        model: A classifier; evaluated on a copy, in evaluation mode.
-        data: The sample, on the device where the work is to be done.
-        dtype: Arithmetic of the forward pass; margins are float64 in any case.
+    A copy is evaluated in evaluation mode, on the device of the sample, in arithmetic of that type; margins
+    are float64 in any case.
     """
     if engine is not None:
         arguments = {"model": model, "data": data, "chunk_size": chunk_size, "dtype": dtype}

@@ -25,30 +25,13 @@ from codebound.nets.layers import AbstractConvView, AbstractLayerView, LinearVie
 from codebound.nets.walk import Network
 from codebound.progress import Progress, silent
 from codebound_papers.facts import LayerFacts, NetworkFacts
+from codebound_papers.measure import norms as matrices
+from codebound_papers.measure import steps
 from codebound_papers.measure.noise.meter import StabilitySettings, stability
 from codebound_papers.measure.noise.quantities import Smoothness
 from codebound_papers.measure.noise.result import Stability
-from codebound_papers.measure.norms import (
-    LayerSpectrum,
-    TailValues,
-    frobenius_norm,
-    l1_inf_norm,
-    l2_1_norm,
-    layer_spectrum,
-    tail_values,
-)
 from codebound_papers.measure.outputs import MarginReport, Outputs, evaluate_sample
 from codebound_papers.measure.spectral import EXACT_SIDE, SpectralNorm, matrix_spectral_norm, spectral_norm
-from codebound_papers.measure.steps import (
-    PROBES,
-    FoldedNetwork,
-    chain_obstacle,
-    draw_examples,
-    expansions,
-    fold_and_wrap,
-    fold_strictly,
-    steps_of,
-)
 from codebound_papers.shin21.tails import PowerLawFit, fit_power_law
 
 Family = Literal["margins", "norms", "maps", "spectra", "tails", "stability"]
@@ -73,38 +56,27 @@ _JACOBIAN_CHUNK = 64  # Jacobians take far more memory than outputs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasureSettings:
-    """What is measured of a network, and how.
+    """What is measured of a network, and how."""
 
-    Attributes:
-        families: Which groups of measures: what the published bounds are told when left alone.
-        margin_share: Share of the sample whose margin may be at most gamma; 0 takes the smallest margin.
-        delta: Failure probability that bounds and theorems are asked for.
-        sample_size: Size of the sample that they are told, of which the measured one is a part; that of the
-            measured one when None.
-        stability: How noise stability is measured, on the whole sample. When None the size of a network
-            decides, a random part of the sample is taken, and only chains are measured: no bound asks for
-            that of another network.
-        examples: The size of that part; all where there are fewer.
-        tails_of: The numbers whose tails are fitted.
-        resamples: Synthetic samples behind the verdict on a tail.
-        dtype: Arithmetic of outputs and margins; that of the network when None.
-        chunk_size: Examples at a time; bounds the memory.
-        device: Where the network runs on examples; spectra, tails and norms are computed where it is.
-        seed: Of everything that is drawn.
-    """
-
+    # which groups of measures: what the published bounds are told when left alone
     families: tuple[Family, ...] = ("margins", "norms", "maps", "stability")
+    # share of the sample whose margin may be at most gamma; 0 takes the smallest margin
     margin_share: float = 0.05
-    delta: float = 0.05
+    delta: float = 0.05  # failure probability that bounds and theorems are asked for
+    # size of the sample that they are told, of which the measured one is a part; that of the measured one
+    # when None
     sample_size: int | None = None
+    # how noise stability is measured, on the whole sample. When None the size of a network decides, a random
+    # part of the sample is taken, and only chains are measured: no bound asks for that of another network
     stability: StabilitySettings | None = None
-    examples: int = 1000
-    tails_of: TailValues = "eigenvalues"
-    resamples: int = 200
-    dtype: torch.dtype | None = None
-    chunk_size: int = 256
+    examples: int = 1000  # the size of that part; all where there are fewer
+    tails_of: matrices.TailValues = "eigenvalues"  # the numbers whose tails are fitted
+    resamples: int = 200  # synthetic samples behind the verdict on a tail
+    dtype: torch.dtype | None = None  # arithmetic of outputs and margins; that of the network when None
+    chunk_size: int = 256  # examples at a time; bounds the memory
+    # where the network runs on examples; spectra, tails and norms are computed where it is
     device: str = "cpu"
-    seed: int = 0
+    seed: int = 0  # of everything that is drawn
 
     def __post_init__(self) -> None:
         unknown = [name for name in self.families if name not in _ALL]
@@ -158,7 +130,7 @@ class Measured:
     # of the matrices, layer by layer in forward order; without noise stability
     norms: tuple[LayerFacts, ...] = ()
     maps: Mapping[str, SpectralNorm]  # norms of the maps that layers compute, by name
-    spectra: Mapping[str, LayerSpectrum]  # of the matrices, by layer
+    spectra: Mapping[str, matrices.LayerSpectrum]  # of the matrices, by layer
     tails: Mapping[str, Tail]  # by layer
     stability: Stability | None = None  # noise stability
     unstable: str = ""  # why that is missing although it was asked for
@@ -206,11 +178,9 @@ class Measured:
     def theorem_facts(self) -> NetworkFacts:
         """The facts, for theorems about compression, chain or not.
 
-        Raises:
-            ModelError: A layer is called twice, or a batch norm stays.
-            UsageError: The margin is not positive.
+        Refused where a layer is called twice, a batch norm stays, or the margin is not positive.
         """
-        fold_strictly(self.network)
+        steps.fold_strictly(self.network)
         facts = self.facts
         if not facts.margin > 0.0:
             raise UsageError(
@@ -224,7 +194,7 @@ class Measured:
     @property
     def chain_notes(self) -> tuple[str, ...]:
         """A sentence where the network is not what the theorems are about."""
-        return () if steps_of(self.network).is_chain else (_NO_CHAIN,)
+        return () if steps.steps_of(self.network).is_chain else (_NO_CHAIN,)
 
     @property
     def filter_notes(self) -> tuple[str, ...]:
@@ -247,9 +217,9 @@ class Measured:
         """What a reader of bounds should know, in sentences."""
         report, gamma = self.margins, self.facts.margin
         notes = list(self.folding)
-        if not self.obstacle and (steps := expansions(self.network)):
+        if not self.obstacle and (longer := steps.expansions(self.network)):
             notes.append(
-                f"Products over layers leave out steps that can lengthen a difference: {', '.join(steps)}."
+                f"Products over layers leave out steps that can lengthen a difference: {', '.join(longer)}."
             )
         notes.append(
             f"gamma, the margin in the bounds, is {gamma:.4g}: {report.count(gamma):,} of {report.n:,} "
@@ -261,7 +231,7 @@ class Measured:
 
 
 def measure_facts(
-    model: nn.Module | Network | FoldedNetwork,
+    model: nn.Module | Network | steps.FoldedNetwork,
     sample: Dataset,
     settings: MeasureSettings | None = None,
     *,
@@ -273,12 +243,8 @@ def measure_facts(
 
     Margins, input norms and output norms are those of the whole sample. If noise stability is not defined for
     this network, the record has the reason and the rest; it is an error only where nothing else was asked.
-
-    Args:
-        model: The network f, wrapped and folded or not; never changed.
-        sample: The sample it was trained on, or a part of that.
-        settings: What to measure; what the published bounds need when None.
-        initial: The network before training, for cushions relative to the distance from it.
+    The network f, wrapped and folded or not, is never changed; ``initial`` is the one before training, for
+    cushions relative to the distance from it. The default settings are what the published bounds need.
 
     >>> from codebound.data.load import load_dataset
     >>> from codebound.nets.loading import load_model
@@ -288,7 +254,7 @@ def measure_facts(
     ([(16, 64), (10, 16)], 1797)
     """
     settings = settings or MeasureSettings()
-    folded = model if isinstance(model, FoldedNetwork) else fold_and_wrap(model, sample)
+    folded = model if isinstance(model, steps.FoldedNetwork) else steps.fold_and_wrap(model, sample)
     network, asked = folded.network, settings.families
     network.require_layers("measure")
 
@@ -313,7 +279,7 @@ def measure_facts(
                 "bounds mean nothing. Check the weights, and that the data is scaled as in training."
             )
     missing: list[Missing] = []
-    obstacle = chain_obstacle(network)
+    obstacle = steps.chain_obstacle(network)
     found, unstable = None, ""
     if "stability" in asked and (settings.stability is not None or not obstacle):
         try:
@@ -328,7 +294,7 @@ def measure_facts(
     norms = []
     for done, view in enumerate(network.layers, start=1):
         if "spectra" in asked:
-            spectra[view.name] = layer_spectrum(view)
+            spectra[view.name] = matrices.layer_spectrum(view)
         if "spectra" in asked or ("maps" in asked and isinstance(view, AbstractConvView)):
             try:
                 maps[view.name] = _map_norm(view, folded, spectra.get(view.name))
@@ -339,7 +305,7 @@ def measure_facts(
             norms.append(_norms(view, maps.get(view.name)))
             progress(done, len(network.layers), "norms")
     for done, view in enumerate(network.layers if "tails" in asked else (), start=1):
-        values = tail_values(view, of=settings.tails_of)
+        values = matrices.tail_values(view, of=settings.tails_of)
         if values.size:
             told = tell(f"tail of {view.name}")
             fit = fit_power_law(values, resamples=settings.resamples, seed=settings.seed, progress=told)
@@ -364,7 +330,9 @@ def measure_facts(
     )
 
 
-def _map_norm(view: AbstractLayerView, folded: FoldedNetwork, known: LayerSpectrum | None) -> SpectralNorm:
+def _map_norm(
+    view: AbstractLayerView, folded: steps.FoldedNetwork, known: matrices.LayerSpectrum | None
+) -> SpectralNorm:
     """The norm of what a layer does to its inputs; the spectrum of a linear layer has it already."""
     if isinstance(view, LinearView) and known is not None and min(known.rows, known.columns) <= EXACT_SIDE:
         return known.map_norm
@@ -372,7 +340,7 @@ def _map_norm(view: AbstractLayerView, folded: FoldedNetwork, known: LayerSpectr
 
 
 def _noise_stability(
-    folded: FoldedNetwork,
+    folded: steps.FoldedNetwork,
     sample: Dataset,
     settings: MeasureSettings,
     *,
@@ -387,13 +355,13 @@ def _noise_stability(
         is_light = work.multiplications <= _LIGHT
         chosen = StabilitySettings(
             interlayer="all" if is_light else "output",
-            probes=PROBES if is_light else work.probes("output"),
+            probes=steps.PROBES if is_light else work.probes("output"),
             pixels=None if is_light else _PIXELS,
             smoothness=Smoothness(NOISE, draws=DRAWS, delta=settings.delta, seed=settings.seed),
             seed=settings.seed,
         )
         sample, noisy = (
-            draw_examples(sample, count, seed=settings.seed, purpose="compared examples")
+            steps.draw_examples(sample, count, seed=settings.seed, purpose="compared examples")
             for count in (settings.examples, min(settings.examples, _NOISY_EXAMPLES))
         )
         chunk = min(_JACOBIAN_CHUNK, chunk)
@@ -437,11 +405,11 @@ def _norms(view: AbstractLayerView, of_map: SpectralNorm | None) -> LayerFacts:
         name=view.name,
         rows=rows,
         columns=columns,
-        frobenius=frobenius_norm(matrix),
+        frobenius=matrices.frobenius_norm(matrix),
         spectral=spectral,
         operator_norm=operator_norm,
-        l2_1=l2_1_norm(matrix),
-        l1_inf=l1_inf_norm(matrix),
+        l2_1=matrices.l2_1_norm(matrix),
+        l1_inf=matrices.l1_inf_norm(matrix),
         variance=float(matrix.detach().double().var(correction=0)),
         patch=patch,
     )

@@ -49,11 +49,8 @@ def spectral_norm(view: AbstractLayerView, input_shape: tuple[int, ...]) -> Spec
 
     Small maps are written out and their norm is exact, and so it is for circular convolutions whose stride
     divides the input. For larger ones ``value`` is a Lanczos estimate from below and ``upper`` the smallest
-    of the bounds by :func:`embedding_bound`, Schur's test and the Frobenius norm of the map.
-
-    Args:
-        view: A linear or convolutional layer.
-        input_shape: Shape of one input, without the batch.
+    of the bounds by :func:`embedding_bound`, Schur's test and the Frobenius norm of the map. ``input_shape``
+    is that of one input, without the batch.
 
     >>> from codebound.nets.layers import view_of
     >>> layer = torch.nn.Conv2d(1, 1, 3, padding=1, bias=False)

@@ -243,10 +243,6 @@ def fold_strictly(network: Network) -> Network:
 def workload(model: nn.Module | Network, example: Tensor) -> Workload:
     """Counts the work of a forward pass, by running it.
 
-    Args:
-        model: The network, wrapped or not.
-        example: A batch of one input.
-
     >>> workload(torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Linear(3, 2)), torch.zeros(1, 4))
     Workload(multiplications=18, widest=3, outputs=2)
     """

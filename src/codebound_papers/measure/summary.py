@@ -26,25 +26,17 @@ from codebound.nets.layers import LinearView
 from codebound.nets.walk import Network
 from codebound.progress import NOBODY, Listener, Progress, silent
 from codebound_papers.arora18.projection import project_matrix
+from codebound_papers.measure import record as facts
 from codebound_papers.measure.noise.meter import StabilitySettings
 from codebound_papers.measure.noise.quantities import Smoothness
 from codebound_papers.measure.noise.result import Distribution, Quantity, Site, Stability
 from codebound_papers.measure.outputs import AbstractOrdered
-from codebound_papers.measure.record import (
-    DRAWS,
-    NOISE,
-    Family,
-    Measured,
-    MeasureSettings,
-    Missing,
-    measure_facts,
-)
 from codebound_papers.measure.steps import PROBES, FoldedNetwork, Workload, draw_examples, fold_and_wrap
 from codebound_papers.shin21.tails import PowerLawFit
 
 Row = dict[str, object]
 
-FAMILIES: tuple[Family, ...] = ("spectra", "tails", "stability", "margins")
+FAMILIES: tuple[facts.Family, ...] = ("spectra", "tails", "stability", "margins")
 """Groups of measures that have rows."""
 
 NAMES: dict[Quantity, str] = {
@@ -100,7 +92,7 @@ class Summary:
 def summarise(
     model: nn.Module | Network | FoldedNetwork,
     data: Dataset,
-    settings: MeasureSettings | None = None,
+    settings: facts.MeasureSettings | None = None,
     *,
     initial: nn.Module | None = None,
     engine: Engine | None = None,
@@ -109,14 +101,9 @@ def summarise(
     """Measures a network on a sample.
 
     If noise stability is not defined for this network, that is listed with the reason and the rest is
-    measured; it is an error only where nothing else was asked for.
-
-    Args:
-        model: A classifier; never changed.
-        data: The examples to measure on: all of them are used.
-        settings: What to measure; everything when None. Where it leaves them open, margins are taken in
-            float64, and smoothness under Gaussian noise.
-        initial: The network before training, for cushions relative to the distance from it (A-Imp-i).
+    measured; it is an error only where nothing else was asked for. Everything is measured without settings;
+    where they leave it open, margins are taken in float64, and smoothness under Gaussian noise. ``initial``
+    is the network before training (A-Imp-i).
 
     >>> digits = load_dataset("digits").select(range(20), role="train")
     >>> net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10))
@@ -124,32 +111,35 @@ def summarise(
     >>> found.layers[0]["name"], found.layers[0]["shape"], found.margins["n"]
     ('1', [10, 64], 20)
     """
-    settings = settings or MeasureSettings(families=FAMILIES)
+    settings = settings or facts.MeasureSettings(families=FAMILIES)
     unknown = [name for name in settings.families if name not in FAMILIES]
     if unknown:
         raise UsageError(f"families with rows are {', '.join(FAMILIES)}. Got {', '.join(unknown)}.")
     settings = replace(
         settings,
         dtype=settings.dtype or torch.float64,
-        stability=settings.stability or StabilitySettings(smoothness=Smoothness(NOISE, draws=DRAWS)),
+        stability=settings.stability
+        or StabilitySettings(smoothness=Smoothness(facts.NOISE, draws=facts.DRAWS)),
     )
-    return summary_of(measure_facts(model, data, settings, initial=initial, engine=engine, progress=progress))
+    return summary_of(
+        facts.measure_facts(model, data, settings, initial=initial, engine=engine, progress=progress)
+    )
 
 
-def summary_of(measured: Measured) -> Summary:
+def summary_of(measured: facts.Measured) -> Summary:
     """The rows and curves of what was measured."""
     rows, curves = _layer_rows(measured), _survival_curves(measured)
     missing = [*_uncovered(measured.network), *measured.missing]
     found, margins, histogram_of_margins = measured.stability, None, None
     if measured.unstable:
-        missing.append(Missing("all", "noise stability", measured.unstable))
+        missing.append(facts.Missing("all", "noise stability", measured.unstable))
     if found is not None:
         rows = _add_stability(rows, found)
         for site in found.sites:
             curves.setdefault(site.name, {}).update(_histograms(found, site.name))
         if measured.settings.stability is None or measured.settings.stability.interlayer != "none":
             missing += [
-                Missing(site.name, "interlayer cushion, smoothness", _BESIDE)
+                facts.Missing(site.name, "interlayer cushion, smoothness", _BESIDE)
                 for site in found.sites[:-1]
                 if not found.has("interlayer", site.name)
             ]
@@ -169,7 +159,7 @@ def summary_of(measured: Measured) -> Summary:
     )
 
 
-def _layer_rows(measured: Measured) -> dict[str, Row]:
+def _layer_rows(measured: facts.Measured) -> dict[str, Row]:
     """Norms, spectra and tails."""
     rows = {}
     for view in measured.network.layers:
@@ -191,7 +181,7 @@ def _layer_rows(measured: Measured) -> dict[str, Row]:
     return rows
 
 
-def _survival_curves(measured: Measured) -> dict[str, Row]:
+def _survival_curves(measured: facts.Measured) -> dict[str, Row]:
     curves = {
         name: survival(spectrum.eigenvalues, of="eigenvalues") for name, spectrum in measured.spectra.items()
     }
@@ -200,10 +190,10 @@ def _survival_curves(measured: Measured) -> dict[str, Row]:
     return {name: {"survival": curve} for name, curve in curves.items()}
 
 
-def _uncovered(network: Network) -> list[Missing]:
+def _uncovered(network: Network) -> list[facts.Missing]:
     """Tensors that belong to no layer."""
     return [
-        Missing(
+        facts.Missing(
             tensor.name,
             "all",
             f"a {tensor.module_type} has no weight matrix" if tensor.status == "carried" else tensor.reason,
@@ -363,7 +353,7 @@ def measure_from_options(
     count = folded.workload.examples if options["examples"] is None else options["examples"]
     sample = draw_examples(whole, count, seed=seed)
     probes = _probes(options["jacobian"], folded.workload, options["interlayer"])
-    chosen = MeasureSettings(
+    chosen = facts.MeasureSettings(
         families=tuple(name.strip() for name in options["families"].split(",")),
         tails_of=options["tails_of"],
         stability=StabilitySettings(
@@ -404,11 +394,11 @@ def choose_noise(kind: str, seed: int) -> tuple[Smoothness | None, str]:
     if kind == "none":
         return None, "none"
     if kind == "gaussian":
-        words = f"{DRAWS} draws of Gaussian noise, {NOISE} as long as the activation"
-        return Smoothness(NOISE, draws=DRAWS, seed=seed), words
+        words = f"{facts.DRAWS} draws of Gaussian noise, {facts.NOISE} as long as the activation"
+        return Smoothness(facts.NOISE, draws=facts.DRAWS, seed=seed), words
     if kind == "project":
-        words = f"{DRAWS} random projections to {_NUMBERS} numbers a layer"
-        return Smoothness(_projected, draws=DRAWS, seed=seed), words
+        words = f"{facts.DRAWS} random projections to {_NUMBERS} numbers a layer"
+        return Smoothness(_projected, draws=facts.DRAWS, seed=seed), words
     raise UsageError(f"smoothness is gaussian, project or none. Got {kind!r}.")
 
 

@@ -68,6 +68,10 @@ class Reproduction:
             object.__setattr__(self, name, tuple(one_line(each) for each in getattr(self, name)))
 
 
+Run = Callable[[Settings], Reproduction]
+Lacks = Callable[[Settings], Sequence[str]]
+
+
 @dataclass(frozen=True, slots=True)
 class Item:
     """Something that can be made again."""
@@ -79,9 +83,8 @@ class Item:
     # what the paper shows and what is done here, in Markdown: the text of its section in
     # results/reproduction.md
     about: str
-    run: Callable[[Settings], Reproduction]  # makes it
-    # what cannot be had on this machine, with the reason; such rows say "not run"
-    lacks: Callable[[Settings], Sequence[str]]
+    run: Run  # makes it
+    lacks: Lacks  # what cannot be had on this machine, with the reason; such rows say "not run"
     # whether other items find the networks that it trains: of several items it comes first
     trains: bool = False
 
@@ -99,8 +102,6 @@ class Item:
 PAPERS = ("arora18", "guha23", "shin21")
 ITEMS: dict[str, Item] = {}
 
-Run = Callable[[Settings], Reproduction]
-
 
 def nothing(settings: Settings) -> Sequence[str]:
     """Of an item that needs nothing but this library and known datasets."""
@@ -108,18 +109,17 @@ def nothing(settings: Settings) -> Sequence[str]:
 
 
 def item(
-    id: str,
-    *,
-    quick: str,
-    full: str,
-    lacks: Callable[[Settings], Sequence[str]] = nothing,
-    trains: bool = False,
+    id: str, *, quick: str, full: str, of: str = "", lacks: Lacks = nothing, trains: bool = False
 ) -> Callable[[Run], Run]:
-    """Registers an item; the docstring of the function is its title, and what it is about."""
+    """Registers an item; the docstring of the function is its title, and what it is about.
+
+    ``of`` is said of both costs: whose networks they are.
+    """
 
     def register(function: Run) -> Run:
         title, _, about = (inspect.getdoc(function) or "").partition("\n\n")
-        ITEMS[id] = Item(id, title, quick, full, about, function, lacks, trains)
+        short, long = (f"{cost}; {of}" if of else cost for cost in (quick, full))
+        ITEMS[id] = Item(id, title, short, long, about, function, lacks, trains)
         return function
 
     return register

@@ -62,16 +62,9 @@ def compute(id: str, folder: Path, settings: Settings) -> tuple[Reproduction, Jo
     """What an item finds, and its parts, begun by an interrupted run in the same folder or finished now.
 
     It needs PyTorch, numpy and safetensors only; `reproduce` in the same folder then writes results and
-    figures, on any machine.
-
-    Args:
-        id: Name of the item.
-        folder: For the parts; made if need be.
-        settings: How it is run; its cells are those of the folder, and its pretrained networks by default
-            those of ``CODEBOUND_MODELS``.
-
-    Raises:
-        OutOfTimeError: The deadline has passed, and a part is not finished that the item cannot do without.
+    figures, on any machine. The cells of the settings are those of the folder, which is made if need be, and
+    the pretrained networks by default those of ``CODEBOUND_MODELS``. ``OutOfTimeError`` says that the
+    deadline has passed before a part that the item cannot do without.
     """
     from codebound import __version__
     from codebound.device import resolve_device

@@ -95,11 +95,7 @@ class Trained:
         return wrap(with_weights(model, here))
 
     def measured(self, what: str, compute: Callable[[], Row]) -> Row:
-        """A measurement that is kept beside the weights, where all items with this network find it.
-
-        Raises:
-            BusyError: Another process measures it.
-        """
+        """A measurement that is kept beside the weights, where all items with this network find it."""
         path = self.folder / f"{_slug(what)}{JOURNAL}"
         return computed_once(path, f"{what}, codebound {__version__}", compute)
 
@@ -110,17 +106,10 @@ def trained(
     """Trains a network, or goes on with it, or finds it trained.
 
     A run is known by its content: architecture and start, both samples, settings of the training. It lives in
-    ``trained/`` of the cache folder. Of several processes that ask for one network, one trains it.
-
-    Args:
-        spec: A network of the zoo with its options, such as ``mlp:depth=5,width=784``.
-        data: What to train on, and what to count errors on.
-        config: Settings of the training; its seed is that of the start too.
-        settings: Device, progress, and most epochs: a longer training is cut short.
-        keep_every: Keep the weights every so many epochs; part of what the run is known by.
-
-    Raises:
-        BusyError: Another process trains it; `Journal` waits for it, or does something else first.
+    ``trained/`` of the cache folder. Of several processes that ask for one network, one trains it. The spec
+    names a network of the zoo with its options, such as ``mlp:depth=5,width=784``; the seed of the training
+    is that of the start too, and the settings may cut a longer training short. ``BusyError`` says that
+    another process trains it: a `Journal` waits for it, or does something else first.
     """
     epochs = config.epochs if settings.epochs is None else min(config.epochs, settings.epochs)
     config = replace(config, epochs=epochs, keep_every=keep_every)

@@ -230,20 +230,15 @@ def replace_bulk(parts: Split, *, variance: float, mean: float = 0.0, generator:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeavyTail(AbstractCompressor):
-    """S-Alg1 as a code: the tail on a grid; the noise comes from a coded seed.
+    """S-Alg1 as a code: the tail on a grid; the noise comes from a coded seed."""
 
-    Attributes:
-        threshold: tau, or a rule that gives every layer its own.
-        variance: t of the noise; 0 for none.
-        mask: ``"absolute"`` compares magnitudes; ``"signed"`` is the literal rule; ``"centred"`` compares
-            magnitudes and adds the mean of the bulk everywhere.
-        levels: Values that an entry of the tail can take, odd.
-    """
-
+    # tau, or a rule that gives every layer its own
     threshold: float | AbstractThreshold = StandardDeviation()
-    variance: float = 0.0
+    variance: float = 0.0  # t of the noise; 0 for none
+    # ``"absolute"`` compares magnitudes; ``"signed"`` is the literal rule; ``"centred"`` compares magnitudes
+    # and adds the mean of the bulk everywhere
     mask: Mask = "absolute"
-    levels: int = 31
+    levels: int = 31  # values that an entry of the tail can take, odd
     is_seed_coded: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -341,14 +336,8 @@ def replacement_trials(
 ) -> ReplacementTrials:
     """Accuracy with the small entries of the last dense layer redrawn, ``trials`` times.
 
-    Everything before the last layer runs once, however many trials there are.
-
-    Args:
-        network: The wrapped network; its last step is a linear layer.
-        sample: Examples to classify, such as a test set.
-        trials: Number of draws.
-        mask: See ``replace_small``.
-        seed: Trial i draws from the stream ``trial i`` of this seed.
+    Everything before the last layer runs once, however many trials there are. The last step of the network is
+    a linear layer; trial i draws from the stream ``trial i`` of the seed.
     """
     if trials < 1:
         raise UsageError(f"there is at least one trial. Got {trials}.")
@@ -379,14 +368,10 @@ class GaussianFill(AbstractCompressor):
     """S-AppE as a code: entries above the standard deviation on a grid, coded Gaussians in the other places.
 
     As in the paper: ``compress(network, GaussianFill(), layers=["output"])``.
-
-    Attributes:
-        mask: See ``replace_small``.
-        levels: Values that a kept entry can take, odd.
     """
 
-    mask: PlainMask = "absolute"
-    levels: int = 31
+    mask: PlainMask = "absolute"  # see ``replace_small``
+    levels: int = 31  # values that a kept entry can take, odd
     is_seed_coded: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

@@ -80,8 +80,7 @@ class PowerLaw:
     def moment_above(self, order: int, threshold: float) -> float:
         """``E[X^order 1[X > threshold]]`` for a threshold of at least ``xmin``.
 
-        Raises:
-            UsageError: The moment is infinite, ``order >= tail_exponent``.
+        Refused where it is infinite, ``order >= tail_exponent``.
         """
         if threshold < self.xmin:
             raise UsageError(f"the threshold must be at least xmin = {self.xmin}. Got {threshold}.")
@@ -278,14 +277,7 @@ def spiked_second_moment(
     Differs.    The published Eq. (10) drops the cross terms of a mean that is not zero, and prints
                 :math:`N_2 x_i^2` for :math:`\|x\|^2`.
 
-    Args:
-        x: The vector, of length N2.
-        law: Of the absolute values.
-        threshold: At least ``law.xmin``.
-        signs: Whether W is symmetric or positive.
-
-    Returns:
-        The moment of one row; N1 rows have N1 times it, ``E ||B x||^2``.
+    The vector has length N2; N1 rows have N1 times the moment of one, ``E ||B x||^2``.
 
     >>> round(spiked_second_moment([1.0, -1.0], PowerLaw(5.0, 1.0), threshold=1.0), 6)
     3.333333
@@ -358,12 +350,9 @@ def bracket_probability(
 def resilience(probability: float, bracket: float, *, scale: float, top: int, width: int) -> Resilience:
     """Published bound, exact value and released expression for one bracket.
 
-    Args:
-        probability: Of one weight to lie in the bracket, by either function above.
-        bracket: i, at most ``top``; the published figure takes values between integers too.
-        scale: c, above 1.
-        top: M, the power to be reached.
-        width: N, weights in a row.
+    The probability is that of one weight to lie in bracket i, by either function above. The scale c is above
+    1, M is ``top``, the power to be reached, and N the width of a row. The published figure takes brackets
+    between integers too.
 
     >>> p = asymptotic_bracket_probability(1.9, 3, scale=1.3)
     >>> row = resilience(p, 3, scale=1.3, top=5, width=64)
@@ -405,8 +394,7 @@ def resilience_grid(
 ) -> tuple[dict[str, float], ...]:
     """The rows of Fig. 2 (its grid: 50 alphas in [0, 2], 50 brackets in [0, 5]) by Eq. (14) and (16).
 
-    Returns:
-        For each pair: alpha, bracket, and the fields of :class:`Resilience`.
+    A row has alpha, bracket, and the fields of :class:`Resilience`.
 
     >>> [round(row["exact"], 3) for row in resilience_grid([1.0], range(6))]
     [0.871, 0.858, 0.708, 0.773, 0.635, 0.811]

@@ -43,13 +43,7 @@ def fit_regressions(
 ) -> RegressionMixture:
     """The most likely mixture of lines found from several starts, each through random pairs of points.
 
-    Args:
-        x: Abscissae.
-        y: Ordinates, as many.
-        components: Number of lines; at least two points each are needed.
-        restarts: Starts; the best end is returned.
-        steps: Most steps from one start; it stops earlier when nothing changes.
-        seed: Names the random stream.
+    Every line needs at least two points. A climb stops after so many steps, or when nothing changes.
 
     >>> x = np.array([0.0, 1.0, 2.0, 3.0, 0.0, 1.0, 2.0, 3.0])
     >>> mixture = fit_regressions(x, np.concatenate([x[:4], 9.0 - x[4:]]))

@@ -99,16 +99,8 @@ class PowerLawFit:
 def estimate_tail(values: ArrayLike, *, least_points: int = 2) -> TailEstimate:
     """The exponent of a tail by maximum likelihood, its start by the smallest distance.
 
-    Args:
-        values: Positive numbers, in any order and shape; at least two different ones.
-        least_points: Shortest tail to consider, at least 2.
-
-    Returns:
-        The fit with the smallest distance; among equal ones the one with the longest tail.
-
-    Raises:
-        UsageError: Values are not positive and finite, or no tail has ``least_points`` values and two
-            different ones.
+    The values are positive, in any order and shape, at least two of them different. Of equal distances the
+    one with the longest tail counts, which has at least ``least_points`` values.
 
     >>> fit = estimate_tail([1.0, 2.0, 4.0, 8.0])
     >>> fit.tail_points, round(fit.density_exponent, 6), round(fit.tail_exponent, 6)
@@ -131,14 +123,10 @@ def fit_power_law(
     """Fits a power law, tests it, compares it with other tails, and says what the data can carry.
 
     The p-value follows Clauset, Shalizi and Newman: each synthetic sample takes values below ``xmin`` from
-    the data and values above from the law, and is fitted again, its start included. It counts the data
-    as one of the samples, so it is never 0. The rules of the verdict are listed at :class:`PowerLawFit`.
-    The time is that of ``2 resamples`` estimates: half a second for 800 values, minutes for half a million.
-
-    Args:
-        values: Positive numbers.
-        resamples: Synthetic samples, and as many resamples of the data for the interval.
-        seed: Names the random stream.
+    the data and values above from the law, and is fitted again, its start included. It counts the data as one
+    of the samples, so it is never 0. The rules of the verdict are listed at :class:`PowerLawFit`. The time is
+    that of ``2 resamples`` estimates: half a second for 800 values, minutes for half a million. As many
+    resamples of the data as synthetic samples give the interval.
 
     >>> from codebound_papers.shin21.laws import PowerLaw
     >>> sample = PowerLaw(tail_exponent=1.5, xmin=1.0).sample(500, seed=1)
@@ -287,10 +275,6 @@ class Comparison:
 
 def compare_alternatives(tail: NDArray[np.float64], *, xmin: float) -> tuple[Comparison, ...]:
     """The power law that fits best on ``[xmin, inf)`` against three alternatives fitted to the same values.
-
-    Args:
-        tail: Values from ``xmin`` on, at least two different ones.
-        xmin: Start of the tail.
 
     >>> [c.alternative for c in compare_alternatives(np.array([1.0, 2.0, 9.0]), xmin=1.0)]
     ['exponential', 'lognormal', 'truncated power law']

@@ -56,12 +56,11 @@ def arora_table1(settings: Settings) -> Reproduction:
     theirs = {"published_percent": "as in the table, published"}
     series = [*curves(rows, "number", ours), *curves(rows, "number", theirs, "points")]
     plot = Plot("value in percent of the weights", "layer", "percent", series, y_scale="log", headroom=0.9)
+    others = [_pick(row, _OTHERS) for row in shown]
     return Reproduction(
         tables={
             "Value, number of weights, and value in percent of them": [_pick(row, _VALUES) for row in shown],
-            "By the distance from the initial weights, and with all factors": [
-                _pick(row, _OTHERS) for row in shown
-            ],
+            "By the distance from the initial weights, and with all factors": others,
             "The network": [networks.accuracies("VGG-19", network)],
         },
         sentences=_table_sentences(shown, settings),
@@ -121,16 +120,17 @@ def _layer_rows(network: Row) -> list[Row]:
 
 def _table_sentences(rows: Sequence[Row], settings: Settings) -> Iterator[str]:
     theirs = [number for number, (*_, percent) in PUBLISHED.items() if percent < 100.0]
-    below = {
-        name: [row["number"] for row in rows if row[name] < 100.0] for name in ("percent, medians", "percent")
-    }
-    numbers = [row["number"] for row in rows]
-    agreed = sum((number in below["percent, medians"]) == (number in theirs) for number in numbers)
+    medians, worst = (
+        [row["number"] for row in rows if row[name] < 100.0] for name in ("percent, medians", "percent")
+    )
+    agreed = sum((row["number"] in medians) == (row["number"] in theirs) for row in rows)
     yield f"""{verdict(agreed, of=len(rows), settings=settings)}: the value is below the number of weights in
         layers {_listed(theirs)} and above it in the others. At medians it is below in
-        {_listed(below["percent, medians"])}, at the worst examples in {_listed(below["percent"])}."""
-    typical = ", ".join(f"{row['value, medians'] / row['published_value']:.2g}" for row in rows)
-    larger = ", ".join(f"{row['value'] / row['published_value']:.2g}" for row in rows)
+        {_listed(medians)}, at the worst examples in {_listed(worst)}."""
+    typical, larger = (
+        ", ".join(f"{row[name] / row['published_value']:.2g}" for row in rows)
+        for name in ("value, medians", "value")
+    )
     yield f"""At the medians the values are {typical} times the published ones, layer by layer; at the worst
         examples, which the theorem needs, {larger} times. That suggests that the published table is of
         typical examples; the paper does not say."""
@@ -191,12 +191,8 @@ def _bars(facts: NetworkFacts, typical: NetworkFacts) -> Iterator[Row]:
         value = noise_stability_bar(told)
         named.append((f"{value.name}, {where}", _OURS, value))
     for name, kind, value in named:
-        yield {
-            "bar": name,
-            "kind": kind,
-            "log10": value.log10,
-            "log10 of sqrt(bar / n)": value.like_for_like(facts.examples).log10,
-        }
+        rooted = {"log10 of sqrt(bar / n)": value.like_for_like(facts.examples).log10}
+        yield {"bar": name, "kind": kind, "log10": value.log10, **rooted}
 
 
 def _bar_sentences(bars: Sequence[Row], facts: NetworkFacts, settings: Settings) -> Iterator[str]:

@@ -74,9 +74,8 @@ def _layer(found: Stability, index: int, network: Network) -> dict[str, Any]:
         if found.has(quantity, site.name):
             # the spread of the paper is that of the map to the output
             values = found.distribution(quantity, site.name, target=names[-1] if quantity == "spread" else "")
-            described[quantity] = as_histogram(
-                values, scale="log" if quantity in ("smoothness", "noise") else "linear"
-            )
+            is_log = quantity in ("smoothness", "noise")
+            described[quantity] = as_histogram(values, scale="log" if is_log else "linear")
     return {
         "layer": site.name,
         "number": names.index(site.name) + 1,

@@ -6,16 +6,8 @@ from functools import partial
 from itertools import pairwise
 from statistics import fmean
 
+from codebound_papers.arora18.items import networks as nets
 from codebound_papers.arora18.items.described import QUANTITIES, gaussian
-from codebound_papers.arora18.items.networks import (
-    LABELS,
-    USUAL_NOISE,
-    Labels,
-    Study,
-    accuracies,
-    deviations,
-    vgg19_item,
-)
 from codebound_papers.measure.noise.result import Quantity
 from codebound_papers.report.figures import Figure, Plot, Series
 from codebound_papers.reproduce.items import Reproduction, Row, Settings, item, verdict
@@ -32,7 +24,7 @@ _alexnet_item = partial(
 )
 
 
-@vgg19_item("A-Fig1", trains=True)
+@nets.vgg19_item("A-Fig1", trains=True)
 def arora_figure1(settings: Settings) -> Reproduction:
     """Noise stability of layer 13 of VGG-19, trained and random (Arora et al. 2018, figure 1)
 
@@ -43,11 +35,11 @@ def arora_figure1(settings: Settings) -> Reproduction:
     smoothness should be large, contraction small. The paper prints no numbers, and does not say what the
     noise is; A-FigA4 has others.
     """
-    study = Study(settings)
+    study = nets.Study(settings)
     network = study.measured_vgg19()
     # layer 13; in a network with fewer layers, the one before the last two
     place = min(_LAYER, len(network["layers"]) - 2) - 1
-    noisy = study.measured_noises(only=gaussian(USUAL_NOISE))[gaussian(USUAL_NOISE)]
+    noisy = study.measured_noises(only=gaussian(nets.USUAL_NOISE))[gaussian(nets.USUAL_NOISE)]
     trained = {**noisy[place], **network["layers"][place]}
     layers = {"trained": trained, "random": study.measured_random_layer(trained["layer"])}
     number = trained["number"]
@@ -60,35 +52,28 @@ def arora_figure1(settings: Settings) -> Reproduction:
     return Reproduction(
         tables={
             f"Layer {number}, over training images": table,
-            "The trained network": [accuracies("VGG-19", network)],
+            "The trained network": [nets.accuracies("VGG-19", network)],
         },
         sentences=_figure1_sentences(network, layers, settings),
-        deviations=deviations(settings.size, of="vgg19"),
+        deviations=nets.deviations(settings.size, of="vgg19"),
         points={"histograms": bins([(quantity, layers) for quantity in _SHOWN])},
         figures={"A-Fig1": Figure(plots, columns=2)},
     )
 
 
 def _figure1_sentences(network: Row, layers: Mapping[str, Row], settings: Settings) -> Iterator[str]:
-    larger = [
-        quantity
-        for quantity in ("cushion", "interlayer")
-        if median(layers["trained"], quantity) > median(layers["random"], quantity)
-    ]
-    medians = ", ".join(
-        f"{QUANTITIES[quantity]} {median(layers['trained'], quantity):.3g} against "
-        f"{median(layers['random'], quantity):.3g}"
-        for quantity in _SHOWN
-    )
-    yield f"""{verdict(len(larger), of=2, settings=settings)}: training makes cushions larger. Medians,
-        trained against random, are {medians}."""
+    trained, random = ({each: median(layer, each) for each in _SHOWN} for layer in layers.values())
+    larger = sum(trained[quantity] > random[quantity] for quantity in ("cushion", "interlayer"))
+    told = (f"{QUANTITIES[each]} {trained[each]:.3g} against {random[each]:.3g}" for each in _SHOWN)
+    yield f"""{verdict(larger, of=2, settings=settings)}: training makes cushions larger. Medians,
+        trained against random, are {", ".join(told)}."""
     yield clipping(network, settings)
     yield f"""The histograms do not say what a bound needs, which is the worst example: the smallest cushion
         of the trained layer is {layers["trained"]["cushion"]["quantiles"]["0"]:.3g}, its median
-        {median(layers["trained"], "cushion"):.3g}. A convolution may have a cushion above 1 (A-E24)."""
+        {trained["cushion"]:.3g}. A convolution may have a cushion above 1 (A-E24)."""
 
 
-@vgg19_item("A-FigA1")
+@nets.vgg19_item("A-FigA1")
 def arora_figure_a1(settings: Settings) -> Reproduction:
     """Layer cushions of VGG-19 (Arora et al. 2018, figure A.1)
 
@@ -101,7 +86,7 @@ def arora_figure_a1(settings: Settings) -> Reproduction:
     return _by_layer("A-FigA1", "cushion", settings, has_random=True)
 
 
-@vgg19_item("A-FigA2")
+@nets.vgg19_item("A-FigA2")
 def arora_figure_a2(settings: Settings) -> Reproduction:
     """Interlayer cushions of VGG-19 (Arora et al. 2018, figure A.2)
 
@@ -112,7 +97,7 @@ def arora_figure_a2(settings: Settings) -> Reproduction:
     return _by_layer("A-FigA2", "interlayer", settings)
 
 
-@vgg19_item("A-FigA3")
+@nets.vgg19_item("A-FigA3")
 def arora_figure_a3(settings: Settings) -> Reproduction:
     """Activation contraction of VGG-19 (Arora et al. 2018, figure A.3)
 
@@ -123,7 +108,7 @@ def arora_figure_a3(settings: Settings) -> Reproduction:
     return _by_layer("A-FigA3", "contraction", settings, has_random=True)
 
 
-@vgg19_item("A-FigA5")
+@nets.vgg19_item("A-FigA5")
 def arora_figure_a5(settings: Settings) -> Reproduction:
     """Spread of Jacobians over pixels, VGG-19 (Arora et al. 2018, figure A.5)
 
@@ -136,7 +121,7 @@ def arora_figure_a5(settings: Settings) -> Reproduction:
 
 
 def _by_layer(id: str, quantity: Quantity, settings: Settings, *, has_random: bool = False) -> Reproduction:
-    study = Study(settings)
+    study = nets.Study(settings)
     network = study.measured_vgg19()
     layers = layers_with(quantity, network)
     groups: list[dict[str, Row]] = [{"trained": row} for row in layers]
@@ -152,10 +137,10 @@ def _by_layer(id: str, quantity: Quantity, settings: Settings, *, has_random: bo
     return Reproduction(
         tables={
             f"{QUANTITIES[quantity].capitalize()}, over training images": table,
-            "The network": [accuracies("VGG-19", network)],
+            "The network": [nets.accuracies("VGG-19", network)],
         },
         sentences=_layer_sentences(quantity, groups, network, settings),
-        deviations=deviations(settings.size, of="vgg19"),
+        deviations=nets.deviations(settings.size, of="vgg19"),
         points={"histograms": bins([(quantity, group) for group in groups])},
         figures={id: Figure(plots, columns=4)},
     )
@@ -169,9 +154,8 @@ def _layer_sentences(
     low, high = min(medians, key=medians.__getitem__), max(medians, key=medians.__getitem__)
     yield f"""Medians of the {QUANTITIES[quantity]} lie between {medians[low]:.3g} ({low}) and
         {medians[high]:.3g} ({high})."""
-    worst = [
-        row[quantity]["quantiles"]["1" if quantity in ("contraction", "spread") else "0"] for row in layers
-    ]
+    level = "1" if quantity in ("contraction", "spread") else "0"
+    worst = [row[quantity]["quantiles"][level] for row in layers]
     if quantity == "cushion":
         above = [row["layer"] for row in layers if row[quantity]["quantiles"]["1"] > 1.0]
         yield from _random_sentences(groups, settings)
@@ -193,14 +177,10 @@ def _layer_sentences(
 
 def _random_sentences(groups: Sequence[Mapping[str, Row]], settings: Settings) -> Iterator[str]:
     """Whether training makes cushions larger, most of all in the higher layers."""
-    gains = {
-        group["trained"]["number"]: median(group["trained"], "cushion") / median(group["random"], "cushion")
-        for group in groups
-    }
-    lower, higher = (
-        [gain for number, gain in gains.items() if (number >= _HIGHER) == is_higher]
-        for is_higher in (False, True)
-    )
+    lower, higher = list[float](), list[float]()
+    for group in groups:
+        gain = median(group["trained"], "cushion") / median(group["random"], "cushion")
+        (higher if group["trained"]["number"] >= _HIGHER else lower).append(gain)
     told = [
         f"{min(part):.2g} to {max(part):.2g} times in the {len(part)} layers {where} {_HIGHER}"
         for part, where in ((lower, "below"), (higher, "from"))
@@ -251,41 +231,43 @@ def _compared(
     id: str, settings: Settings, shown: Sequence[Quantity], *, layer: int | None = None
 ) -> Reproduction:
     """Histograms of the networks on common axes, at one layer or at all that have the quantity."""
-    networks = Study(settings).measured_alexnets()
-    groups: list[tuple[Quantity, dict[Labels, Row]]] = []
+    networks = nets.Study(settings).measured_alexnets()
+    groups: list[tuple[Quantity, dict[nets.Labels, Row]]] = []
     for quantity in shown:
         by_labels = [layers_with(quantity, network) for network in networks.values()]
         found = [(quantity, dict(zip(networks, rows, strict=True))) for rows in zip(*by_labels, strict=True)]
         groups += found if layer is None else [found[min(layer, len(found)) - 1]]
     table = [
-        {"layer": row["layer"], "quantity": QUANTITIES[quantity], "network": LABELS[labels]}
+        {"layer": row["layer"], "quantity": QUANTITIES[quantity], "network": nets.LABELS[labels]}
         | quantiles(row, quantity)
         for quantity, group in groups
         for labels, row in group.items()
     ]
-    networks_table = [accuracies(f"AlexNet, {LABELS[labels]}", found) for labels, found in networks.items()]
+    networks_table = [
+        nets.accuracies(f"AlexNet, {nets.LABELS[labels]}", found) for labels, found in networks.items()
+    ]
     plots = [overlaid(group["true"]["layer"], quantity, _plain(group)) for quantity, group in groups]
     return Reproduction(
         tables={"Over training images": table, "The networks": networks_table},
         sentences=_label_sentences(groups, networks, settings),
-        deviations=deviations(settings.size, of="alexnet"),
+        deviations=nets.deviations(settings.size, of="alexnet"),
         points={"histograms": bins([(quantity, _plain(group)) for quantity, group in groups])},
         figures={id: Figure(plots, columns=2 if len(plots) == 2 else 3)},
     )
 
 
-def _plain(group: Mapping[Labels, Row]) -> dict[str, Row]:
+def _plain(group: Mapping[nets.Labels, Row]) -> dict[str, Row]:
     return {str(labels): row for labels, row in group.items()}
 
 
 def _label_sentences(
-    groups: Sequence[tuple[Quantity, Mapping[Labels, Row]]],
-    networks: Mapping[Labels, Row],
+    groups: Sequence[tuple[Quantity, Mapping[nets.Labels, Row]]],
+    networks: Mapping[nets.Labels, Row],
     settings: Settings,
 ) -> Iterator[str]:
     for quantity in dict.fromkeys(quantity for quantity, _ in groups):
         rows = [group for each, group in groups if each == quantity]
-        compared: tuple[Labels, ...] = ("control", "true") if "control" in networks else ("true",)
+        compared: tuple[nets.Labels, ...] = ("control", "true") if "control" in networks else ("true",)
         for labels in compared:
             yield _label_sentence(quantity, rows, labels, settings)
         if quantity == "contraction":
@@ -297,15 +279,12 @@ def _label_sentences(
 
 
 def _label_sentence(
-    quantity: Quantity, rows: Sequence[Mapping[Labels, Row]], labels: Labels, settings: Settings
+    quantity: Quantity, rows: Sequence[Mapping[nets.Labels, Row]], labels: nets.Labels, settings: Settings
 ) -> str:
     sign, word = (1.0, "larger") if quantity == "cushion" else (-1.0, "smaller")
-    gains = [sign * (median(row[labels], quantity) - median(row["corrupted"], quantity)) for row in rows]
-    agreed = sum(gain > 0.0 for gain in gains)
-    middle = ", ".join(
-        f"{median(row[labels], quantity):.3g} against {median(row['corrupted'], quantity):.3g}"
-        for row in rows
-    )
+    pairs = [(median(row[labels], quantity), median(row["corrupted"], quantity)) for row in rows]
+    agreed = sum(sign * (true - corrupted) > 0.0 for true, corrupted in pairs)
+    middle = ", ".join(f"{true:.3g} against {corrupted:.3g}" for true, corrupted in pairs)
     which = " and the same settings" if labels == "control" else ""
     return f"""{verdict(agreed, of=len(rows), settings=settings)}: with true labels{which} the
         {QUANTITIES[quantity]} is {word}. It is in {agreed} of {len(rows)} layer{"s" * (len(rows) > 1)};
@@ -322,15 +301,13 @@ def overlaid(title: str, quantity: Quantity, layers: Mapping[str, Row]) -> Plot:
     found = {label: layer[quantity] for label, layer in layers.items() if quantity in layer}
     is_log = any(histogram["scale"] == "log" for histogram in found.values())
     edges = [edge for histogram in found.values() for edge in histogram["edges"]]
-    return Plot(
-        title,
-        QUANTITIES[quantity],
-        "share of examples",
-        [Series(label, *_outline(histogram)) for label, histogram in found.items()],
-        x_scale="log" if is_log else "linear",
-        x_ticks=_log_ticks(min(edges), max(edges)) if is_log else (),
-        headroom=0.2 * len(found) if len(found) > 1 else 0.0,
-    )
+    series = [Series(label, *_outline(histogram)) for label, histogram in found.items()]
+    headroom = 0.2 * len(found) if len(found) > 1 else 0.0
+    names = title, QUANTITIES[quantity], "share of examples"
+    if not is_log:
+        return Plot(*names, series, headroom=headroom)
+    ticks = _log_ticks(min(edges), max(edges))
+    return Plot(*names, series, x_scale="log", x_ticks=ticks, headroom=headroom)
 
 
 def _log_ticks(low: float, high: float) -> list[float]:
@@ -358,22 +335,16 @@ def _outline(histogram: Row) -> tuple[list[float], list[float]]:
 
 def bins(groups: Sequence[tuple[Quantity, Mapping[str, Row]]]) -> list[Row]:
     """What is drawn, bar by bar, of each quantity in the layers of networks; empty bars are left out."""
-    return [
-        {
-            "network": network,
-            "layer": layer["layer"],
-            "quantity": quantity,
-            "from": float(f"{low:.6g}"),
-            "to": float(f"{high:.6g}"),
-            "examples": count,
-        }
-        for quantity, layers in groups
-        for network, layer in layers.items()
-        for (low, high), count in zip(
-            pairwise(layer[quantity]["edges"]), layer[quantity]["counts"], strict=True
-        )
-        if count
-    ]
+    rows: list[Row] = []
+    for quantity, layers in groups:
+        for network, layer in layers.items():
+            of = {"network": network, "layer": layer["layer"], "quantity": quantity}
+            bars = zip(pairwise(layer[quantity]["edges"]), layer[quantity]["counts"], strict=True)
+            for (low, high), count in bars:
+                if count:
+                    ends = {"from": float(f"{low:.6g}"), "to": float(f"{high:.6g}")}
+                    rows.append({**of, **ends, "examples": count})
+    return rows
 
 
 def quantiles(layer: Row, quantity: Quantity) -> dict[str, float | None]:

@@ -16,29 +16,20 @@ import torch
 from codebound.data.dataset import Scaling
 from codebound.nets.walk import Network
 from codebound.train.config import Step, TrainConfig, preset
-from codebound_papers.arora18.items.described import (
-    as_histogram,
-    described_layers,
-    gaussian,
-    projection,
-    projection_noise,
-    with_stability,
-)
+from codebound_papers.arora18.items import described
 from codebound_papers.measure.noise.meter import StabilitySettings, stability
 from codebound_papers.measure.noise.quantities import Perturb, Smoothness
 from codebound_papers.measure.noise.result import Distribution, Key, Stability
 from codebound_papers.measure.outputs import margin_report
-from codebound_papers.measure.record import MeasureSettings, measure_facts
+from codebound_papers.measure.record import Family, MeasureSettings, measure_facts
 from codebound_papers.measure.steps import draw_examples, fold_and_wrap
 from codebound_papers.reproduce.items import Row, Settings, Size, item
 from codebound_papers.reproduce.training import Samples, Trained, made_up_samples, named_samples, trained
 
+Layers = Sequence[str] | None
 Labels = Literal["true", "control", "corrupted"]
-LABELS: dict[Labels, str] = {
-    "true": "true labels",
-    "control": "true labels, settings of the corrupted run",
-    "corrupted": "corrupted labels",
-}
+_CONTROL = "true labels, settings of the corrupted run"
+LABELS: dict[Labels, str] = {"true": "true labels", "control": _CONTROL, "corrupted": "corrupted labels"}
 """What an AlexNet was trained on. The control differs from the corrupted run in its labels alone."""
 
 _PUBLISHED = replace(preset("arora18"), checkpoint_every=10)  # 0.2 GB each
@@ -246,20 +237,19 @@ class Study:
 
     def measured_vgg19(self) -> Row:
         """Histograms of every layer of VGG-19 after its training, facts, and errors."""
+        measuring = self.plan.measuring
 
         def compute() -> Row:
-            subject, measuring = self.vgg19, self.plan.measuring
-            return subject.measured(
-                f"end, {measuring}", lambda: self._measure(subject.network, measuring, initial=subject.at(0))
-            )
+            return self._measure(self.vgg19.network, measuring, initial=self.vgg19.at(0))
 
-        return self.settings.cells.get("VGG-19", compute)
+        return self.settings.cells.get("VGG-19", lambda: self.vgg19.measured(f"end, {measuring}", compute))
 
     def measured_random(self) -> Row:
         """Cushions and contractions of every layer of VGG-19 before its training."""
+        measuring = self.plan.measuring_layers
 
         def compute() -> Row:
-            subject, measuring = self.vgg19, self.plan.measuring_layers
+            subject = self.vgg19
             return subject.measured(
                 f"start, {measuring}", lambda: self.measure_layers(subject.at(0), measuring)
             )
@@ -283,17 +273,14 @@ class Study:
         """
 
         def compute(label: str, noise: Perturb | float) -> Row:
-            subject = self.vgg19
-            what = f"noise {label}, {self.plan.measuring}"
+            subject, what = self.vgg19, f"noise {label}, {self.plan.measuring}"
             return subject.measured(what, lambda: self._measure_noise(subject.network, noise))
 
-        noises: dict[str, Perturb | float] = {gaussian(size): size for size in GAUSSIAN_NOISES}
-        noises |= {projection(numbers): projection_noise(numbers) for numbers in PROJECTIONS}
-        noises = {label: noise for label, noise in noises.items() if only in ("", label)}
-        found = self._some(
-            {f"VGG-19, {label}": partial(compute, label, noise) for label, noise in noises.items()}
-        )
-        return {name.removeprefix("VGG-19, "): row["layers"] for name, row in found.items()}
+        noises: dict[str, Perturb | float] = {described.gaussian(size): size for size in GAUSSIAN_NOISES}
+        noises |= {described.projection(each): described.projection_noise(each) for each in PROJECTIONS}
+        chosen = {label: noise for label, noise in noises.items() if only in ("", label)}
+        parts = {f"VGG-19, {label}": partial(compute, label, noise) for label, noise in chosen.items()}
+        return {name.removeprefix("VGG-19, "): row["layers"] for name, row in self._some(parts).items()}
 
     def _some(self, parts: Mapping[str, Callable[[], Row]]) -> dict[str, Row]:
         """The finished ones of some parts, by name."""
@@ -312,11 +299,6 @@ class Study:
         parts = {f"AlexNet, {LABELS[labels]}": partial(compute, labels) for labels in self.labels}
         return dict(zip(self.labels, self.settings.cells.get_all(parts), strict=True))
 
-    def vgg19_epochs(self) -> tuple[int, ...]:
-        """Epochs of VGG-19 whose weights are there, but for the start."""
-        record = self.settings.cells.get("epochs", lambda: {"kept": self.vgg19.kept_epochs[1:]})
-        return tuple(record["kept"])
-
     def measured_epochs(self) -> dict[int, Row]:
         """Facts and errors of VGG-19 by the epochs whose weights are there; of some, when time is out."""
 
@@ -329,56 +311,41 @@ class Study:
 
             return subject.measured(f"epoch {epoch}, {measuring}", measure)
 
-        parts = {f"epoch {epoch}": partial(compute, epoch) for epoch in self.vgg19_epochs()}
+        kept = self.settings.cells.get("epochs", lambda: {"kept": self.vgg19.kept_epochs[1:]})["kept"]
+        parts = {f"epoch {epoch}": partial(compute, epoch) for epoch in kept}
         return {int(name.removeprefix("epoch ")): row for name, row in self._some(parts).items()}
 
     def measure_layers(
-        self,
-        network: Network,
-        measuring: Measuring,
-        *,
-        layers: Sequence[str] | None = None,
-        initial: Network | None = None,
+        self, network: Network, measuring: Measuring, *, layers: Layers = None, initial: Network | None = None
     ) -> Row:
         """Histograms, quantiles and worst values of the layers named, or of all; labels are not looked at."""
-        asked = StabilitySettings(
-            layers=layers,
-            interlayer=measuring.interlayer,
-            biases="separate",
-            probes=measuring.probes,
-            pixels=_PIXELS,
-            seed=self.settings.seed,
-        )
-        return described_layers(self._stability(network, asked, measuring.examples, initial=initial), network)
+        asked = StabilitySettings(layers=layers, interlayer=measuring.interlayer, biases="separate")
+        asked = replace(asked, probes=measuring.probes, pixels=_PIXELS, seed=self.settings.seed)
+        found = self._stability(network, asked, measuring.examples, initial=initial)
+        return described.described_layers(found, network)
 
-    def _measure_noise(
-        self, network: Network, noise: Perturb | float, *, layers: Sequence[str] | None = None
-    ) -> Row:
+    def _measure_noise(self, network: Network, noise: Perturb | float, *, layers: Layers = None) -> Row:
         """The smoothness under one noise, as defined and with the power 1.5 of it, and how long it is."""
         settings, measuring = self.settings, self.plan.measuring
         smoothness = Smoothness(noise, draws=measuring.draws, seed=settings.seed)
         asked = StabilitySettings(layers=layers, interlayer="none", biases="separate", smoothness=smoothness)
         found = self._stability(network, asked, measuring.noisy)
-        described = described_layers(found, network)
-        rows = [row for row in described["layers"] if "smoothness" in row]
+        whole = described.described_layers(found, network)
+        rows = [row for row in whole["layers"] if "smoothness" in row]
         for row in rows:
             rho, length = (found.columns[Key(name, row["layer"])] for name in ("smoothness", "noise"))
-            row["smoothness_1.5"] = as_histogram(Distribution(rho * np.sqrt(length)), scale="log")
-        return {**described, "layers": rows}
+            row["smoothness_1.5"] = described.as_histogram(Distribution(rho * np.sqrt(length)), scale="log")
+        return {**whole, "layers": rows}
 
     def _stability(
         self, network: Network, asked: StabilitySettings, examples: int, *, initial: Network | None = None
     ) -> Stability:
-        settings = self.settings
+        device, progress = self.settings.device, self.settings.progress
+        drawn = draw_examples(self.samples.train, examples, seed=self.settings.seed)
+        chunk = _CHUNK[torch.device(device).type]
         with _exact_convolutions():
             return stability(
-                network,
-                draw_examples(self.samples.train, examples, seed=settings.seed),
-                asked,
-                initial=initial,
-                chunk_size=_CHUNK[torch.device(settings.device).type],
-                device=settings.device,
-                progress=settings.progress,
+                network, drawn, asked, initial=initial, chunk_size=chunk, device=device, progress=progress
             )
 
     def _measure(self, network: Network, measuring: Measuring, *, initial: Network | None = None) -> Row:
@@ -390,21 +357,16 @@ class Study:
         settings, samples = self.settings, self.samples
         network = fold_and_wrap(network, samples.train).network
         layers = self.measure_layers(network, measuring, initial=initial)
-        asked = MeasureSettings(
-            families=("margins", "norms", "maps"), device=settings.device, seed=settings.seed
-        )
+        families: tuple[Family, ...] = ("margins", "norms", "maps")
+        asked = MeasureSettings(families=families, device=settings.device, seed=settings.seed)
         with _exact_convolutions():
             measured = measure_facts(network, samples.train, asked)
         rows = {row["layer"]: row for row in layers["layers"]}
+        stable = tuple(described.with_stability(each, rows[each.name]) for each in measured.facts.layers)
         margins = measured.margins
         train_error, test_error = margins.loss(), None
         gamma = margins.quantile(min(train_error + _MARGIN_SHARE, _MOST))
-        facts = replace(
-            measured.facts,
-            layers=tuple(with_stability(layer, rows[layer.name]) for layer in measured.facts.layers),
-            margin=gamma,
-            margin_loss=margins.loss(gamma),
-        )
+        facts = replace(measured.facts, layers=stable, margin=gamma, margin_loss=margins.loss(gamma))
         if samples.test is not None:
             test_error = margin_report(network.model, samples.test.on(settings.device)).loss()
         return {**layers, "train_error": train_error, "test_error": test_error, "facts": asdict(facts)}

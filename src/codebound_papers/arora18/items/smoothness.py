@@ -9,11 +9,7 @@ from codebound_papers.arora18.items.histograms import bins, median, overlaid, qu
 from codebound_papers.report.figures import Figure, Plot, curves
 from codebound_papers.reproduce.items import Reproduction, Row, Settings
 
-_DRAWN_NOISES = (
-    gaussian(0.1),
-    gaussian(0.001),
-    *(projection(numbers) for numbers in networks.PROJECTIONS[:2]),
-)
+_DRAWN_NOISES = (gaussian(0.1), gaussian(0.001), *map(projection, networks.PROJECTIONS[:2]))
 _POWER = 1.5  # of the length of the noise, in section 3.1
 
 
@@ -34,14 +30,10 @@ def arora_figure_a4(settings: Settings) -> Reproduction:
     summary = [_noise_row(label, layers) for label, layers in noises.items()]
     layers = [_growth_row(number, noises) for number in range(len(noises[gaussian(networks.USUAL_NOISE)]))]
     drawn = [label for label in noises if label in _DRAWN_NOISES]
-    plots = [
-        overlaid(
-            f"{row['number']}: {row['layer']}",
-            "smoothness",
-            {_short(label): noises[label][place] for label in drawn},
-        )
-        for place, row in enumerate(layers)
-    ]
+    plots = []
+    for place, row in enumerate(layers):
+        histograms = {_short(label): noises[label][place] for label in drawn}
+        plots.append(overlaid(f"{row['number']}: {row['layer']}", "smoothness", histograms))
     series = []
     for name in ("Gaussian", "Algorithm 1"):
         rows = [row for row in summary if row["noise"].startswith(name)]
@@ -99,16 +91,9 @@ def _growth_row(place: int, noises: Mapping[str, Sequence[Row]]) -> Row:
         for size in networks.GAUSSIAN_NOISES
         if gaussian(size) in layers and 0.0 < (rho := median(layers[gaussian(size)], "smoothness")) < math.inf
     ]
-    return {
-        "number": first["number"],
-        "layer": first["layer"],
-        **{
-            label: quantiles(layers[label], "smoothness")["median"]
-            for label in _DRAWN_NOISES
-            if label in layers
-        },
-        "power": _slope(points),
-    }
+    shown = [label for label in _DRAWN_NOISES if label in layers]
+    medians = {label: quantiles(layers[label], "smoothness")["median"] for label in shown}
+    return {"number": first["number"], "layer": first["layer"], **medians, "power": _slope(points)}
 
 
 def _slope(points: Sequence[tuple[float, float]]) -> float | None:
@@ -129,11 +114,9 @@ def _noise_sentences(summary: Sequence[Row], layers: Sequence[Row], *, needed: i
         {len(typical)} ({"; ".join(typical) or "none"})."""
     for numbers in networks.PROJECTIONS:
         if (row := rows.get(projection(numbers))) is not None:
-            what = (
-                "as many numbers as weights, which compresses nothing,"
-                if numbers == 1.0
-                else (f"{numbers:,.0f} numbers for each weight")
-            )
+            what = f"{numbers:,.0f} numbers for each weight"
+            if numbers == 1.0:
+                what = "as many numbers as weights, which compresses nothing,"
             yield f"""Algorithm 1 with {what} makes noise {_told(row["length, median"])} times as long as the
                 activation in the layer in the middle; the smoothness there is {_told(row["median"])} in the
                 median, {_told(row["smallest"])} at worst over all layers."""

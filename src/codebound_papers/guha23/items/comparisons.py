@@ -5,20 +5,12 @@ is left out.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from codebound_papers.baselines import decimal_orders
+from codebound_papers.guha23.items import printed as paper
 from codebound_papers.guha23.items import verdicts
-from codebound_papers.guha23.items.printed import (
-    BARS,
-    CIFAR10,
-    EXAMPLES,
-    MNIST,
-    deductions,
-    fair,
-    like_for_like,
-)
 from codebound_papers.guha23.items.trained import CODE, USUAL_SHARE, Networks, plan_for
 from codebound_papers.report.figures import Figure, Plot, Series, curves
 from codebound_papers.reproduce.items import Reproduction, Row, Settings, item
@@ -32,10 +24,11 @@ _FAIR = "Like for like: all divided by n and rooted; beside them what counting g
 _LITERATURE = "The older bounds as their papers have them"
 _NETWORKS = "The networks, and how strongly they could be pruned"
 _PRINTED = "What the printed numbers imply"
+_TAB1, _TAB2 = (f"the networks are those of G-Tab{number}" for number in (1, 2))
 
 _HONEST = {"parameter_counting": "parameter counting", "hold_out": "hold-out certificate"}
 _WHICH = {"width": "width", "training": "training", "train error": "train_error"}
-_MEASURED = {
+_MEASURED = {  # no logarithms, but for the bound where the change is measured
     **_WHICH,
     "n": "n",
     "epochs": "epochs",
@@ -48,7 +41,16 @@ _MEASURED = {
     "Guha 2023 by measured change": "guha_by_change",
     f"margin asked for at chi = {USUAL_SHARE}": "needed_for_usual_share",
 }
-"""No logarithms, but for the bound where the change is measured."""
+_NORMS = {
+    "width": "width",
+    "training": "training",
+    "norm of a pixel (code)": "pixel_norm",
+    "strength d (code)": "strength",
+    "Guha 2023 (code)": "guha",
+    "norm of an image": "input_norm",
+    "strength d": "strength_by_input_norm",
+    "Guha 2023": "guha_by_input_norm",
+}
 
 
 @item("G-Tab1", quick="3 minutes on one core", full="an hour on a GPU", trains=True)
@@ -62,11 +64,11 @@ def guha_table1(settings: Settings) -> Reproduction:
     smallest margin of the sample is not positive.
     """
     plan = plan_for("mnist", settings.size)
-    rows, deduced = Networks(plan, settings).rows(), deductions("mnist", MNIST)
+    rows, deduced = Networks(plan, settings).rows(), paper.deductions("mnist", paper.MNIST)
     return Reproduction(
-        tables=_readings(rows, MNIST, data="mnist") | {_PRINTED: deduced},
+        tables=_readings(rows, paper.MNIST, data="mnist") | {_PRINTED: deduced},
         sentences=(
-            *verdicts.on_table(rows, MNIST, deduced, claimed=3, settings=settings),
+            *verdicts.on_table(rows, paper.MNIST, deduced, claimed=3, settings=settings),
             verdicts.on_probability(deduced),
         ),
         deviations=plan.deviations,
@@ -82,28 +84,16 @@ def guha_table2(settings: Settings) -> Reproduction:
     code takes the norm of a colour image over its channels only, so that the margin it asks for is too small.
     """
     plan = plan_for("cifar10", settings.size)
-    rows, deduced = Networks(plan, settings).rows(), deductions("cifar10", CIFAR10)
-    norms = [
-        {
-            "width": row["width"],
-            "training": row["training"],
-            "norm of a pixel (code)": row["pixel_norm"],
-            "strength d (code)": row["strength"],
-            "Guha 2023 (code)": row["released"]["guha"],
-            "norm of an image": row["input_norm"],
-            "strength d": row["strength_by_input_norm"],
-            "Guha 2023": row["guha_by_input_norm"],
-        }
-        for row in rows
-    ]
+    rows, deduced = Networks(plan, settings).rows(), paper.deductions("cifar10", paper.CIFAR10)
+    norms = [_pick({**row, "guha": row["released"]["guha"]}, _NORMS) for row in rows]
     return Reproduction(
         tables={
-            **_readings(rows, CIFAR10, data="cifar10"),
+            **_readings(rows, paper.CIFAR10, data="cifar10"),
             "The norm of an input, and how strongly a network is pruned by it": norms,
             _PRINTED: deduced,
         },
         sentences=(
-            *verdicts.on_table(rows, CIFAR10, deduced, claimed=7, settings=settings),
+            *verdicts.on_table(rows, paper.CIFAR10, deduced, claimed=7, settings=settings),
             *_cifar10_sentences(rows, deduced),
         ),
         deviations=plan.deviations,
@@ -111,15 +101,15 @@ def guha_table2(settings: Settings) -> Reproduction:
 
 
 def _cifar10_sentences(rows: Sequence[Row], deduced: Sequence[Row]) -> Iterator[str]:
-    (printed,), (row,) = CIFAR10.values(), deduced
+    (printed,), (row,) = paper.CIFAR10.values(), deduced
     yield f"""The rows of Neyshabur 2017 and Bartlett 2017 differ by
         {row["Neyshabur 2017 - Bartlett 2017"]:.2f}, the logarithm of the mean fan-in at width 2000,
         {row["ln mean fan-in"]:.2f}: that is the width of the network (G-E22)."""
     ratio = verdicts.span([each["input_norm"] / each["pixel_norm"] for each in rows], ".0f")
     yield f"""An image has {ratio} times the norm of a pixel, which the code takes in its place; lemma B.2
         needs the norm of the whole input (G-E5), and the table of norms has both."""
-    mnist = MNIST[_WIDTH]
-    orders = [decimal_orders(printed[name] - mnist[name]) for name in BARS if name != "guha"]
+    mnist = paper.MNIST[_WIDTH]
+    orders = [decimal_orders(printed[name] - mnist[name]) for name in paper.BARS if name != "guha"]
     yield f"""The text says that the older bounds differ by "at least 7 orders of magnitude" between MNIST and
         CIFAR-10: as printed it is {verdicts.span(orders, ".1f")} decimal orders, and a factor
         {math.exp(printed["guha"] - mnist["guha"]):.1f} for the paper's own (G-E23)."""
@@ -132,7 +122,7 @@ def _readings(rows: Sequence[Row], printed: Mapping[int, Logs], *, data: str) ->
     """The paper's table, ours beside it; the same on one scale, with two lines that need no comparison; the
     forms of the literature; and what was measured of each network.
     """
-    fairly = {width: like_for_like(bars, EXAMPLES[data]) for width, bars in printed.items()}
+    fairly = {width: paper.like_for_like(bars, paper.EXAMPLES[data]) for width, bars in printed.items()}
     return {
         _RELEASED: [
             _pick(row, _WHICH)
@@ -141,17 +131,13 @@ def _readings(rows: Sequence[Row], printed: Mapping[int, Logs], *, data: str) ->
         ],
         _FAIR: [
             _pick(row, _WHICH)
-            | _beside(fair(row), fairly.get(row["width"], {}))
+            | _beside(paper.fair(row), fairly.get(row["width"], {}))
             | {label: row[name] for name, label in _HONEST.items()}
             for row in rows
         ],
         _LITERATURE: [_pick(row, _WHICH) | row["literature"] for row in rows],
-        _NETWORKS: _networks_table(rows),
+        _NETWORKS: [_pick(row, _MEASURED) for row in rows],
     }
-
-
-def _networks_table(rows: Iterable[Row]) -> list[Row]:
-    return [_pick(row, _MEASURED) for row in rows]
 
 
 def _pick(row: Row, columns: Mapping[str, str]) -> dict[str, Any]:
@@ -172,11 +158,7 @@ def _log_error(row: Row) -> float | None:
     return math.log(row["test_error"]) if row["test_error"] > 0.0 else None
 
 
-@item(
-    "G-Exp1a",
-    quick="2 minutes on one core; a network of G-Tab1",
-    full="10 minutes on a GPU; a network of G-Tab1",
-)
+@item("G-Exp1a", quick="2 minutes on one core", full="10 minutes on a GPU", of="a network of G-Tab1")
 def guha_figure1a(settings: Settings) -> Reproduction:
     """Bounds for one network on MNIST, as bars (Guha et al. 2023, figure 1a)
 
@@ -190,15 +172,11 @@ def guha_figure1a(settings: Settings) -> Reproduction:
     width = _WIDTH if _WIDTH in plan.widths else max(plan.widths)
     narrower = () if width == _WIDTH else (f"The bars are of width {width}, the published of {_WIDTH}.",)
     networks = Networks(plan, settings)
-    published = {_WIDTH: MNIST[_WIDTH]}
+    published = {_WIDTH: paper.MNIST[_WIDTH]}
     return _bars("G-Exp1a", networks, published, widths=[width], claimed=3, cut=narrower, on_the_way=True)
 
 
-@item(
-    "G-Exp1b",
-    quick="a minute on one core; the networks are those of G-Tab2",
-    full="half an hour on a GPU; the networks are those of G-Tab2",
-)
+@item("G-Exp1b", quick="a minute on one core", full="half an hour on a GPU", of=_TAB2)
 def guha_figure1b(settings: Settings) -> Reproduction:
     """Bounds for one network on CIFAR-10, as bars (Guha et al. 2023, figure 1b)
 
@@ -207,7 +185,7 @@ def guha_figure1b(settings: Settings) -> Reproduction:
     infinite bound, because the smallest margin of the sample is not positive.
     """
     networks = Networks(plan_for("cifar10", settings.size), settings)
-    return _bars("G-Exp1b", networks, CIFAR10, widths=networks.plan.widths, claimed=7)
+    return _bars("G-Exp1b", networks, paper.CIFAR10, widths=networks.plan.widths, claimed=7)
 
 
 def _bars(
@@ -223,7 +201,7 @@ def _bars(
     """Bars of the networks of one width, beside the printed ones."""
     plan, (printed,) = networks.plan, published.values()
     rows = networks.rows(widths, on_the_way=on_the_way)
-    deduced = deductions(plan.data, published)
+    deduced = paper.deductions(plan.data, published)
     table = _bars_table(rows, printed, data=plan.data)
     columns = [*dict.fromkeys(row["training"] for row in rows), "published"]
     compared = [row for row in table if row["bar"] not in _HONEST.values()]
@@ -232,7 +210,7 @@ def _bars(
         _bars_plot("like for like", table, {name: f"{name}, like for like" for name in columns}),
     ]
     return Reproduction(
-        tables={"Bars, as natural logarithms": table, _NETWORKS: _networks_table(rows)},
+        tables={"Bars, as natural logarithms": table, _NETWORKS: [_pick(row, _MEASURED) for row in rows]},
         sentences=(
             verdicts.as_released(rows, deduced, claimed=claimed, settings=networks.settings),
             verdicts.on_one_scale(rows, deduced),
@@ -245,17 +223,13 @@ def _bars(
 
 def _bars_table(rows: Sequence[Row], printed: Logs, *, data: str) -> list[Row]:
     """One row for each bar: networks of one width, trained differently, beside the printed ones."""
-    names = {**BARS, **_HONEST, "test_error": "test error"}
-    ours = {
-        row["training"]: {
-            **{name: row[name] for name in _HONEST},
-            **row["released"],
-            "test_error": _log_error(row),
-        }
-        for row in rows
-    }
-    fairly = {row["training"]: {**ours[row["training"]], **fair(row)} for row in rows}
-    published = {**printed, **like_for_like(printed, EXAMPLES[data])}
+    names = {**paper.BARS, **_HONEST, "test_error": "test error"}
+    ours, fairly = dict[str, dict[str, Any]](), dict[str, dict[str, Any]]()
+    for row in rows:
+        honest = {name: row[name] for name in _HONEST}
+        ours[row["training"]] = bars = {**honest, **row["released"], "test_error": _log_error(row)}
+        fairly[row["training"]] = {**bars, **paper.fair(row)}
+    published = {**printed, **paper.like_for_like(printed, paper.EXAMPLES[data])}
     return [
         {
             "bar": label,
@@ -278,11 +252,7 @@ def _bars_plot(title: str, table: Sequence[Row], columns: Mapping[str, str]) -> 
     return Plot(title, "", "natural logarithm", drawn, x_names=names, headroom=0.15 * len(drawn))
 
 
-@item(
-    "G-Exp1c",
-    quick="3 minutes on one core; the networks are those of G-Tab1",
-    full="an hour on a GPU; the networks are those of G-Tab1",
-)
+@item("G-Exp1c", quick="3 minutes on one core", full="an hour on a GPU", of=_TAB1)
 def guha_figure1c(settings: Settings) -> Reproduction:
     """Bounds against the width of the hidden layers (Guha et al. 2023, figure 1c)
 
@@ -292,13 +262,15 @@ def guha_figure1c(settings: Settings) -> Reproduction:
     """
     plan = plan_for("mnist", settings.size)
     rows = Networks(plan, settings).rows()
-    readings = _readings(rows, MNIST, data="mnist")
-    fairly = {width: like_for_like(bars, EXAMPLES["mnist"]) for width, bars in MNIST.items()}
+    readings = _readings(rows, paper.MNIST, data="mnist")
+    fairly = {
+        width: paper.like_for_like(bars, paper.EXAMPLES["mnist"]) for width, bars in paper.MNIST.items()
+    }
     code = [row for row in rows if row["training"] == CODE]
     growth = _growth(code)
     plots = [
-        _bounds("as released", {row["width"]: row["released"] for row in code}, MNIST),
-        _bounds("like for like", {row["width"]: fair(row) for row in code}, fairly),
+        _bounds("as released", {row["width"]: row["released"] for row in code}, paper.MNIST),
+        _bounds("like for like", {row["width"]: paper.fair(row) for row in code}, fairly),
         _plain_lines(code),
     ]
     return Reproduction(
@@ -318,9 +290,9 @@ def _growth(rows: Sequence[Row]) -> list[Row]:
         {
             "bound": label,
             "as released": _slope({row["width"]: row["released"][name] for row in rows}),
-            "published": _slope({width: bars[name] for width, bars in MNIST.items()}),
+            "published": _slope({width: bars[name] for width, bars in paper.MNIST.items()}),
         }
-        for name, label in BARS.items()
+        for name, label in paper.BARS.items()
     ]
 
 
@@ -357,8 +329,8 @@ def _growth_sentences(rows: Sequence[Row], growth: Sequence[Row]) -> Iterator[st
 def _bounds(title: str, ours: Mapping[int, Logs], printed: Mapping[int, Logs]) -> Plot:
     """Both in the same colours."""
     here, there = ([{"width": width, **bars} for width, bars in logs.items()] for logs in (ours, printed))
-    published = dict.fromkeys(BARS, "") | {"guha": "dashed: published, in the same colours"}
-    lines = [*curves(here, "width", BARS), *curves(there, "width", published, "dashed", colour=0)]
+    published = dict.fromkeys(paper.BARS, "") | {"guha": "dashed: published, in the same colours"}
+    lines = [*curves(here, "width", paper.BARS), *curves(there, "width", published, "dashed", colour=0)]
     return Plot(title, "width", "natural logarithm", lines, headroom=0.8)
 
 
@@ -367,6 +339,11 @@ def _plain_lines(rows: Sequence[Row]) -> Plot:
     lines = [
         *curves(rows, "width", _HONEST),
         *curves(errors, "width", {"log": "test error"}, "points"),
-        Series("published error", list(MNIST), [bars["test_error"] for bars in MNIST.values()], "dashed"),
+        Series(
+            "published error",
+            list(paper.MNIST),
+            [bars["test_error"] for bars in paper.MNIST.values()],
+            "dashed",
+        ),
     ]
     return Plot("plain lines", "width", "natural logarithm", lines)

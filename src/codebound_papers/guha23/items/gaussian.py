@@ -19,11 +19,10 @@ _KURTOSIS = "excess kurtosis"
 _SETBACK = 10.0  # of it in one step: no training that goes well has one
 
 
-@item(
-    "G-Asm3.1:trained",
-    quick="seconds; the networks are those of G-Tab1 and G-Tab2",
-    full="seconds on a GPU; the networks are those of G-Tab1 and G-Tab2",
-)
+_NETWORKS = "the networks are those of G-Tab1 and G-Tab2"
+
+
+@item("G-Asm3.1:trained", quick="seconds", full="seconds on a GPU", of=_NETWORKS)
 def guha_gaussian_weights(settings: Settings) -> Reproduction:
     """Whether the weights of trained networks are Gaussian (Guha et al. 2023, section 3.3)
 

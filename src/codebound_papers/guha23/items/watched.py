@@ -19,6 +19,7 @@ from codebound_papers.report.figures import Figure, Plot, Series, curves
 from codebound_papers.reproduce.items import Reproduction, Row, Settings, item, verdict
 
 _SHOWN_EPOCHS = 15  # in the table
+_MNIST, _CIFAR10 = "a network of G-Tab1", "a network of G-Tab2"
 _READ = "Published numbers are read off the plot for MNIST in the repository, which has none in print."
 _NOT_READ = "The repository has this plot for CIFAR-10 too, as a drawing; its numbers were not read off here."
 
@@ -44,11 +45,7 @@ def _state(networks: Networks, epoch: int) -> Row:
     }
 
 
-@item(
-    "G-Exp2",
-    quick="a minute on one core; a network of G-Tab1",
-    full="20 minutes on a GPU; a network of G-Tab1",
-)
+@item("G-Exp2", quick="a minute on one core", full="20 minutes on a GPU", of=_MNIST)
 def guha_figure2(settings: Settings) -> Reproduction:
     """The bound and the true error over the epochs of a training (Guha et al. 2023, figure 2)
 
@@ -137,15 +134,13 @@ def _epoch_figure(rows: Sequence[Row]) -> Figure:
     shares = lines("bound_relative", "bound_by_change_relative", "error_relative")
     stretched = lines("bound_rescaled", "bound_by_change_rescaled", "test_error")
     plain = lines("bound", "bound_by_change", "test_error")
-    return Figure(
-        [
-            Plot("over the largest value, as released", "epoch", "share", shares, headroom=0.5),
-            Plot("bound, in the range of the error", "epoch", "error", stretched, headroom=0.5),
-            Plot("bound as it is", "epoch", "value", plain, y_scale="log"),
-            Plot("smallest margin of the sample", "epoch", "margin", margins),
-        ],
-        columns=2,
-    )
+    plots = [
+        Plot("over the largest value, as released", "epoch", "share", shares, headroom=0.5),
+        Plot("bound, in the range of the error", "epoch", "error", stretched, headroom=0.5),
+        Plot("bound as it is", "epoch", "value", plain, y_scale="log"),
+        Plot("smallest margin of the sample", "epoch", "margin", margins),
+    ]
+    return Figure(plots, columns=2)
 
 
 def relative(rows: Sequence[Row]) -> list[Row]:
@@ -156,20 +151,13 @@ def relative(rows: Sequence[Row]) -> list[Row]:
     >>> [(row["bound_relative"], row["error_relative"]) for row in relative(rows)]
     [(1.0, 1.0), (0.75, 0.5)]
     """
-    names = {
-        "bound": "bound_relative",
-        "bound_by_change": "bound_by_change_relative",
-        "test_error": "error_relative",
-    }
+    names = {"bound": "bound_relative", "bound_by_change": "bound_by_change_relative"}
+    names["test_error"] = "error_relative"
     largest = {name: max(row[name] for row in rows) or 1.0 for name in names}
     return [{**row, **{new: row[name] / largest[name] for name, new in names.items()}} for row in rows]
 
 
-@item(
-    "G-ExpX1",
-    quick="a minute on one core; a network of G-Tab1",
-    full="some 10 minutes on a GPU; a network of G-Tab1",
-)
+@item("G-ExpX1", quick="a minute on one core", full="some 10 minutes on a GPU", of=_MNIST)
 def guha_exp_x1(settings: Settings) -> Reproduction:
     """Change of outputs by pruning, and the margin the theory asks for (Guha et al. 2023, code)
 
@@ -183,11 +171,7 @@ def guha_exp_x1(settings: Settings) -> Reproduction:
     return _changes("G-ExpX1", "mnist", settings)
 
 
-@item(
-    "G-ExpX1:cifar10",
-    quick="a minute on one core; a network of G-Tab2",
-    full="some 10 minutes on a GPU; a network of G-Tab2",
-)
+@item("G-ExpX1:cifar10", quick="a minute on one core", full="some 10 minutes on a GPU", of=_CIFAR10)
 def guha_exp_x1_cifar10(settings: Settings) -> Reproduction:
     """Change of outputs by pruning on CIFAR-10, and the margin asked for (Guha et al. 2023, code)
 
@@ -207,20 +191,12 @@ def _changes(id: str, data: Data, settings: Settings) -> Reproduction:
     fewer = [f"{len(points)} strengths; the repository has 100."] * (len(points) < 100)
     fewer += _other_epochs(trained["epochs"])
     shown = [_beside_plot(_nearest(pruned, d), *theirs, data) for d, theirs in CHANGES.items()]
-    norms = {
-        "needed": "margin asked for",
-        "recursion": "recursion",
-        "largest_change": "largest change",
-        "score_change": "of the own score",
-    }
-    series = curves(pruned, "d", norms)
+    norms = {"needed": "margin asked for", "recursion": "recursion", "largest_change": "largest change"}
+    series = curves(pruned, "d", norms | {"score_change": "of the own score"})
     if data == "mnist":
         theirs = [{"d": d, "needed": needed, "change": change} for d, (needed, change) in CHANGES.items()]
-        series = [
-            *series,
-            *curves(theirs, "d", {"needed": "margin asked for, published"}, "points", colour=0),
-            *curves(theirs, "d", {"change": "of the own score, published"}, "points", colour=3),
-        ]
+        series += curves(theirs, "d", {"needed": "margin asked for, published"}, "points", colour=0)
+        series += curves(theirs, "d", {"change": "of the own score, published"}, "points", colour=3)
     shares = {"kept_share": "here", "gaussian_kept_share": "Gaussian weights, chi(d)"}
     plots = [
         Plot("change of outputs by pruning", "strength d", "norm", series, y_scale="log", headroom=1.1),
@@ -261,11 +237,11 @@ def _beside_plot(row: Row, needed: float, change: float, data: Data) -> Row:
 def _published_changes(rows: Sequence[Row], data: Data) -> Iterator[str]:
     if data == "mnist":
         needed, change = (
-            [row[name] / row[f"published_{name}"] for row in rows] for name in ("needed", "score_change")
+            span([row[name] / row[f"published_{name}"] for row in rows], ".2f")
+            for name in ("needed", "score_change")
         )
-        yield f"""Beside the repository's plot, at {len(rows)} strengths: the margin asked for is
-            {span(needed, ".2f")} times the plotted one, the largest change of a score {span(change, ".2f")}
-            times."""
+        yield f"""Beside the repository's plot, at {len(rows)} strengths: the margin asked for is {needed}
+            times the plotted one, the largest change of a score {change} times."""
 
 
 def _change_sentences(rows: Sequence[Row], settings: Settings) -> Iterator[str]:
@@ -289,14 +265,10 @@ def _change(networks: Networks, strength: float) -> Row:
     facts = measured.facts
     pruned = released.draw_pruning(measured.network, strength=strength, seed=settings.seed)
     change = released.largest_change(pruned, networks.parts.samples.train, device=settings.device)
-    bounds = [
-        LayerBounds(
-            weight=layer.spectral,
-            weight_change=taken.upper,
-            bias=0.0 if view.bias is None else float(torch.linalg.vector_norm(view.bias.detach())),
-        )
-        for view, layer, taken in zip(pruned.network.layers, facts.layers, pruned.changes, strict=True)
-    ]
+    bounds = []
+    for view, layer, taken in zip(pruned.network.layers, facts.layers, pruned.changes, strict=True):
+        bias = 0.0 if view.bias is None else float(torch.linalg.vector_norm(view.bias.detach()))
+        bounds.append(LayerBounds(weight=layer.spectral, weight_change=taken.upper, bias=bias))
     return {
         "d": strength,
         "kept_share": pruned.kept_share,
@@ -309,11 +281,7 @@ def _change(networks: Networks, strength: float) -> Row:
     }
 
 
-@item(
-    "G-ExpX2",
-    quick="half a minute on one core; a network of G-Tab1",
-    full="minutes on a GPU; a network of G-Tab1",
-)
+@item("G-ExpX2", quick="half a minute on one core", full="minutes on a GPU", of=_MNIST)
 def guha_exp_x2(settings: Settings) -> Reproduction:
     """Non-zeros in the fullest row of a pruned layer, and the prediction (Guha et al. 2023, code)
 
@@ -324,11 +292,7 @@ def guha_exp_x2(settings: Settings) -> Reproduction:
     return _fullest_rows("G-ExpX2", "mnist", settings)
 
 
-@item(
-    "G-ExpX2:cifar10",
-    quick="half a minute on one core; a network of G-Tab2",
-    full="minutes on a GPU; a network of G-Tab2",
-)
+@item("G-ExpX2:cifar10", quick="half a minute on one core", full="minutes on a GPU", of=_CIFAR10)
 def guha_exp_x2_cifar10(settings: Settings) -> Reproduction:
     """Non-zeros in the fullest row of a pruned layer on CIFAR-10 (Guha et al. 2023, code)
 
@@ -342,20 +306,15 @@ def _fullest_rows(id: str, data: Data, settings: Settings) -> Reproduction:
     plan = plan_for(data, settings.size)
     networks, cells = Networks(plan, settings), settings.cells
     epochs = cells.get("epochs", lambda: {"plotted": networks.plotted_epoch})["plotted"]
-    points = [
-        row
-        for d in released.strengths(settings.size)
-        for row in cells.get(f"d={d:.6g}", partial(_rows, networks, d))["rows"]
-    ]
+    points: list[Row] = []
+    for d in released.strengths(settings.size):
+        points += cells.get(f"d={d:.6g}", partial(_rows, networks, d))["rows"]
     shown = [row for d in FULLEST_ROWS for row in points if row["d"] == _nearest(points, d)["d"]]
-    plotted = [row for row in shown if row["layer"] == shown[0]["layer"]]
-    beside = [
-        {**row, "published_fullest_row": theirs}
-        for row, theirs in zip(plotted, FULLEST_ROWS.values(), strict=True)
-        if data == "mnist"
-    ]
-    tables = {"The fullest row of each layer": shown}
-    if beside:
+    tables, beside = {"The fullest row of each layer": shown}, list[Row]()
+    if data == "mnist":
+        plotted = (row for row in shown if row["layer"] == shown[0]["layer"])
+        pairs = zip(plotted, FULLEST_ROWS.values(), strict=True)
+        beside = [{**row, "published_fullest_row": theirs} for row, theirs in pairs]
         tables = {"The layer of the plot in the repository": beside, **tables}
     return Reproduction(
         tables=tables,

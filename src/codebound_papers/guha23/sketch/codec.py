@@ -17,16 +17,11 @@ from codebound.coding.stream import Stream
 from codebound.coding.tensors import MAX_WITNESS, Dense, Enumerative, Witness, matrix_shape
 from codebound.errors import FormatError, UsageError
 from codebound.progress import Progress, silent
+from codebound_papers.guha23.sketch import sparsity as lines
 from codebound_papers.guha23.sketch.code import MAX_DEGREE, MAX_SIDE, Sketched
 from codebound_papers.guha23.sketch.operators import Bipartite, column_ensemble, sketch
 from codebound_papers.guha23.sketch.proof import Proof, objection
 from codebound_papers.guha23.sketch.recovery import recover_integers
-from codebound_papers.guha23.sketch.sparsity import (
-    DistributedSparsity,
-    column_degree,
-    distributed_sparsity,
-    sketch_size,
-)
 
 GROWTH = (1.0, 1.15, 1.4)
 """Sides to try, as multiples of the measured law."""
@@ -54,9 +49,6 @@ def unsolved(levels: NDArray[Any], *, step: int, m: int, degree: int, seed: int)
     """The sketch of a tensor of integers, about m x m, as a code; nobody has looked yet what it decodes to.
 
     Arguments are those of ``sketched``.
-
-    Raises:
-        UsageError: The format has no such sketch.
     """
     rows, columns = matrix_shape(levels.shape)
     if max(rows, columns) > MAX_SIDE:
@@ -77,12 +69,8 @@ def sketched(
 ) -> Sketched | None:
     """The sketch of a tensor of integers as a code, or None if these integers do not come back with proof.
 
-    Args:
-        levels: Integers in the shape of the tensor.
-        step: Index of the step.
-        m: Side of the sketch; see ``sides``.
-        degree: Ones in each column of A and B.
-        seed: Seed of A and B; the decoder needs it, so it is paid.
+    The side m is that of ``sides``; the degree counts the ones in each column of A and B, whose seed the
+    decoder needs, so that it is paid.
 
     >>> code = sketched(np.diag(np.arange(1, 17)), step=0, m=12, degree=4)
     >>> code.inner.shape, code.values().diagonal()[:4].tolist()
@@ -94,12 +82,7 @@ def sketched(
 def solved(code: Sketched, *, iterations: int = _PATIENCE, progress: Progress = silent) -> Sketched:
     """The code with its matrix, recovered from the sketch and proven to be the only one.
 
-    Args:
-        code: As it was read.
-        iterations: Most steps of the solver.
-
-    Raises:
-        FormatError: No proof was found: what the sketch stands for is not known.
+    Refused where no proof is found in so many iterations: what the sketch stands for is not known.
     """
     shape = matrix_shape(code.shape)
     y = integers(code.inner)
@@ -116,11 +99,7 @@ def solved(code: Sketched, *, iterations: int = _PATIENCE, progress: Progress = 
 
 
 def checked(code: Sketched, witness: Witness) -> Sketched:
-    """The code with the matrix that a witness has, if the witness proves that it is the only one.
-
-    Raises:
-        FormatError: It proves nothing.
-    """
+    """The code with the matrix that a witness has, if the witness proves that it is the only one."""
     shape, y = matrix_shape(code.shape), integers(code.inner)
     (count,) = witness.read("<u4", 1)
     places, values = witness.read("<u4", int(count)), witness.read("<i4", int(count))
@@ -183,22 +162,16 @@ def smallest_sketch(
 ) -> Attempt:
     """The first sketch, among some of growing size, from which a tensor of integers comes back with proof.
 
-    A size at which a row or column has too many non-zeros is not tried. Every size takes a new
-    seed: A is singular now and then where it is as large as a side of the matrix.
-
-    Args:
-        levels: Integers in the shape of the tensor.
-        step: Index of the step.
-        m: The one side to try (default: that of the measured law, and two larger ones).
-        degree: Ones in each column of A and B (default: 5, or less where that could not be proven).
-        seed: Seed of the first A and B.
-        most_bits: Length of a sketch from which on it is not worth solving.
+    A size at which a row or column has too many non-zeros is not tried. Every size takes a new seed: A is
+    singular now and then where it is as large as a side of the matrix. With m only that side is tried, by
+    default that of the measured law and two larger ones. The degree is by default 5, or less where that could
+    not be proven. A sketch of more than ``most_bits`` is not worth solving.
 
     >>> smallest_sketch(np.diag(np.arange(1, 33)), step=0).code.inner.shape
     (14, 14)
     """
     rows, columns = matrix_shape(levels.shape)
-    sparsity = distributed_sparsity(torch.from_numpy(levels.reshape(rows, columns)))
+    sparsity = lines.distributed_sparsity(torch.from_numpy(levels.reshape(rows, columns)))
     if sparsity.nonzeros == 0:
         return Attempt(0, 0, None, "all elements are zero")
     shape = rows, columns
@@ -226,14 +199,14 @@ def smallest_sketch(
     return attempt
 
 
-def _sides_to_try(sparsity: DistributedSparsity, shape: tuple[int, int]) -> list[int]:
+def _sides_to_try(sparsity: lines.DistributedSparsity, shape: tuple[int, int]) -> list[int]:
     """Sides that make sketches smaller than the matrix; without those at which l1 fails on a full line.
 
     A line was never recovered from fewer than about three numbers for each of its non-zeros. If all sides
     are that small, the largest one stays.
     """
     rows, columns = shape
-    law = sketch_size(sparsity.nonzeros, d1=rows, d2=columns)
+    law = lines.sketch_size(sparsity.nonzeros, d1=rows, d2=columns)
     pairs = {m: sides(m, rows=rows, columns=columns) for m in (math.ceil(factor * law) for factor in GROWTH)}
     smaller = {m: pair for m, pair in pairs.items() if math.prod(pair) < rows * columns}
     roomy = [
@@ -244,7 +217,9 @@ def _sides_to_try(sparsity: DistributedSparsity, shape: tuple[int, int]) -> list
     return roomy or list(smaller)[-1:]
 
 
-def _crowded(sparsity: DistributedSparsity, shape: tuple[int, int], sketch_shape: tuple[int, int]) -> str:
+def _crowded(
+    sparsity: lines.DistributedSparsity, shape: tuple[int, int], sketch_shape: tuple[int, int]
+) -> str:
     """The line that a sketch cannot recover; a side that is not shortened hides nothing."""
     (rows, columns), (m1, m2) = shape, sketch_shape
     by_row = replace(sparsity, j_r=0).crowded(m2) if m2 < columns else ""
@@ -254,7 +229,7 @@ def _crowded(sparsity: DistributedSparsity, shape: tuple[int, int], sketch_shape
 def _degree(nonzeros: int, shape: tuple[int, int], sketch_shape: tuple[int, int]) -> int:
     """5, or less where a large support could not be peeled or there are too few different columns."""
     m = math.isqrt(math.prod(sketch_shape))
-    most = _DEGREE if nonzeros <= _SMALL else column_degree(nonzeros, m=m)
+    most = _DEGREE if nonzeros <= _SMALL else lines.column_degree(nonzeros, m=m)
     fitting = (
         degree
         for degree in range(most, 0, -1)

@@ -119,10 +119,7 @@ def row_ensemble(stream: Stream, *, m: int, p: int, degree: int) -> Bipartite:
 def sketch(x: Tensor, a: Bipartite, b: Bipartite) -> Tensor:
     """``A X B^T``, exact for integers; the Kronecker product of A and B is never formed.
 
-    Args:
-        x: Matrix (p1, p2), int64 or floating point, on any device.
-        a: Left matrix, m1 x p1.
-        b: Right matrix, m2 x p2.
+    X is (p1, p2), int64 or floating point, on any device; A is m1 x p1 and B is m2 x p2.
     """
     check_shape("the matrix", x, (a.p, b.p))
     return _sum_rows(_sum_rows(x, a.transposed).T, b.transposed).T

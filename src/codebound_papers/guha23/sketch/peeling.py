@@ -38,11 +38,6 @@ def peel(y: NDArray[np.float64], a: Bipartite, b: Bipartite) -> Peeled:
     that is never wrong: the cells that hold v then have the same entries in them, each of which is live and
     covers all of them, so a single one is alone. Where values collide, as integers do, it may stall or
     err, and the caller's checks of the result decide.
-
-    Args:
-        y: Sketch (m1, m2).
-        a: Left matrix.
-        b: Right matrix.
     """
     rest = y.copy()
     tolerance = _RELATIVE_TOLERANCE * float(np.abs(y).max())

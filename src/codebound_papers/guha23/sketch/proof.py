@@ -46,12 +46,7 @@ class Proof:
 def objection(x: Tensor, y: Tensor, a: operators.Bipartite, b: operators.Bipartite, *, proof: Proof) -> str:
     """Why the dual does not prove that x is the only minimiser (the lemma); empty if it does.
 
-    Args:
-        x: Claimed matrix, (p1, p2), int64.
-        y: Sketch, (m1, m2), int64.
-        a: Left matrix.
-        b: Right matrix.
-        proof: The dual matrix.
+    All matrices are int64: x is (p1, p2), y and the dual are (m1, m2).
     """
     operators.check_shape("the matrix", x, (a.p, b.p))
     operators.check_shape("the sketch", y, (a.m, b.m))

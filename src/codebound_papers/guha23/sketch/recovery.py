@@ -71,13 +71,8 @@ def recover(
     checked; the support is at most half of what any sketch could be explained by, in all and in every row and
     column; and the sketch of no single entry outside the support is a combination of those inside. Then, for
     values with a density, this is X with probability one: were X another matrix, the sketches of its entries
-    would all have to be such combinations, or its values satisfy an equation by chance.
-
-    Args:
-        y: Sketch, (m1, m2), float64; on its device the iterations run.
-        a: Left matrix.
-        b: Right matrix.
-        iterations: Most steps of the l1 part.
+    would all have to be such combinations, or its values satisfy an equation by chance. The sketch y is
+    float64, and the iterations of the l1 part run on its device.
     """
     _check_sketch(y, a, b, torch.float64)
     peeled = peel(y.cpu().numpy(), a, b)

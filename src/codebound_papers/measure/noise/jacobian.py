@@ -119,10 +119,8 @@ def column_squares(
     Exact without probes. Otherwise the mean over so many standard Gaussian probes ``||J^T v||^2``, whose
     expectation is the same (Hutchinson), for Jacobians with more rows and columns than that
     (:func:`is_probed`); :func:`probe_interval` says how far off it can be. Probes are the same for all
-    examples: any split of a sample into batches gives the same values.
-
-    Returns:
-        For each wanted pair ``(i, j)``, ``i < j``, a tensor of shape ``(examples, *shape of point i)``.
+    examples: any split of a sample into batches gives the same values. A tensor of the pair (i, j)
+    has shape ``(examples, *shape of point i)``.
 
     >>> step = LayerDerivative(torch.tensor([[3.0, 1.0], [4.0, 1.0]]), torch.tensor([[1.0, 0.0]]))
     >>> column_squares([step], [(0, 1)])[0, 1]
@@ -248,13 +246,8 @@ def probe_interval(probes: int, confidence: float) -> tuple[float, float]:
     Needs.      Nothing about J. A Jacobian of large stable rank is estimated far more closely than that.
     Direction.  Conservative; for one example, before it is known which of them is the worst.
 
-    Args:
-        probes: k, at least 1.
-        confidence: In (0, 1).
-
-    Returns:
-        ``low`` and ``high``. The cushion, which divides by the root of Q, lies between ``sqrt(low)`` and
-        ``sqrt(high)`` times its estimate.
+    The cushion, which divides by the root of Q, lies between ``sqrt(low)`` and ``sqrt(high)`` times its
+    estimate.
 
     >>> tuple(round(end, 3) for end in probe_interval(64, 0.95))
     (0.593, 1.56)

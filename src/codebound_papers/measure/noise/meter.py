@@ -25,14 +25,7 @@ from codebound.nets.walk import Network, trace, wrap
 from codebound.progress import Progress, silent
 from codebound.refs import implements
 from codebound.rng import stream_seed
-from codebound_papers.measure.noise.batch import (
-    Observation,
-    interlayer_values,
-    layer_values,
-    layout_of,
-    site_of,
-    smoothness_values,
-)
+from codebound_papers.measure.noise import batch
 from codebound_papers.measure.noise.jacobian import is_probed
 from codebound_papers.measure.noise.quantities import Smoothness, perturbed
 from codebound_papers.measure.noise.result import Examples, Site, Stability
@@ -45,33 +38,26 @@ Data = Dataset | DeviceData | Tensor | Iterable[Tensor | Sequence[Tensor]]
 
 @dataclass(frozen=True, slots=True)
 class StabilitySettings:
-    """What is measured, and how.
+    """What is measured, and how."""
 
-    Attributes:
-        layers: Names of the layers to report; all when None.
-        interlayer: Pairs of layers whose Jacobians are measured: none, each layer to the network's output,
-            or each layer to all later ones.
-        biases: ``augmented`` treats ``[W b; 0 1]`` as the matrix of a layer and ``[x; 1]`` as its input, for
-            which the theory holds (A-E20); it changes nothing in a network without biases. ``separate`` keeps
-            to the published definitions, which leave biases out.
-        probes: Exact Jacobian norms when None, at the price of a backward pass for each output, or of a
-            forward pass for each input of a Jacobian if those are fewer; otherwise that many Gaussian probes
-            for each norm, which suits large convolutional networks and all pairs of layers.
-        pixels: Number of sampled pixels over which the spread is taken; all when None. With probes it is
-            the largest of noisy values and errs upwards, the more so the more pixels there are.
-        smoothness: How to measure interlayer smoothness; not at all when None.
-        outliers: Fraction of the sample that may be left out (zeta).
-        seed: Seed of probes and sampled pixels.
-    """
-
-    layers: Sequence[str] | None = None
+    layers: Sequence[str] | None = None  # names of the layers to report; all when None
+    # pairs of layers whose Jacobians are measured: none, each layer to the network's output, or each layer to
+    # all later ones
     interlayer: Literal["none", "output", "all"] = "output"
+    # ``augmented`` treats ``[W b; 0 1]`` as the matrix of a layer and ``[x; 1]`` as its input, for which the
+    # theory holds (A-E20); it changes nothing in a network without biases. ``separate`` keeps to the
+    # published definitions, which leave biases out
     biases: Literal["augmented", "separate"] = "augmented"
+    # exact Jacobian norms when None, at the price of a backward pass for each output, or of a forward pass
+    # for each input of a Jacobian if those are fewer; otherwise that many Gaussian probes for each norm,
+    # which suits large convolutional networks and all pairs of layers
     probes: int | None = None
+    # number of sampled pixels over which the spread is taken; all when None. With probes it is the largest of
+    # noisy values and errs upwards, the more so the more pixels there are
     pixels: int | None = None
-    smoothness: Smoothness | None = None
-    outliers: float = 0.0
-    seed: int = 0
+    smoothness: Smoothness | None = None  # how to measure interlayer smoothness; not at all when None
+    outliers: float = 0.0  # fraction of the sample that may be left out (zeta)
+    seed: int = 0  # seed of probes and sampled pixels
 
     def __post_init__(self) -> None:
         if self.interlayer not in ("none", "output", "all"):
@@ -100,11 +86,8 @@ class Part(NamedTuple):
 class StabilityMeter:
     """Measures noise stability batch by batch.
 
-    Args:
-        net: The network, wrapped or not; never changed.
-        settings: What to measure.
-        initial: The network before training, for cushions relative to the distance from it (A-Imp-i).
-        device: Where to compute; where the network is when None.
+    The network is never changed; ``initial`` is the one before training, for cushions relative to the
+    distance from it (A-Imp-i). All is computed on the device, by default where the network is.
 
     >>> net = nn.Sequential(nn.Linear(2, 2, bias=False), nn.ReLU(), nn.Linear(2, 1, bias=False))
     >>> with torch.no_grad(): _ = [weight.fill_(1.0) for weight in net.parameters()]
@@ -126,7 +109,7 @@ class StabilityMeter:
         self.settings = settings or StabilitySettings()
         network = _prepared(net, device)
         self.device, self.dtype = network.layers[0].weight.device, network.layers[0].weight.dtype
-        self._layout = layout_of(
+        self._layout = batch.layout_of(
             steps_of(network), layers=self.settings.layers, augments=self.settings.biases == "augmented"
         )
         self._initial = None if initial is None else _views(_prepared(initial, device), like=network)
@@ -155,9 +138,11 @@ class StabilityMeter:
         watch = [
             node for place in layout.reported for node in (place.node, place.input, *place.images) if node
         ]
-        seen = Observation(layout.steps, watch=[*watch, *kept], biases=self._biases(), keep=kept).of(x)
+        seen = batch.Observation(layout.steps, watch=[*watch, *kept], biases=self._biases(), keep=kept).of(x)
         if not self._sites:
-            self._sites = tuple(site_of(place, layout, seen, self._initial) for place in layout.reported)
+            self._sites = tuple(
+                batch.site_of(place, layout, seen, self._initial) for place in layout.reported
+            )
             self._shapes = dict(seen.shapes)
             self._probed = self._probed_pairs() if settings.interlayer != "none" else frozenset()
         elif self._shapes and seen.shapes != self._shapes:
@@ -165,18 +150,18 @@ class StabilityMeter:
                 f"inputs of shape {tuple(x.shape[1:])} give activations of other shapes than the batches "
                 "before. Measure inputs of one size at a time."
             )
-        values = layer_values(layout, self._sites, seen)
+        values = batch.layer_values(layout, self._sites, seen)
         if kept:
             points = [seen.kept[node] for node in kept]
             derivatives = [
                 link.at(start, tuple(stop.shape[1:]))
                 for link, (start, stop) in zip(layout.links, pairwise(points), strict=True)
             ]
-            values |= interlayer_values(
+            values |= batch.interlayer_values(
                 layout, points, derivatives, seen, targets=self._targets(), settings=settings
             )
             if settings.smoothness is not None:
-                values |= smoothness_values(
+                values |= batch.smoothness_values(
                     layout, x, points, derivatives, seen, settings=settings.smoothness, noisy=self._noisy
                 )
         self._examples.update(values)
@@ -334,9 +319,9 @@ def _measure(data: Data, meter: StabilityMeter, chunk_size: int, progress: Progr
         data.n if isinstance(data, Dataset | DeviceData) else len(data) if isinstance(data, Tensor) else None
     )
     done = 0
-    for batch in _batches(data, chunk_size, meter):
-        meter.update(batch)
-        done += len(batch)
+    for inputs in _batches(data, chunk_size, meter):
+        meter.update(inputs)
+        done += len(inputs)
         progress(done, total)
 
 

@@ -47,14 +47,8 @@ def noise_sensitivity(
     Statement.  ``psi(M, x) = E ||M(x + eta ||x||) - M(x)||^2 / ||M(x)||^2`` with standard Gaussian ``eta``.
     Reference.  A, Definition 3. For a linear map :func:`linear_noise_sensitivity` is exact.
 
-    Args:
-        function: The map, on batches.
-        x: A batch of inputs.
-        draws: Number of noise vectors, at least 2; each is used for the whole batch.
-        seed: Seed of the noise.
-
-    Returns:
-        Per example, the mean over the draws and its standard error.
+    Returned are, per example, the mean over at least 2 draws, each used for the whole batch, and its standard
+    error.
 
     >>> mean, error = noise_sensitivity(lambda x: 2 * x, torch.tensor([[3.0, 4.0]]), draws=1000)
     >>> bool(abs(mean - 2) < 4 * error)
@@ -77,12 +71,8 @@ def noise_sensitivity(
 def linear_noise_sensitivity(input_norm: Tensor, output_norm: Tensor, *, frobenius: float) -> Tensor:
     r"""Noise sensitivity of a linear map, exactly: ``psi = ||M||_F^2 ||x||^2 / ||M x||^2``.
 
-    Never below the stable rank of the map, as ``||M x|| <= ||M||_2 ||x||``.
-
-    Args:
-        input_norm: ``||x||`` per example.
-        output_norm: ``||M x||``.
-        frobenius: Frobenius norm of the map itself; for a convolution :func:`map_frobenius_norm`.
+    Never below the stable rank of the map, as ``||M x|| <= ||M||_2 ||x||``. The Frobenius norm is that of the
+    map itself; for a convolution :func:`map_frobenius_norm`.
     """
     return (frobenius * input_norm / output_norm) ** 2
 
@@ -110,14 +100,9 @@ def map_frobenius_norm(view: AbstractLayerView, input_shape: tuple[int, ...]) ->
 def layer_cushion(input_norm: Tensor, output_norm: Tensor, *, frobenius: float) -> Tensor:
     """``mu_i(x) = ||A phi(x^{i-1})|| / (||A||_F ||phi(x^{i-1})||)``; over a sample the smallest counts.
 
-    At most ``1 / sqrt(srank A)`` for a linear layer. A convolution divides by the norm of its kernel, so
-    its cushion may exceed 1. With the initial weights in the helper string the divisor is the distance
-    ``||A - A_0||_F`` from them (A-Imp-i).
-
-    Args:
-        input_norm: ``||phi(x^{i-1})||`` per example.
-        output_norm: ``||A phi(x^{i-1})||``, without the bias.
-        frobenius: ``||A||_F`` or ``||A - A_0||_F``.
+    At most ``1 / sqrt(srank A)`` for a linear layer. A convolution divides by the norm of its kernel, so its
+    cushion may exceed 1. With the initial weights in the helper string the divisor is the distance
+    ``||A - A_0||_F`` from them (A-Imp-i). ``output_norm`` is without the bias.
 
     >>> layer_cushion(torch.tensor([5.0]), torch.tensor([3.0]), frobenius=2.0)
     tensor([0.3000])
@@ -131,11 +116,8 @@ def interlayer_cushion(
 ) -> Tensor:
     """``mu_{i,j}(x) = sqrt(n1 n2) ||J x^i|| / (||J||_F ||x^i||)`` for the Jacobian of the map from i to j.
 
-    Args:
-        input_norm: ``||x^i||`` per example.
-        image_norm: ``||J x^i||``, which is ``||x^j||`` where the map is homogeneous.
-        jacobian_norm: ``||J||_F``.
-        positions: Pixels ``n1 n2`` of layer i; 1 for a linear layer.
+    ``image_norm`` is ``||J x^i||``, which is ``||x^j||`` where the map is homogeneous; positions are the
+    pixels ``n1 n2`` of layer i, 1 for a linear layer.
     """
     return math.sqrt(positions) * image_norm / (jacobian_norm * input_norm)
 
@@ -157,12 +139,9 @@ def activation_contraction(before: Tensor, after: Tensor) -> Tensor:
 def jacobian_spread(pixel_squares: Tensor, mean_square: Tensor) -> Tensor:
     """The smallest ``beta`` with ``||J[:, pixel]||_F <= beta ||J||_F / sqrt(n1 n2)`` for the given pixels.
 
-    1 when all pixels matter alike, ``sqrt(n1 n2)`` when one does alone.
-
-    Args:
-        pixel_squares: ``(n, pixels)``: squared Frobenius norm of the columns that belong to each pixel, for
-            all pixels or some.
-        mean_square: ``(n,)``: ``||J||_F^2 / (n1 n2)``, the mean over all pixels.
+    1 when all pixels matter alike, ``sqrt(n1 n2)`` when one does alone. ``pixel_squares``, ``(n, pixels)``,
+    are the squared Frobenius norms of the columns of all pixels or some, and ``mean_square``, ``(n,)``, is
+    ``||J||_F^2 / (n1 n2)``.
     """
     return (pixel_squares.amax(dim=1) / mean_square).sqrt()
 
@@ -184,20 +163,14 @@ def tensor_spread(tensor: Tensor) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Smoothness:
-    """How interlayer smoothness is measured.
+    """How interlayer smoothness is measured."""
 
-    Attributes:
-        noise: A compressor, called on the CPU once per layer and draw; or the size of Gaussian noise
-            relative to the activation it is added to.
-        draws: Number of noise draws. The networks that a compressor makes are kept, one per draw.
-        delta: Fraction of the draws that may violate the inequality.
-        seed: Seed of the noise.
-    """
-
+    # A compressor, called on the CPU once per layer and draw; or the size of Gaussian noise relative to the
+    # activation it is added to
     noise: Perturb | float
-    draws: int = 20
-    delta: float = 0.05
-    seed: int = 0
+    draws: int = 20  # number of noise draws. The networks that a compressor makes are kept, one per draw
+    delta: float = 0.05  # fraction of the draws that may violate the inequality
+    seed: int = 0  # seed of the noise
 
     def __post_init__(self) -> None:
         if not callable(self.noise) and not (0.0 < self.noise < math.inf):
@@ -322,12 +295,7 @@ def augmented_matrix(view: AbstractLayerView, *, last: bool) -> Tensor:
     Needs.      Batch norms folded first (``fold_batch_norms``). For a convolution the matrix acts on one
                 input patch with a 1 appended.
 
-    Args:
-        view: A layer; without bias ``b`` is zero.
-        last: Whether it is the network's last layer, whose output has no constant coordinate.
-
-    Returns:
-        A new ``(out + 1, in + 1)`` matrix, or ``(out, in + 1)`` for the last layer.
+    The matrix is a new one, ``(out + 1, in + 1)``, or ``(out, in + 1)`` for the last layer of a network.
 
     >>> from codebound.nets.layers import view_of
     >>> augmented_matrix(view_of("fc", nn.Linear(3, 2)), last=False)[-1]

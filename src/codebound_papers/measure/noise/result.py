@@ -171,11 +171,8 @@ def best_examples(complexity: NDArray[np.floating], outliers: float) -> NDArray[
     """Which examples count when a fraction ``outliers`` may be left out: those of the least complexity.
 
     One set for all quantities, as the theorem with outliers (A-CorC.1) needs it. Examples with NaN, where
-    some quantity is not defined (A-E24), never count, whatever the fraction.
-
-    Args:
-        complexity: Per example, how badly it stands; NaN where undefined.
-        outliers: In [0, 1); ``floor(outliers n)`` examples are left out.
+    some quantity is not defined (A-E24), never count, whatever the fraction. The complexity says how badly an
+    example stands; ``floor(outliers n)`` of them are left out.
 
     >>> best_examples(np.array([1.0, 9.0, np.nan, 2.0]), outliers=0.5)
     array([ True, False, False,  True])
@@ -274,12 +271,9 @@ class Stability:
     def distribution(self, quantity: Quantity, layer: str, *, target: str = "") -> Distribution:
         """The values of a quantity at a layer, over the examples that count.
 
-        Args:
-            quantity: ``cushion``, ``interlayer`` (not clipped), ``contraction``, ``spread``, or all noise
-                draws together of ``smoothness`` and of ``noise``, the length of the noise relative to the
-                activation.
-            layer: Name of the layer.
-            target: The layer that a Jacobian leads to; without it the worst over all targets counts.
+        The interlayer cushion is not clipped; ``noise`` is the length of the noise relative to the
+        activation, and of it and of smoothness all draws count together. The target is where a Jacobian
+        leads; without it the worst over all targets counts.
         """
         columns = {
             key: values
@@ -365,12 +359,8 @@ class Stability:
     def interval(self, layer: str, *, target: str = "", confidence: float = 0.95) -> tuple[float, float]:
         """What to multiply the interlayer cushion of an example with for the ends of its interval.
 
-        (1, 1) where the Jacobian norm is exact. See ``jacobian.probe_interval``.
-
-        Args:
-            layer: Where the Jacobian starts.
-            target: Where it leads; without it the answer holds for each target of the layer.
-            confidence: In (0, 1).
+        (1, 1) where the Jacobian norm is exact. See ``jacobian.probe_interval``. Without a target, where the
+        Jacobian leads, the answer holds for each one.
         """
         is_estimate = any(pair[0] == layer and target in ("", pair[1]) for pair in self.probed)
         if self.probes is None or not is_estimate:

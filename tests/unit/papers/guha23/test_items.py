@@ -189,7 +189,7 @@ def test_networks_with_and_without_a_positive_margin_are_among_them():
 def test_published_numbers_stand_beside_ours(monkeypatch):
     plan = plan_for("mnist", "tiny")
     narrow, wide = plan.widths
-    monkeypatch.setattr("codebound_papers.guha23.items.comparisons.MNIST", {wide: MNIST[500]})
+    monkeypatch.setattr("codebound_papers.guha23.items.printed.MNIST", {wide: MNIST[500]})
     first, second = list(guha_table1(Settings(size="tiny")).tables.values())[:2]
     assert [row["width"] for row in first] == [narrow, narrow, wide, wide]
     assert first[0]["published_guha"] is None
