@@ -9,6 +9,8 @@ of them.
 """
 
 import math
+from dataclasses import replace
+from functools import partial
 
 from codebound.refs import implements
 from codebound_papers.arora18.noise_stability import table_rows
@@ -20,6 +22,7 @@ from codebound_papers.value import BIG_O, Constant, Hypothesis, PublishedValue, 
 
 _FIGURE, _CODE = "I-17:arora-figure", "I-17:guha-code"
 _ERRATA = {_FIGURE: ("A-E22",), _CODE: ("G-E22", "G-E23")}
+_ARORA, _GUHA = ", Arora's figure", ", Guha's code"
 _LOGARITHMS = Constant("~", 1.0, "logarithms of n, width and 1/delta that the theorem multiplies with")
 
 
@@ -31,31 +34,21 @@ def literature(facts: NetworkFacts) -> tuple[PublishedValue, ...]:
 
 def bm02(facts: NetworkFacts) -> PublishedValue:
     """Bartlett and Mendelson 2002: ``sqrt(prod ||A||_{1,inf}^2 / (gamma^2 n))``."""
-    in_cube = Hypothesis(
-        "inputs have coordinates between -1 and 1",
-        True if facts.input_norm <= 1.0 else None,
-        f"Euclidean norm up to {facts.input_norm:.4g}",
-    )
-    return _risk(
-        facts,
-        name="Bartlett-Mendelson 2002",
-        log_capacity=math.fsum(2.0 * safe_log(layer.l1_inf) for layer in facts.layers),
-        sentence="Margin loss plus the product of the largest row l1 norms over gamma sqrt(n).",
-        constants=(BIG_O,),
-        extra=(in_cube,),
-    )
+    is_short, found = facts.input_norm <= 1.0, f"Euclidean norm up to {facts.input_norm:.4g}"
+    in_cube = Hypothesis("inputs have coordinates between -1 and 1", is_short or None, found)
+    capacity = math.fsum(2.0 * safe_log(layer.l1_inf) for layer in facts.layers)
+    sentence = "Margin loss plus the product of the largest row l1 norms over gamma sqrt(n)."
+    risk = _risk(facts, "Bartlett-Mendelson 2002", capacity, sentence, (BIG_O,))
+    return replace(risk, hypotheses=(*risk.hypotheses, in_cube))
 
 
 def neyshabur15(facts: NetworkFacts) -> PublishedValue:
     """Neyshabur et al. 2015: ``sqrt(B^2 4^L prod ||A||_F^2 / (gamma^2 n))``; many drop the 4^L."""
     log_product = math.fsum(2.0 * safe_log(layer.frobenius) for layer in facts.layers)
-    return _risk(
-        facts,
-        name="Neyshabur 2015",
-        log_capacity=_log_squared_input(facts) + facts.depth * math.log(4.0) + log_product,
-        sentence="Margin loss plus the product of Frobenius norms, 2^L and input norm over gamma sqrt(n).",
-        constants=(BIG_O, Constant("4", 4.0, "to the power of the depth; most comparisons drop it")),
-    )
+    capacity = _log_squared_input(facts) + facts.depth * math.log(4.0) + log_product
+    sentence = "Margin loss plus the product of Frobenius norms, 2^L and input norm over gamma sqrt(n)."
+    constants = BIG_O, Constant("4", 4.0, "to the power of the depth; most comparisons drop it")
+    return _risk(facts, "Neyshabur 2015", capacity, sentence, constants)
 
 
 def bartlett17(facts: NetworkFacts) -> PublishedValue:
@@ -64,14 +57,11 @@ def bartlett17(facts: NetworkFacts) -> PublishedValue:
     That is under the root; the reference matrices are zero.
     """
     products = spectral_products(facts, [layer.l2_1 for layer in facts.layers])
-    return _risk(
-        facts,
-        name="Bartlett 2017",
-        log_capacity=_log_squared_input(facts) + 3.0 * log_sum([2.0 / 3.0 * product for product in products]),
-        sentence="Margin loss plus the product of spectral norms, corrected by row norms, and the input norm "
-        "over gamma sqrt(n).",
-        constants=(BIG_O, _LOGARITHMS, Constant("M_l", 0.0, "reference matrices")),
-    )
+    capacity = _log_squared_input(facts) + 3.0 * log_sum([2.0 / 3.0 * product for product in products])
+    sentence = """Margin loss plus the product of spectral norms, corrected by row norms, and the input norm
+        over gamma sqrt(n)."""
+    constants = BIG_O, _LOGARITHMS, Constant("M_l", 0.0, "reference matrices")
+    return _risk(facts, "Bartlett 2017", capacity, sentence, constants)
 
 
 def neyshabur17(facts: NetworkFacts) -> PublishedValue:
@@ -82,14 +72,11 @@ def neyshabur17(facts: NetworkFacts) -> PublishedValue:
     sizes = 2.0 * math.log(facts.depth) + math.log(facts.width)
     logarithm = safe_log(math.log(facts.depth * facts.width))
     norms = spectral_capacity(facts, [layer.frobenius for layer in facts.layers])
-    return _risk(
-        facts,
-        name="Neyshabur 2017",
-        log_capacity=_log_squared_input(facts) + sizes + logarithm + norms,
-        sentence="Margin loss plus the product of spectral norms, stable ranks, depth, width and the input "
-        "norm over gamma sqrt(n).",
-        constants=(BIG_O, Constant("ln(L n/delta)", 0.0, "added under the root by the theorem, left out")),
-    )
+    sentence = """Margin loss plus the product of spectral norms, stable ranks, depth, width and the input
+        norm over gamma sqrt(n)."""
+    constants = BIG_O, Constant("ln(L n/delta)", 0.0, "added under the root by the theorem, left out")
+    capacity = _log_squared_input(facts) + sizes + logarithm + norms
+    return _risk(facts, "Neyshabur 2017", capacity, sentence, constants)
 
 
 @expression("I-17", name="Parameter counting", subject="f", facts="all", kind=None)
@@ -106,81 +93,53 @@ def parameter_counting(facts: NetworkFacts) -> PublishedValue:
 
 
 def _risk(
-    facts: NetworkFacts,
-    *,
-    name: str,
-    log_capacity: float,
-    sentence: str,
-    constants: tuple[Constant, ...],
-    extra: tuple[Hypothesis, ...] = (),
+    facts: NetworkFacts, name: str, log_capacity: float, sentence: str, constants: tuple[Constant, ...]
 ) -> PublishedValue:
     return PublishedValue(
         ref="I-17",
         name=name,
         log_value=big_o_risk(facts, log_nats=over_squared_margin(log_capacity, facts)),
-        unit="risk",
         subject="f",
         sentence=sentence,
         margin_loss=facts.margin_loss,
         failure_published=facts.delta,
-        hypotheses=(separates(facts), has_no_biases(facts), is_fully_connected(facts), *extra),
+        hypotheses=(separates(facts), has_no_biases(facts), is_fully_connected(facts)),
         constants=constants,
     )
 
 
-@expression(_FIGURE, name="Bars of Arora's figure 2", unit="capacity", subject="f", form=", Arora's figure")
+@expression(_FIGURE, name="Bars of Arora's figure 2", unit="capacity", subject="f", form=_ARORA)
 def arora_figure(facts: NetworkFacts) -> tuple[PublishedValue, ...]:
     """The bars of older bounds in the order of the figure, and the parameter count, called VC, beside them.
 
     ``prod ||A||_{1,inf}`` has no square (A-E22); the spectral bars are ``prod ||A||_2^2 sum N^2 / ||A||_2^2``
     with ``N = ||A||_{1,2}``, squared for Bartlett's powers 2/3, and ``N^2 = h_i ||A||_F^2``, h_i the units.
     """
-    layers = facts.layers
-    units = [math.sqrt(layer.rows) * layer.frobenius for layer in layers]
+    layers, bar, spectral = (
+        facts.layers,
+        partial(_bar, facts, _FIGURE),
+        "Product of squared spectral norms times",
+    )
+    l1_inf = math.fsum(safe_log(layer.l1_inf) for layer in layers)
+    by_rows = spectral_capacity(facts, [layer.l2_1 for layer in layers])
+    by_units = spectral_capacity(facts, [math.sqrt(layer.rows) * layer.frobenius for layer in layers])
+    row_sums = f"{spectral} the squared relative sums of row norms, over the squared margin."
+    ranks = f"{spectral} units and stable ranks, over the squared margin."
+    count = bar("Parameters", 0.0, "Number of parameters, biases included.")
     return (
-        _bar(
-            facts,
-            _FIGURE,
-            name="l1,inf (BM02)",
-            log_numerator=math.fsum(safe_log(layer.l1_inf) for layer in layers),
-            sentence="Product of the largest row l1 norms, not squared, over the squared margin.",
+        bar(
+            "l1,inf (BM02)",
+            l1_inf,
+            "Product of the largest row l1 norms, not squared, over the squared margin.",
         ),
         _frobenius(facts, _FIGURE, name="Frobenius (Ney15)"),
-        _bar(
-            facts,
-            _FIGURE,
-            name="spectral l1,2 (Bartlett17)",
-            log_numerator=spectral_capacity(facts, [layer.l2_1 for layer in layers]),
-            sentence="Product of squared spectral norms times the squared relative sums of row norms, over "
-            "the squared margin.",
-        ),
-        _bar(
-            facts,
-            _FIGURE,
-            name="spectral Frobenius (Ney17)",
-            log_numerator=spectral_capacity(facts, units),
-            sentence="Product of squared spectral norms times units and stable ranks, over the squared "
-            "margin.",
-        ),
-        PublishedValue(
-            ref=_FIGURE,
-            name="Parameters",
-            log_value=math.log(facts.parameters),
-            unit="capacity",
-            subject="f",
-            sentence="Number of parameters, biases included.",
-            errata=_ERRATA[_FIGURE],
-        ),
+        bar("spectral l1,2 (Bartlett17)", by_rows, row_sums),
+        bar("spectral Frobenius (Ney17)", by_units, ranks),
+        replace(count, log_value=math.log(facts.parameters), hypotheses=()),
     )
 
 
-@expression(
-    "A-Fig2M:ours",
-    name="noise stability (Arora18)",
-    unit="capacity",
-    facts="stability",
-    form=", Arora's figure",
-)
+@expression("A-Fig2M:ours", name="noise stability (Arora18)", unit="capacity", facts="stability", form=_ARORA)
 def noise_stability_bar(facts: NetworkFacts) -> PublishedValue:
     """The bar "ours" of figure 2: ``max||f||^2 / gamma^2`` times the sum of the rows of table 1."""
     rows = log_sum([row.log_value for row in table_rows(facts)])
@@ -194,45 +153,28 @@ def noise_stability_bar(facts: NetworkFacts) -> PublishedValue:
 
 
 @expression(
-    _CODE,
-    name="Baselines of Guha's code",
-    unit="capacity",
-    subject="f",
-    facts="least margin",
-    form=", Guha's code",
+    _CODE, name="Baselines of Guha's code", unit="capacity", subject="f", facts="least margin", form=_GUHA
 )
 def guha_code(facts: NetworkFacts) -> tuple[PublishedValue, ...]:
     """The older bounds in the order of the tables; ``log_value`` is what the tables print."""
-    return (
-        _frobenius(facts, _CODE, name="Neyshabur 2015"),
-        released_neyshabur17(facts),
-        released_bartlett17(facts),
-    )
+    older = _frobenius(facts, _CODE, name="Neyshabur 2015")
+    return older, released_neyshabur17(facts), released_bartlett17(facts)
 
 
 def released_neyshabur17(facts: NetworkFacts) -> PublishedValue:
     """``prod ||A||_2^2 sum fan_in ||A||_F^2 / ||A||_2^2 / gamma^2``."""
     norms = [math.sqrt(layer.columns) * layer.frobenius for layer in facts.layers]
-    return _bar(
-        facts,
-        _CODE,
-        name="Neyshabur 2017",
-        log_numerator=spectral_capacity(facts, norms),
-        sentence="Product of squared spectral norms times fan-ins and stable ranks, over the squared margin.",
-    )
+    sentence = "Product of squared spectral norms times fan-ins and stable ranks, over the squared margin."
+    return _bar(facts, _CODE, "Neyshabur 2017", spectral_capacity(facts, norms), sentence)
 
 
 @implements("G-E22", kind="published-form")
 def released_bartlett17(facts: NetworkFacts) -> PublishedValue:
     """``prod ||A||_2^2 sum ||A||_F^2 / ||A||_2^2 / gamma^2``: Frobenius norms where (1, 2) norms belong."""
-    return _bar(
-        facts,
-        _CODE,
-        name="Bartlett 2017",
-        log_numerator=spectral_capacity(facts, [layer.frobenius for layer in facts.layers]),
-        sentence="Product of squared spectral norms times stable ranks, where Bartlett's bound has row "
-        "norms, over the squared margin.",
-    )
+    capacity = spectral_capacity(facts, [layer.frobenius for layer in facts.layers])
+    sentence = """Product of squared spectral norms times stable ranks, where Bartlett's bound has row norms,
+        over the squared margin."""
+    return _bar(facts, _CODE, "Bartlett 2017", capacity, sentence)
 
 
 @implements("G-E23", kind="numerics")
@@ -249,26 +191,14 @@ def decimal_orders(nats: float) -> float:
 
 def _frobenius(facts: NetworkFacts, ref: str, *, name: str) -> PublishedValue:
     """``prod ||A||_F^2 / gamma^2``."""
-    return _bar(
-        facts,
-        ref,
-        name=name,
-        log_numerator=math.fsum(2.0 * safe_log(layer.frobenius) for layer in facts.layers),
-        sentence="Product of squared Frobenius norms over the squared margin.",
-    )
+    norms = math.fsum(2.0 * safe_log(layer.frobenius) for layer in facts.layers)
+    return _bar(facts, ref, name, norms, "Product of squared Frobenius norms over the squared margin.")
 
 
-def _bar(facts: NetworkFacts, ref: str, *, name: str, log_numerator: float, sentence: str) -> PublishedValue:
-    return PublishedValue(
-        ref=ref,
-        name=name,
-        log_value=over_squared_margin(log_numerator, facts),
-        unit="capacity",
-        subject="f",
-        sentence=sentence,
-        hypotheses=(separates(facts),),
-        errata=_ERRATA[ref],
-    )
+def _bar(facts: NetworkFacts, ref: str, name: str, log_numerator: float, sentence: str) -> PublishedValue:
+    log_value, hypotheses = over_squared_margin(log_numerator, facts), (separates(facts),)
+    bar = PublishedValue(ref=ref, name=name, log_value=log_value, sentence=sentence, hypotheses=hypotheses)
+    return replace(bar, unit="capacity", subject="f", errata=_ERRATA[ref])
 
 
 def _log_squared_input(facts: NetworkFacts) -> float:

@@ -11,12 +11,25 @@ def separates(facts: NetworkFacts) -> Hypothesis:
     return Hypothesis(POSITIVE_MARGIN, facts.margin > 0.0, f"margin {facts.margin:.4g}")
 
 
+def is_at_least(statement: str, number: float, needed: float | None) -> Hypothesis:
+    """A number reaches what a theorem needs; None if that was not measured."""
+    if needed is None:
+        return Hypothesis(statement, None)
+    return Hypothesis(statement, number >= needed, f"{number:.4g} against {needed:.4g}")
+
+
+def is_at_most(statement: str, number: float | None, limit: float) -> Hypothesis:
+    """A number stays below what a theorem allows; None if it was not measured."""
+    if number is None:
+        return Hypothesis(statement, None)
+    return Hypothesis(statement, number <= limit, f"{number:.4g} against {limit:.4g}")
+
+
 def has_no_biases(facts: NetworkFacts) -> Hypothesis:
     """All parameters are entries of the layers' matrices, as the theory assumes."""
     others = facts.parameters - sum(layer.weights for layer in facts.layers)
-    return Hypothesis(
-        "the network has no biases", others == 0, f"{others:,} parameters besides the layers' matrices"
-    )
+    found = f"{others:,} parameters besides the layers' matrices"
+    return Hypothesis("the network has no biases", others == 0, found)
 
 
 def is_fully_connected(facts: NetworkFacts) -> Hypothesis:
@@ -24,13 +37,8 @@ def is_fully_connected(facts: NetworkFacts) -> Hypothesis:
     convolutions = [layer for layer in facts.layers if layer.patch is not None]
     found = ""
     if convolutions:
-        ratios = [
-            each.operator_norm / each.spectral
-            for each in convolutions
-            if each.operator_norm is not None and each.spectral > 0.0
-        ]
-        found = (
-            f"taken as its filter matrix: {', '.join(each.name for each in convolutions)}; the map on images "
-            f"has up to {max(ratios, default=1.0):.3g} times its norm"
-        )
+        known = (each for each in convolutions if each.operator_norm is not None and each.spectral > 0.0)
+        ratio = max(((each.operator_norm or 0.0) / each.spectral for each in known), default=1.0)
+        names = ", ".join(each.name for each in convolutions)
+        found = f"taken as its filter matrix: {names}; the map on images has up to {ratio:.3g} times its norm"
     return Hypothesis("every layer is fully connected", not convolutions, found)

@@ -1,17 +1,20 @@
 """Tables of contents whose names are loaded on first use, so that importing a package stays fast."""
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 
-def lazily(
-    package: str, table: Mapping[str, str]
-) -> tuple[list[str], Callable[[str], object], Callable[[], list[str]]]:
+def lazily(package: str, table: str) -> tuple[list[str], Callable[[str], object], Callable[[], list[str]]]:
     """``__all__``, ``__getattr__`` and ``__dir__`` of a package.
 
-    The table has for each module the names that the package takes from it, in one string.
+    The table has modules, each with a colon and the names that the package takes from it.
     """
-    homes = {name: module for module, names in table.items() for name in names.split()}
+    homes, module = dict[str, str](), ""
+    for word in table.split():
+        if word.endswith(":"):
+            module = word[:-1]
+        else:
+            homes[word] = module
 
     def get(name: str) -> object:
         if name not in homes:

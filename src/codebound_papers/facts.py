@@ -35,14 +35,8 @@ class LayerFacts:
     spread: float | None = None
 
     def __post_init__(self) -> None:
-        norms = (
-            self.frobenius,
-            self.spectral,
-            self.operator_norm or 0.0,
-            self.l2_1,
-            self.l1_inf,
-            self.variance,
-        )
+        inner = self.frobenius, self.spectral, self.operator_norm or 0.0
+        norms = *inner, self.l2_1, self.l1_inf, self.variance
         if min(self.rows, self.columns) < 1 or any(not 0.0 <= norm < math.inf for norm in norms):
             raise UsageError(
                 f"layer {self.name}: sizes are at least 1 and norms are finite and >= 0. Got {self}."

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from codebound.errors import UsageError
 from codebound.refs import implements
-from codebound_papers.conditions import separates
+from codebound_papers.conditions import is_at_most, separates
 from codebound_papers.facts import NetworkFacts
 from codebound_papers.logs import log_sum, risk_of, safe_exp, safe_log
 from codebound_papers.value import BIG_O, Hypothesis, PublishedValue, expression
@@ -28,13 +28,11 @@ def big_o_risk(facts: NetworkFacts, *, log_nats: float) -> float:
     return risk_of(facts.margin_loss, 0.5 * (log_nats - math.log(facts.examples)))
 
 
+_NEEDS = {"parameters": "code_bits", "deviation": "deviation"}
+
+
 @expression(
-    "G-Thm3.1",
-    "A-Thm2.1",
-    name="Compression framework",
-    refused="A-Thm2.1",
-    facts="all",
-    needs={"parameters": "code_bits", "deviation": "deviation"},
+    "G-Thm3.1", "A-Thm2.1", name="Compression framework", refused="A-Thm2.1", facts="all", needs=_NEEDS
 )
 def parameter_framework(
     facts: NetworkFacts, *, parameters: int, levels: int = 2, deviation: float | None = None
@@ -70,12 +68,10 @@ def parameter_framework(
     )
 
 
-@expression(
-    "A-CorA.1",
-    name="Compression framework with outliers",
-    facts="all",
-    needs={"parameters": "code_bits", "outliers": "outliers"},
-)
+_OUTLIERS = {"parameters": "code_bits", "outliers": "outliers"}
+
+
+@expression("A-CorA.1", name="Compression framework with outliers", facts="all", needs=_OUTLIERS)
 def parameter_framework_with_outliers(
     facts: NetworkFacts, *, parameters: int, levels: int = 2, outliers: float, deviation: float | None = None
 ) -> PublishedValue:
@@ -93,12 +89,10 @@ def parameter_framework_with_outliers(
     )
 
 
-@expression(
-    "G-ThmD.1",
-    name="Guha D.1: counting",
-    facts="all",
-    needs={"log_count": "code_nats", "deviation": "deviation"},
-)
+_COUNT = {"log_count": "code_nats", "deviation": "deviation"}
+
+
+@expression("G-ThmD.1", name="Guha D.1: counting", facts="all", needs=_COUNT)
 def counting_framework(
     facts: NetworkFacts, *, log_count: float, deviation: float | None = None
 ) -> PublishedValue:
@@ -124,11 +118,7 @@ def counting_framework(
 def is_close(facts: NetworkFacts, deviation: float | None) -> Hypothesis:
     """What the proof needs for a margin of g: half of what the papers ask (G-E2, A-E1)."""
     statement = "every score of g is within gamma/2 of that of f on the sample (the papers ask for gamma)"
-    if deviation is None:
-        return Hypothesis(statement, None)
-    return Hypothesis(
-        statement, deviation <= facts.margin / 2.0, f"{deviation:.4g} against {facts.margin / 2.0:.4g}"
-    )
+    return is_at_most(statement, deviation, facts.margin / 2.0)
 
 
 def spectral_products(facts: NetworkFacts, norms: Sequence[float]) -> list[float]:

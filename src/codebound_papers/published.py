@@ -21,12 +21,8 @@ from codebound_papers.shin21 import heavy_tails
 from codebound_papers.shin21.heavy_tails import replacement_thresholds
 from codebound_papers.value import EXPRESSIONS, Expression, FactsKind, PublishedValue, Unit
 
-_MODULES = (
-    (baselines, framework),
-    (truncation, noise_stability),
-    (pruning, kappa, sketching, lottery),
-    (heavy_tails,),
-)
+_ARORA, _GUHA, _SHIN = (truncation, noise_stability), (pruning, kappa, sketching, lottery), (heavy_tails,)
+_MODULES: tuple[tuple[ModuleType, ...], ...] = ((baselines, framework), _ARORA, _GUHA, _SHIN)
 """Where the expressions are, paper by paper, in the order of the table."""
 
 
@@ -42,16 +38,14 @@ class Evidence:
     @cached_property
     def pruning(self) -> PruningFacts:
         """Pruning as published, as strong as gamma allows."""
-        return prune_for_margin(
-            self.measured.network, self.facts("chain"), keep_diagonal=True, seed=self.seed
-        )
+        network, facts = self.measured.network, self.facts("chain")
+        return prune_for_margin(network, facts, keep_diagonal=True, seed=self.seed)
 
     @cached_property
     def released_pruning(self) -> PruningFacts:
         """Pruning as in the released code, as strong as the smallest margin allows."""
-        return prune_for_margin(
-            self.measured.network, self.facts("least margin"), keep_diagonal=False, seed=self.seed
-        )
+        network, facts = self.measured.network, self.facts("least margin")
+        return prune_for_margin(network, facts, keep_diagonal=False, seed=self.seed)
 
     @property
     def needed_loss(self) -> float:

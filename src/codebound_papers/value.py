@@ -22,6 +22,11 @@ one.
 """
 
 
+def one_line(text: str) -> str:
+    """A sentence that was written over several lines."""
+    return " ".join(text.split())
+
+
 @dataclass(frozen=True, slots=True)
 class Constant:
     """A constant that a paper leaves open, and the value used here."""
@@ -67,6 +72,9 @@ class PublishedValue:
     constants: tuple[Constant, ...] = ()  # what the paper leaves open, with the value used
     errata: tuple[str, ...] = ()  # IDs of docs/errata.md that a reader of the number should know
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sentence", one_line(self.sentence))
+
     @property
     def value(self) -> float:
         """The value on its natural scale; infinite where a double overflows, while ``log10`` does not."""
@@ -84,14 +92,12 @@ class PublishedValue:
 
     def record(self) -> dict[str, object]:
         """What keeps the value from being a guarantee, for JSON."""
-        plain = asdict(self) | {"value": self.value, "log10": self.log10}
+        plain = asdict(self) | {"reference": self.ref, "value": self.value, "log10": self.log10}
         names = (
-            *("sentence", "unit", "value", "log10", "margin_loss", "failure_published", "failure_corrected"),
-            *("hypotheses", "constants", "errata"),
+            *("name", "reference", "sentence", "unit", "value", "log10", "margin_loss"),
+            *("failure_published", "failure_corrected", "hypotheses", "constants", "errata"),
         )
-        return dict(
-            finite({"name": self.name, "reference": self.ref} | {each: plain[each] for each in names})
-        )
+        return dict(finite({each: plain[each] for each in names}))
 
     def like_for_like(self, examples: int) -> "PublishedValue":
         """A ``capacity`` as an excess risk, ``sqrt(value / n)``; a ``risk`` as it is.
@@ -108,9 +114,8 @@ class PublishedValue:
         if examples < 1:
             raise UsageError(f"a sample has at least 1 example. Got {examples}.")
         sentence = f"{self.sentence} Shown divided by n and square-rooted, as an excess risk."
-        return replace(
-            self, log_value=0.5 * (self.log_value - math.log(examples)), unit="risk", sentence=sentence
-        )
+        log_value = 0.5 * (self.log_value - math.log(examples))
+        return replace(self, log_value=log_value, unit="risk", sentence=sentence)
 
 
 FactsKind = Literal["all", "chain", "stability", "least margin", "distance", "without outliers"]
@@ -167,19 +172,11 @@ def expression(
 
         if kind is not None:
             implements(*refs, kind=kind)(labelled)
-        EXPRESSIONS.append(
-            Expression(
-                ref=refs[0],
-                name=name,
-                unit=unit,
-                subject=subject,
-                facts=facts,
-                needs={**_required(function), **(needs or {})},
-                form=form,
-                refused=refused,
-                function=labelled,
-            )
+        told = {**_required(function), **(needs or {})}
+        labels = Expression(
+            ref=refs[0], name=name, unit=unit, subject=subject, facts=facts, function=labelled
         )
+        EXPRESSIONS.append(replace(labels, needs=told, form=form, refused=refused))
         return labelled
 
     return register
@@ -188,8 +185,5 @@ def expression(
 def _required(function: Callable[..., Any]) -> dict[str, str]:
     """Keyword arguments without a default, by their own names."""
     found = inspect.signature(function).parameters.values()
-    return {
-        each.name: each.name
-        for each in found
-        if each.kind is each.KEYWORD_ONLY and each.default is each.empty
-    }
+    named = (each for each in found if each.kind is each.KEYWORD_ONLY and each.default is each.empty)
+    return {each.name: each.name for each in named}

@@ -48,16 +48,11 @@ class LayerComplexity:
 @implements("A-Tab1", kind="published-form")
 def table_rows(facts: NetworkFacts) -> tuple[LayerComplexity, ...]:
     """Table 1: one row per layer, with the contraction and the spread of that layer."""
-    return tuple(
-        LayerComplexity(
-            layer.name,
-            2.0 * (safe_log(c) + safe_log(beta)) + projection_plan.log_demand(layer),
-            layer.weights,
-        )
-        for layer, c, beta in zip(
-            facts.layers, projection_plan.contractions(facts), projection_plan.spreads(facts), strict=True
-        )
-    )
+    rows, spreads = [], projection_plan.spreads(facts)
+    for layer, c, beta in zip(facts.layers, projection_plan.contractions(facts), spreads, strict=True):
+        log_value = 2.0 * (safe_log(c) + safe_log(beta)) + projection_plan.log_demand(layer)
+        rows.append(LayerComplexity(layer.name, log_value, layer.weights))
+    return tuple(rows)
 
 
 @expression("A-Lem10:count", name="Arora lemma 10: numbers", unit="numbers", facts="stability")
@@ -138,12 +133,10 @@ def noise_stability_from_initial(facts: NetworkFacts) -> tuple[PublishedValue, .
     return (replace(value, ref="A-Imp-i", name=f"{value.name}, from the initial weights"),)
 
 
-@expression(
-    "A-Imp-ii",
-    name=f"Arora 4.1: noise stability, {OUTLIERS:.0%} outliers",
-    facts="without outliers",
-    kind=None,
-)
+_WITH_OUTLIERS = f"Arora 4.1: noise stability, {OUTLIERS:.0%} outliers"
+
+
+@expression("A-Imp-ii", name=_WITH_OUTLIERS, facts="without outliers", kind=None)
 def fully_connected_risk_with_outliers(facts: NetworkFacts) -> PublishedValue:
     """Theorem 4.1, measured on all but a share of the sample, which is added."""
     return fully_connected_risk(facts, outliers=OUTLIERS)
@@ -193,14 +186,9 @@ def convolutional_risk_with_outliers(facts: NetworkFacts, *, outliers: float = O
 
 def _log_stability(facts: NetworkFacts) -> float:
     """Log of ``c^2 beta^2 max||f||^2 sum_i ceil(kappa/s)^2 / (mu_i mu_{i->})^2``, c and beta the largest."""
-    factors = (
-        max(projection_plan.contractions(facts)),
-        max(projection_plan.spreads(facts)),
-        facts.largest_output,
-    )
-    return 2.0 * sum(safe_log(factor) for factor in factors) + log_sum(
-        [projection_plan.log_demand(x) for x in facts.layers]
-    )
+    c, beta = max(projection_plan.contractions(facts)), max(projection_plan.spreads(facts))
+    factors = sum(safe_log(factor) for factor in (c, beta, facts.largest_output))
+    return 2.0 * factors + log_sum([projection_plan.log_demand(layer) for layer in facts.layers])
 
 
 def _log_risk(facts: NetworkFacts, outliers: float = 0.0) -> float:
@@ -232,11 +220,8 @@ def _conditions(facts: NetworkFacts) -> tuple[Hypothesis, ...]:
 
 def _is_independent(facts: NetworkFacts) -> Hypothesis:
     has_convolution = any(layer.patch is not None for layer in facts.layers)
-    return Hypothesis(
-        "errors at the locations of a convolution are independent",
-        not has_convolution,
-        "they share the projection on one subspace" if has_convolution else "there is none",
-    )
+    found = "they share the projection on one subspace" if has_convolution else "there is none"
+    return Hypothesis("errors at the locations of a convolution are independent", not has_convolution, found)
 
 
 def _require_fully_connected(facts: NetworkFacts) -> None:

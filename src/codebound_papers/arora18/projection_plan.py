@@ -131,10 +131,8 @@ def published_total(facts: NetworkFacts, *, epsilon: float) -> float:
 
     The network is fully connected, and its outputs have the relative accuracy of ``epsilon_for_margin``.
     """
-    contraction = max(contractions(facts))
-    return sum(
-        _published_count(layer, facts, contraction=contraction, epsilon=epsilon) for layer in facts.layers
-    )
+    c = max(contractions(facts))
+    return sum(_published_count(layer, facts, contraction=c, epsilon=epsilon) for layer in facts.layers)
 
 
 def _published_count(layer: LayerFacts, facts: NetworkFacts, *, contraction: float, epsilon: float) -> float:

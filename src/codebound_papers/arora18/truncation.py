@@ -186,43 +186,29 @@ def spectral_margin_risk(facts: NetworkFacts) -> PublishedValue:
     >>> round(spectral_margin_risk(facts).value, 2)  # 0.1 + sqrt(10 * 28^2 * 9^2 / (0.5^2 * 60000))
     6.61
     """
-    return _risk(
-        facts,
-        log_input=2.0 * safe_log(facts.input_norm),
-        sentence="Margin loss plus the root of width, stable ranks and squared depth, input norm and "
-        "spectral norms over the squared margin and n.",
-    )
+    sentence = """Margin loss plus the root of width, stable ranks and squared depth, input norm and spectral
+        norms over the squared margin and n."""
+    return _risk(facts, log_input=2.0 * safe_log(facts.input_norm), sentence=sentence)
 
 
 @expression("A-Thm2.2:printed", name="Arora 2.2 as printed", subject="f")
 def printed_spectral_margin_risk(facts: NetworkFacts) -> PublishedValue:
     """The same with ``max||x||`` in place of its square: the value depends on the unit of the inputs."""
-    return _risk(
-        facts,
-        log_input=safe_log(facts.input_norm),
-        sentence="Theorem 2.2 of Arora et al. with the input norm not squared: its value changes with the "
-        "unit in which inputs are measured.",
-    )
+    sentence = """Theorem 2.2 of Arora et al. with the input norm not squared: its value changes with the unit
+        in which inputs are measured."""
+    return _risk(facts, log_input=safe_log(facts.input_norm), sentence=sentence)
 
 
 def _risk(facts: NetworkFacts, *, log_input: float, sentence: str) -> PublishedValue:
-    log_numerator = (
-        math.log(facts.width)
-        + 2.0 * math.log(facts.depth)
-        + log_input
-        + spectral_capacity(facts, [layer.frobenius for layer in facts.layers])
-    )
+    sizes = math.log(facts.width) + 2.0 * math.log(facts.depth) + log_input
+    log_numerator = sizes + spectral_capacity(facts, [layer.frobenius for layer in facts.layers])
+    in_domain = Hypothesis("no input of the domain is longer than those of the sample", None)
+    plain = separates(facts), is_fully_connected(facts), has_no_biases(facts)
     return PublishedValue(
         log_value=big_o_risk(facts, log_nats=over_squared_margin(log_numerator, facts)),
         sentence=sentence,
         margin_loss=facts.margin_loss,
-        hypotheses=(
-            separates(facts),
-            is_fully_connected(facts),
-            has_no_biases(facts),
-            _allowance_is_small(facts),
-            Hypothesis("no input of the domain is longer than those of the sample", None),
-        ),
+        hypotheses=(*plain, _allowance_is_small(facts), in_domain),
         constants=(BIG_O,),
         errata=("A-E1", "A-E10", "A-E20", "A-E23"),
     )
@@ -231,8 +217,6 @@ def _risk(facts: NetworkFacts, *, log_input: float, sentence: str) -> PublishedV
 def _allowance_is_small(facts: NetworkFacts) -> Hypothesis:
     """What a layer may lose is at most 1/d of its norm, as the perturbation lemma needs."""
     log_limit = 1.0 + safe_log(facts.input_norm) + sum(safe_log(layer.spectral) for layer in facts.layers)
-    return Hypothesis(
-        "gamma <= e max||x|| prod||A||_2",
-        safe_log(max(facts.margin, 0.0)) <= log_limit,
-        f"{facts.margin:.4g} against {safe_exp(log_limit):.4g}",
-    )
+    found = f"{facts.margin:.4g} against {safe_exp(log_limit):.4g}"
+    is_small = safe_log(max(facts.margin, 0.0)) <= log_limit
+    return Hypothesis("gamma <= e max||x|| prod||A||_2", is_small, found)

@@ -35,31 +35,31 @@ def compare_from_options(
 ) -> dict[str, Any]:
     """Compares the bounds on one network; a new folder gets the record, its rows, a picture and a page."""
     measured, model, fresh = measure_settings(options, engine), options["model"], options["unlabelled"]
+    weights, initial, trained_on = options["weights"], options["initial"], None
     settings = record_options(options) | {"device": measured.device}
     sample, test_set = samples = load_samples(options)
-    network, factory = load_network(model, sample, options["weights"]), factory_of(model)
+    if fresh is not None:
+        fresh = load_dataset(fresh, role="unlabelled", folder=options["data_folder"])
+    if weights is not None:
+        trained_on = origin_of_file(Path(weights)).data_sha256 or None
     listener.note(
         f"Comparing bounds on {model}, {options['data']}: {sample.n:,} examples, "
         f"{min(measured.examples, sample.n):,} of them for noise stability; {measured.device}."
     )
     with optional_folder(out) as folder, listener.bar("compare") as progress:
         found = compare(
-            network,
+            load_network(model, sample, weights),
             sample,
             test_set,
             certificates=options["certificate"] or (),
             bases=[load_arrays(path) for path in options["base"] or ()],
-            unlabelled=None
-            if fresh is None
-            else load_dataset(fresh, role="unlabelled", folder=options["data_folder"]),
+            unlabelled=fresh,
             effort="quick" if options["certify"] else None,
             settings=measured,
-            initial=None if options["initial"] is None else load_network(model, sample, options["initial"]),
+            initial=None if initial is None else load_network(model, sample, initial),
             like_for_like=options["like_for_like"],
-            factory=factory,
-            trained_on=None
-            if options["weights"] is None
-            else origin_of_file(Path(options["weights"])).data_sha256 or None,
+            factory=factory_of(model),
+            trained_on=trained_on,
             engine=engine,
             progress=progress,
         )
@@ -80,18 +80,10 @@ def comparison_record(
     found: Comparison, samples: tuple[Dataset, Dataset | None], settings: dict[str, Any]
 ) -> dict[str, Any]:
     """The comparison with what it was made of, as JSON values."""
-    sample, test_set = samples
-    return {
-        **found.record(),
-        "sample": _described(sample),
-        "test": None if test_set is None else _described(test_set),
-        "settings": settings
-        | {"margin_share": found.measured.settings.margin_share, "codebound": __version__},
-    }
-
-
-def _described(sample: Dataset) -> dict[str, Any]:
-    return {"name": sample.name, "n": sample.n, "classes": sample.classes, "sha256": sample.sha256}
+    names = ("name", "n", "classes", "sha256")
+    sample, test = (None if x is None else {name: getattr(x, name) for name in names} for x in samples)
+    settings = settings | {"margin_share": found.measured.settings.margin_share, "codebound": __version__}
+    return {**found.record(), "sample": sample, "test": test, "settings": settings}
 
 
 def save_comparison(folder: Path, record: dict[str, Any]) -> None:
@@ -99,14 +91,10 @@ def save_comparison(folder: Path, record: dict[str, Any]) -> None:
     from codebound_papers.report.comparison import compare_figure, compare_page
     from codebound_papers.report.figures import standalone
 
-    texts = {
-        "svg": standalone(compare_figure(record)),
-        "html": compare_page(record),
-        "csv": csv_text(record["rows"]),
-    }
     write_json(folder / "compare.json", record)
-    for suffix, text in texts.items():
-        write_text(folder / f"compare.{suffix}", text)
+    write_text(folder / "compare.svg", standalone(compare_figure(record)))
+    write_text(folder / "compare.html", compare_page(record))
+    write_text(folder / "compare.csv", csv_text(record["rows"]))
 
 
 def end_of_demo(
@@ -141,9 +129,8 @@ def compare_epochs_from_options(
     folder = run_folder / "compare" if out is None else out
     make_folder(folder)
     settings = record_options(options) | {"device": measured.device}
-    kept = {
-        name: value for name, value in settings.items() if name not in (*OF_ONE_NETWORK, "certify", "over")
-    }
+    of_one = (*OF_ONE_NETWORK, "certify", "over")
+    kept = {name: value for name, value in settings.items() if name not in of_one}
     identity = {**kept, "run": run, "codebound": __version__}
     listener.note(
         f"Comparing bounds on {options['model']} after {len(weights)} epochs of {run_folder}; what is "
@@ -151,16 +138,9 @@ def compare_epochs_from_options(
     )
 
     def point(epoch: int, path: Path) -> dict[str, Any]:
-        found = compare(
-            load_network(options["model"], sample, path),
-            shuffled,
-            test_set,
-            effort=None,
-            settings=measured,
-            like_for_like=options["like_for_like"],
-            engine=engine,
-        )
-        return {"epoch": epoch, **_point(found)}
+        network, like = load_network(options["model"], sample, path), options["like_for_like"]
+        asked = partial(compare, effort=None, settings=measured, like_for_like=like, engine=engine)
+        return {"epoch": epoch, **_point(asked(network, shuffled, test_set))}
 
     points, journal = [], Journal(folder / "epochs.json", run=identity)
     with listener.bar("epochs") as progress:
@@ -212,14 +192,11 @@ def smallest_rate(point: Mapping[str, Any]) -> str:
     >>> smallest_rate({"log10": {"a": 0.25, "b": None, "c": -3.0}, "capacities": ["c"]})
     '177.83 % (a)'
     """
-    finite_ones = {
-        name: log10
-        for name, log10 in point["log10"].items()
-        if log10 is not None and name not in point["capacities"]
-    }
+    bounds = {name: log10 for name, log10 in point["log10"].items() if name not in point["capacities"]}
+    finite_ones = [(log10, name) for name, log10 in bounds.items() if log10 is not None]
     if not finite_ones:
         return "infinite"
-    name, log10 = min(finite_ones.items(), key=lambda each: each[1])
+    log10, name = min(finite_ones, key=lambda each: each[0])
     return f"{rate_text(None, log10)} ({name})"
 
 

@@ -62,6 +62,7 @@ class Compressed:
     def row(self) -> Row:
         """The claim."""
         claim, facts = self.certificate.claim, self.certificate.facts
+        counts = f"{facts.code_bits:,} bits, {facts.errors:,} errors on {facts.n:,} examples"
         return Row(
             name=self.name,
             reference=claim.statement,
@@ -71,8 +72,7 @@ class Compressed:
             subject=claim.subject,
             guarantee=True,
             vacuous=claim.vacuous,
-            note=f"{self.certificate.sentence} {facts.code_bits:,} bits, {facts.errors:,} errors on "
-            f"{facts.n:,} examples; accepted by the verifier. {self.declared}".rstrip(),
+            note=f"{self.certificate.sentence} {counts}; accepted by the verifier. {self.declared}".rstrip(),
         )
 
     def margin_row(self, close: Closeness) -> Row:
@@ -107,24 +107,17 @@ def given(
     certificate = source if isinstance(source, Certificate) else Certificate.load(source)
     module = None if certificate.helper.architecture is None else model
     base = _named_base(certificate, bases)
-    verdict = verify(
-        certificate,
-        sample,
-        module=module,
-        base=base,
-        unlabelled=unlabelled if certificate.claim.statement == "C-12b" else None,
-        original=_weights(model, sample) if certificate.claim.subject == "f" else None,
-    )
+    statement, subject = certificate.claim.statement, certificate.claim.subject
+    fresh = unlabelled if statement == "C-12b" else None
+    original = _weights(model, sample) if subject == "f" else None
+    verdict = verify(certificate, sample, module=module, base=base, unlabelled=fresh, original=original)
     if verdict.verdict != "ACCEPT":
         reasons = "\n  ".join(verdict.reasons)
         raise CertificateError(
             f"the certificate ({label}) is refused for the sample {sample.name}:\n  {reasons}"
         )
-    network = (
-        _learned(source)
-        if certificate.claim.statement == "C-15"
-        else decode(certificate, module=module, base=base)
-    )
+    is_learned = statement == "C-15"
+    network = _learned(source) if is_learned else decode(certificate, module=module, base=base)
     return Compressed(label=label, certificate=certificate, network=network)
 
 

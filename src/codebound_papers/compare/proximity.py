@@ -36,12 +36,8 @@ class Closeness:
 
     def merge(self, *others: Closeness) -> Closeness:
         """That of the parts of a sample, one after the other."""
-        parts = (self, *others)
-        return Closeness(
-            np.concatenate([part.sup for part in parts]),
-            np.concatenate([part.l2 for part in parts]),
-            np.concatenate([part.margins for part in parts]),
-        )
+        columns = zip(*((part.sup, part.l2, part.margins) for part in (self, *others)), strict=True)
+        return Closeness(*(np.concatenate(column) for column in columns))
 
     @property
     def largest(self) -> float | None:
@@ -129,12 +125,9 @@ def closeness(
         )
         return cast("Closeness", first).merge(*others)
     sup, l2, kept = [], [], []
-    pairs = zip(
-        logit_chunks(f, sample, chunk_size=chunk_size, progress=progress),
-        logit_chunks(g, sample, chunk_size=chunk_size),
-        strict=True,
-    )
-    for (original, labels), (compressed, _) in pairs:
+    ours = logit_chunks(f, sample, chunk_size=chunk_size, progress=progress)
+    theirs = logit_chunks(g, sample, chunk_size=chunk_size)
+    for (original, labels), (compressed, _) in zip(ours, theirs, strict=True):
         if original.shape != compressed.shape:
             raise UsageError(
                 f"f has {original.shape[1]} outputs and g has {compressed.shape[1]}: they cannot be compared."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from codebound.bounds.risk import RiskBound, percent, rate
@@ -50,42 +50,23 @@ class Row:
 
 def risk_row(bound: RiskBound, *, name: str, kind: Kind, note: str = "") -> Row:
     """The row of a bound that is true as printed."""
-    return Row(
-        name=name,
-        reference=bound.ref,
-        value=bound.value,
-        log10=decimal_log(bound.value),
-        kind=kind,
-        subject=bound.subject,
-        guarantee=True,
-        vacuous=bound.vacuous,
-        note=note or bound.sentence,
-    )
+    row = Row(name=name, reference=bound.ref, kind=kind, subject=bound.subject, note=note or bound.sentence)
+    log10 = decimal_log(bound.value)
+    return replace(row, value=bound.value, log10=log10, guarantee=True, vacuous=bound.vacuous)
 
 
 def error_row(facts: HoldoutFacts, *, name: str, note: str) -> Row:
     """The row of an error rate that was counted."""
     rate = facts.errors / facts.n
-    return Row(
-        name=name,
-        value=rate,
-        log10=decimal_log(rate),
-        kind="test",
-        subject=facts.subject,
-        vacuous=rate >= 1.0 - 1.0 / (facts.classes or 2),
-        note=note,
-    )
+    row = Row(name=name, kind="test", subject=facts.subject, note=note)
+    is_vacuous = rate >= 1.0 - 1.0 / (facts.classes or 2)
+    return replace(row, value=rate, log10=decimal_log(rate), vacuous=is_vacuous)
 
 
 def refused_row(refused: Refused, kind: Kind = "published") -> Row:
     """The row of a statement that does not apply."""
-    return Row(
-        name=refused.name,
-        reference=refused.ref,
-        kind=kind,
-        subject=refused.subject,
-        note=f"Does not apply: {refused.reason}",
-    )
+    note = f"Does not apply: {refused.reason}"
+    return Row(name=refused.name, reference=refused.ref, kind=kind, subject=refused.subject, note=note)
 
 
 def published_row(value: PublishedValue, *, examples: int, classes: int, like_for_like: bool) -> Row:
@@ -108,15 +89,9 @@ def published_row(value: PublishedValue, *, examples: int, classes: int, like_fo
     if shown.unmet:
         failing = "; ".join(each.statement for each in shown.unmet)
         notes.append(f"Not met here, {len(shown.unmet)} of {len(shown.hypotheses)} conditions: {failing}.")
-    return Row(
-        name=shown.name,
-        reference=shown.ref,
-        value=shown.value,
-        log10=shown.log10,
-        subject=shown.subject,
-        vacuous=comparable.value >= 1.0 - 1.0 / classes,
-        note=" ".join(notes),
-    )
+    row = Row(name=shown.name, reference=shown.ref, subject=shown.subject, note=" ".join(notes))
+    is_vacuous = comparable.value >= 1.0 - 1.0 / classes
+    return replace(row, value=shown.value, log10=shown.log10, vacuous=is_vacuous)
 
 
 def value_text(row: Mapping[str, Any]) -> str:

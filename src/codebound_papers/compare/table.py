@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -72,13 +73,8 @@ class Comparison:
             "details": list(self.details),
             "lemmas": list(self.lemmas),
             "complexities": [
-                {
-                    "layer": each.name,
-                    "value": finite(each.value),
-                    "weights": each.weights,
-                    "percent": finite(each.percent),
-                }
-                for each in self.complexities
+                finite({"layer": x.name, "value": x.value, "weights": x.weights, "percent": x.percent})
+                for x in self.complexities
             ],
             "facts": {
                 **{name: value for name, value in asdict(facts).items() if name != "layers"},
@@ -160,18 +156,9 @@ def compare(
     rows: list[lines.Row] = [_raw_row(module, facts, errors)]
     if not certificates and effort is not None:
         try:
-            made = certify(
-                module,
-                sample,
-                method="prune",
-                effort=effort,
-                delta=settings.delta,
-                factory=factory,
-                seed=settings.seed,
-                device=settings.device,
-                engine=engine,
-                progress=progress,
-            )
+            delta, seed, device = settings.delta, settings.seed, settings.device
+            pruned = partial(certify, method="prune", effort=effort, factory=factory, engine=engine)
+            made = pruned(module, sample, delta=delta, seed=seed, device=device, progress=progress)
             label = f"{made.method}, {effort}"
             compressed = [Compressed(label=label, certificate=made.certificate, network=made.network)]
         except (CertificateError, ModelError) as refusal:
@@ -179,17 +166,16 @@ def compare(
                 lines.refused_row(Refused("C-2", "Certificate", "risk", "g", str(refusal)), "certified")
             )
     rows += [each.row() for each in compressed]
+
+    def tell_closeness(done: int, total: int | None, note: str = "") -> None:
+        progress(done, total, "closeness")
+
     evidence = Evidence(measured, seed=settings.seed)
     plain = [each for each in compressed if each.is_plain]
     for each in plain:
         assert each.network is not None  # the message of a plain claim decodes to it
-        close = closeness(
-            module,
-            each.network.to(settings.device),
-            sample.on(settings.device),
-            engine=engine,
-            progress=lambda done, total, note="": progress(done, total, "closeness"),
-        )
+        g, here = each.network.to(settings.device), sample.on(settings.device)
+        close = closeness(module, g, here, engine=engine, progress=tell_closeness)
         rows.append(each.margin_row(close))
         if each is min(plain, key=lambda one: one.certificate.claim.bound):
             evidence = Evidence(measured, (each.certificate.facts.code_bits, close), settings.seed)
@@ -278,10 +264,9 @@ def _fresh_rows(
             counts.append((f"g ({each.label})", "g", errors))
     rows = []
     for name, subject, errors in counts:
-        facts = HoldoutFacts(
-            errors=errors, n=test_set.n, delta=settings.delta, classes=sample.classes, subject=subject
-        )
-        count = f"{errors:,} errors on {test_set.n:,} test examples"
+        n, delta, classes = test_set.n, settings.delta, sample.classes
+        facts = HoldoutFacts(errors=errors, n=n, delta=delta, classes=classes, subject=subject)
+        count = f"{errors:,} errors on {n:,} test examples"
         bound = holdout(facts)
         note = f"{bound.sentence} {count}."
         rows.append(lines.risk_row(bound, name=f"Hold-out bound of {name}", kind="holdout", note=note))
@@ -298,10 +283,8 @@ def _doubts(sample: Dataset, test_set: Dataset, trained_on: str | None) -> dict[
         return {"f": doubt, "g": doubt}
     if trained_on in (None, sample.sha256):
         return {"f": "", "g": ""}
-    return {
-        "f": "f was trained on other data than the sample, and the test examples may be among these.",
-        "g": "",
-    }
+    elsewhere = "f was trained on other data than the sample, and the test examples may be among these."
+    return {"f": elsewhere, "g": ""}
 
 
 def _with_doubts(row: lines.Row, doubts: Mapping[Subject, str]) -> lines.Row:

@@ -4,34 +4,28 @@ from codebound_papers.contents import lazily
 
 __all__, __getattr__, __dir__ = lazily(
     __name__,
-    {
-        "codebound.chains.units": "narrowed rescaled without_biases without_dead_units",
-        "codebound.train.pruning": "PrunePlan PrunedTensor prune",
-        "codebound_papers.arora18.conv": "coherence conv_project project_conv",
-        "codebound_papers.arora18.projection": "InductionStep MatrixProject induction project_matrix",
-        "codebound_papers.arora18.projection_plan": "ConvCount",
-        "codebound_papers.arora18.requirements": "ProjectRequirements project_requirements",
-        "codebound_papers.arora18.truncation": "Truncation",
-        "codebound_papers.arora18.vector": "VectorCompress VectorProject",
-        "codebound_papers.compress.catalogue": "COMPRESSORS compressor",
-        "codebound_papers.compress.compressors": (
-            "AbstractCompressor CompressedLayer CompressedNetwork FromInitial Job LocalNetwork compress"
-        ),
-        "codebound_papers.compress.methods": (
-            "conv_network default_options heavytail imp lottery lowrank mbp method_names naive option_text "
-            "parse_options project run_method sentence_of vector_compress vector_project"
-        ),
-        "codebound_papers.compress.minimum": "MeasuredMinimum measured_minimum",
-        "codebound_papers.compress.summary": (
-            "CarriedTensor CompressionSummary LayerSummary NetworkDeviation deviation summarise"
-        ),
-        "codebound_papers.guha23.magnitude": "LargestWeights MagnitudePruning common_variance",
-        "codebound_papers.guha23.pruning": "strength_for",
-        "codebound_papers.guha23.requirements": "MbpRequirements mbp_requirements",
-        "codebound_papers.shin21.compressor": (
-            "Corrected GaussianFill HeavyTail Published ReplacementTrials ScaleFree StandardDeviation "
-            "replacement_trials"
-        ),
-        "codebound_papers.shin21.requirements": "HeavytailRequirements heavytail_requirements",
-    },
+    """
+    codebound.chains.units: narrowed rescaled without_biases without_dead_units
+    codebound.train.pruning: PrunePlan PrunedTensor prune
+    codebound_papers.arora18.conv: coherence conv_project project_conv
+    codebound_papers.arora18.projection: InductionStep MatrixProject induction project_matrix
+    codebound_papers.arora18.projection_plan: ConvCount
+    codebound_papers.arora18.requirements: ProjectRequirements project_requirements
+    codebound_papers.arora18.truncation: Truncation
+    codebound_papers.arora18.vector: VectorCompress VectorProject
+    codebound_papers.compress.catalogue: COMPRESSORS compressor
+    codebound_papers.compress.compressors: AbstractCompressor CompressedLayer CompressedNetwork FromInitial
+        Job LocalNetwork compress
+    codebound_papers.compress.methods: conv_network default_options heavytail imp lottery lowrank mbp naive
+        method_names option_text parse_options project run_method sentence_of vector_compress vector_project
+    codebound_papers.compress.minimum: MeasuredMinimum measured_minimum
+    codebound_papers.compress.summary: CarriedTensor CompressionSummary LayerSummary NetworkDeviation
+        deviation summarise
+    codebound_papers.guha23.magnitude: LargestWeights MagnitudePruning common_variance
+    codebound_papers.guha23.pruning: strength_for
+    codebound_papers.guha23.requirements: MbpRequirements mbp_requirements
+    codebound_papers.shin21.compressor: Corrected GaussianFill HeavyTail Published ReplacementTrials ScaleFree
+        StandardDeviation replacement_trials
+    codebound_papers.shin21.requirements: HeavytailRequirements heavytail_requirements
+    """,
 )

@@ -74,9 +74,9 @@ class CompressionSummary:
     codes: Mapping[str, AbstractTensorCode] = field(repr=False)  # the codes of all tensors of g, by name
     # their bits; codebound.coding.modes.decode_tensors reads each of them
     messages: Mapping[str, Bits] = field(repr=False)
-    accuracy_before: float | None  # share of the sample that f classifies correctly, where a sample was given
-    accuracy_after: float | None  # the same for g
-    deviation: NetworkDeviation | None  # how far g is from f on the sample, where one was given
+    accuracy_before: float | None = None  # share that f classifies correctly, where a sample was given
+    accuracy_after: float | None = None  # the same for g
+    deviation: NetworkDeviation | None = None  # how far g is from f on the sample, where one was given
 
     @property
     def coded_bits(self) -> int:
@@ -129,21 +129,12 @@ def summarise(
     bits = {layer: messages[tensor].length for tensor, layer in names.items()}
     layers = tuple(_layer(layer, compressed.network, bits[layer.name]) for layer in compressed.layers)
     carried = _carried(compressed, messages, codes, names)
-    before = after = moved = None
-    if sample is not None:
-        before, after = (
-            _accuracy(module, sample) for module in (compressed.network.model, compressed.module())
-        )
-        moved = deviation(compressed, sample, progress=progress)
-    return CompressionSummary(
-        layers=layers,
-        carried=carried,
-        codes=codes,
-        messages=messages,
-        accuracy_before=before,
-        accuracy_after=after,
-        deviation=moved,
-    )
+    summary = CompressionSummary(layers, carried, codes, messages)
+    if sample is None:
+        return summary
+    before, after = (_accuracy(each, sample) for each in (compressed.network.model, compressed.module()))
+    moved = deviation(compressed, sample, progress=progress)
+    return replace(summary, accuracy_before=before, accuracy_after=after, deviation=moved)
 
 
 def _layer(layer: compressors.CompressedLayer, network: Network, coded_bits: int) -> LayerSummary:
@@ -174,18 +165,12 @@ def _carried(
 ) -> tuple[CarriedTensor, ...]:
     """Every tensor that is not the weight of a compressed layer; last the ones that no message needs."""
     done = {layer.name for layer in compressed.layers}
-    reasons = {tensor: compressed.carried.get(layer, "") for tensor, layer in names.items()}
-    carried = [
-        CarriedTensor(
-            name,
-            code.shape,
-            _FLOAT * math.prod(code.shape),
-            messages[name].length,
-            reasons.get(name) or _UNTOUCHED,
-        )
-        for name, code in codes.items()
-        if names.get(name) not in done
-    ]
+    carried = []
+    for name, code in codes.items():
+        if names.get(name) not in done:
+            size, bits = _FLOAT * math.prod(code.shape), messages[name].length
+            reason = compressed.carried.get(names.get(name, ""), "") or _UNTOUCHED
+            carried.append(CarriedTensor(name, code.shape, size, bits, reason))
     if compressed.chain is None:
         state = compressed.network.model.state_dict()
         carried += [
@@ -261,22 +246,16 @@ def deviation(
 ) -> NetworkDeviation:
     """Measures the deviation of g from f on a sample and bounds it through the changes of the layers."""
     network = compressed.network
-    pairs = zip(
-        logit_chunks(network.model, sample, chunk_size=chunk_size, progress=progress),
-        logit_chunks(compressed.module(), sample, chunk_size=chunk_size),
-        strict=True,
-    )
+    before = logit_chunks(network.model, sample, chunk_size=chunk_size, progress=progress)
+    pairs = zip(before, logit_chunks(compressed.module(), sample, chunk_size=chunk_size), strict=True)
     lengths = torch.cat([torch.linalg.vector_norm(f - g, dim=1) for (f, _), (g, _) in pairs])
     largest, mean = float(lengths.max()), float(lengths.mean())
     if compressed.chain is not None:  # the theorems compare layers of one architecture
         return NetworkDeviation((), largest, mean, None, None, _OTHER)
-    x_norm = max(
-        float(torch.linalg.vector_norm(x.flatten(1), dim=1).max())
-        for x, _ in sample.chunks(chunk_size, torch.float64)
-    )
+    inputs = (x.flatten(1) for x, _ in sample.chunks(chunk_size, torch.float64))
+    x_norm = max(float(torch.linalg.vector_norm(x, dim=1).max()) for x in inputs)
     bounds = _layer_bounds(compressed, sample)
-    recursion = e_form = None
-    reason = ""
+    recursion, e_form, reason = None, None, ""
     try:
         chain, after = _chain(network, [bound for _, bound in bounds])
         recursion = output_deviation(chain, input_norm=x_norm * _OUTWARD) * after * _OUTWARD
@@ -284,17 +263,8 @@ def deviation(
     except (ModelError, UsageError) as refusal:
         reason = str(refusal)
     predicted = {layer.name: layer.predicted_error for layer in compressed.layers}
-    return NetworkDeviation(
-        layers=tuple(
-            LayerChange(name, bound.weight, bound.weight_change, predicted.get(name))
-            for name, bound in bounds
-        ),
-        largest=largest,
-        mean=mean,
-        recursion=recursion,
-        e_form=e_form,
-        reason=reason,
-    )
+    layers = (LayerChange(name, x.weight, x.weight_change, predicted.get(name)) for name, x in bounds)
+    return NetworkDeviation(tuple(layers), largest, mean, recursion, e_form, reason)
 
 
 def _layer_bounds(
@@ -346,6 +316,5 @@ def _chain(network: Network, bounds: list[LayerBounds]) -> tuple[list[LayerBound
                     "Fold batch norms first, with codebound.nets.fold.fold_batch_norms."
                 )
             factors[-1] *= step.kind.lipschitz
-    return [
-        replace(bound, lipschitz=factor) for bound, factor in zip(bounds, factors[:-1], strict=True)
-    ], factors[-1]
+    pairs = zip(bounds, factors[:-1], strict=True)
+    return [replace(bound, lipschitz=factor) for bound, factor in pairs], factors[-1]

@@ -112,13 +112,11 @@ def spread_rounded_deviation(
     return _deviation(facts, spread, changes, pruning=pruning, errata=("G-E9", "G-E26"))
 
 
-@expression(
-    "G-LemC.2:released",
-    name="Guha's code: needed margin",
-    unit="deviation",
-    facts="least margin",
-    needs={"pruning": "released_pruning"},
-)
+_NEEDS = {"pruning": "released_pruning"}
+_MARGIN = "Guha's code: needed margin"
+
+
+@expression("G-LemC.2:released", name=_MARGIN, unit="deviation", facts="least margin", needs=_NEEDS)
 def released_needed_margin(facts: NetworkFacts, *, pruning: PruningFacts) -> PublishedValue:
     """The margin that the released code asks for: measured changes, the input norm, kappas of at most 1."""
     changes = measured_changes(facts, pruning)

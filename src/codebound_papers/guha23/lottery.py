@@ -7,7 +7,7 @@ import math
 
 from codebound.errors import UsageError
 from codebound.refs import implements
-from codebound_papers.conditions import has_no_biases, is_fully_connected, separates
+from codebound_papers.conditions import has_no_biases, is_at_least, is_fully_connected, separates
 from codebound_papers.facts import NetworkFacts
 from codebound_papers.framework import big_o_risk
 from codebound_papers.logs import safe_log
@@ -87,10 +87,12 @@ def ticket_risk(
     unrecovered = facts.depth * random_width**-exponent
     side = published_sketch_side(width=facts.width, random_width=random_width)
     least = least_sketch_side(random_width=random_width)
+    is_large = "the side of a sketch is at least what theorem 5.1 needs"
+    not_recovered = Constant("c", exponent, "exponent of the probability that a sketch is not recovered")
     return PublishedValue(
         log_value=big_o_risk(facts, log_nats=safe_log(nats)),
-        sentence="Margin loss of the target plus the root of the numbers in the sketches of a ticket, times "
-        "the logarithm of their levels, over n.",
+        sentence="""Margin loss of the target plus the root of the numbers in the sketches of a ticket, times
+        the logarithm of their levels, over n.""",
         margin_loss=facts.margin_loss,
         failure_published=facts.delta + unrecovered,
         failure_corrected=2.0 * facts.delta + unrecovered,
@@ -98,28 +100,19 @@ def ticket_risk(
             separates(facts),
             *_target_conditions(facts),
             _is_close(facts, distance),
-            Hypothesis(
-                "the side of a sketch is at least what theorem 5.1 needs",
-                side >= least,
-                f"{side:.4g} of {least:.4g}",
-            ),
+            Hypothesis(is_large, side >= least, f"{side:.4g} of {least:.4g}"),
             Hypothesis("the step rho is below 1", step < 1.0, f"{step:.4g}"),
         ),
-        constants=(
-            BIG_O,
-            _width(random_width),
-            Constant("c", exponent, "exponent of the probability that a sketch is not recovered"),
-        ),
+        constants=(BIG_O, _width(random_width), not_recovered),
         errata=("G-E10", "G-E18", "G-E20", "G-E21"),
     )
 
 
 def _target_conditions(facts: NetworkFacts) -> tuple[Hypothesis, ...]:
     layer = max(facts.layers, key=lambda each: each.spectral)
+    found = f"layer {layer.name}: {layer.spectral:.4g}"
     return (
-        Hypothesis(
-            "spectral norms are at most 1", layer.spectral <= 1.0, f"layer {layer.name}: {layer.spectral:.4g}"
-        ),
+        Hypothesis("spectral norms are at most 1", layer.spectral <= 1.0, found),
         Hypothesis("entries of a layer are at most 1 over the root of its units", None),
         Hypothesis("inputs have a norm of at most 1", facts.input_norm <= 1.0, f"{facts.input_norm:.4g}"),
         Hypothesis("the random network is wide enough, by a polynomial that is not given", None),
@@ -129,12 +122,9 @@ def _target_conditions(facts: NetworkFacts) -> tuple[Hypothesis, ...]:
 
 
 def _is_close(facts: NetworkFacts, distance: float | None) -> Hypothesis:
+    needed = None if distance is None else 2.0 * distance
     statement = "gamma is at least 2 (eps + eps_rho), the distance of ticket and target"
-    if distance is None:
-        return Hypothesis(statement, None)
-    return Hypothesis(
-        statement, facts.margin >= 2.0 * distance, f"{facts.margin:.4g} against {2.0 * distance:.4g}"
-    )
+    return is_at_least(statement, facts.margin, needed)
 
 
 def _width(random_width: int) -> Constant:

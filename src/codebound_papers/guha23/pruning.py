@@ -9,7 +9,7 @@ constants that the proofs support. All of them need Gaussian weights and small c
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from codebound.errors import UsageError
 from codebound.refs import implements
@@ -195,101 +195,85 @@ def gaussian_pruning(
 
     Strength d, step rho and slacks eps_l and lambda_l are those of all layers.
     """
-    layers = tuple(
-        PrunedLayer(
-            name=layer.name,
-            strength=strength,
-            kept_share=kept_share(strength),
-            expected_change=expected_change_norm(
-                layer.rows, layer.columns, strength=strength, variance=layer.variance, constant=constant
-            ),
-            step=step,
-            nonzeros=round(expected_nonzeros(layer.rows, layer.columns, strength=strength)),
-        )
-        for layer in facts.layers
+    share = kept_share(strength)
+    like = PrunedLayer(
+        name="", strength=strength, kept_share=share, expected_change=0.0, step=step, nonzeros=0
     )
-    return PruningFacts(layers=layers, slack=slack, sparsity_slack=sparsity_slack, constant=constant)
+    layers = []
+    for layer in facts.layers:
+        rows, columns, variance = layer.rows, layer.columns, layer.variance
+        change = expected_change_norm(rows, columns, strength=strength, variance=variance, constant=constant)
+        nonzeros = round(expected_nonzeros(rows, columns, strength=strength))
+        layers.append(replace(like, name=layer.name, expected_change=change, nonzeros=nonzeros))
+    chance = {"slack": slack, "sparsity_slack": sparsity_slack, "constant": constant}
+    return PruningFacts(layers=tuple(layers), **chance)
 
 
 @expression("G-Lem4.3", "G-LemB.3", name="Guha 4.3: pruned", unit="deviation")
 def pruned_deviation(facts: NetworkFacts, *, pruning: PruningFacts) -> PublishedValue:
     """Change of the outputs by pruning, as printed: ``e d_1^0 prod ||A|| sum eps_l Gamma_l / ||A_l||``."""
-    return _deviation(
-        facts,
-        pruning,
-        pruned_changes(facts, pruning),
-        is_printed=True,
-        sentence="How far pruning moves an output, with the input dimension where the proof has its norm.",
-        errata=("G-E5", "G-E6", "G-E7", "G-E8", "G-E26"),
-    )
+    changes, errata = pruned_changes(facts, pruning), ("G-E5", "G-E6", "G-E7", "G-E8", "G-E26")
+    sentence = "How far pruning moves an output, with the input dimension where the proof has its norm."
+    return _printed_deviation(facts, pruning, changes, sentence=sentence, errata=errata)
 
 
 @expression("G-Lem4.3:corrected", name="Guha 4.3: pruned, corrected", unit="deviation", kind="numerics")
 def pruned_deviation_corrected(facts: NetworkFacts, *, pruning: PruningFacts) -> PublishedValue:
     """The same with what is proved: the norm of the input in place of its dimension."""
-    return _deviation(
-        facts,
-        pruning,
-        pruned_changes(facts, pruning),
-        is_printed=False,
-        sentence="How far pruning moves an output of the sample, if weights are Gaussian and C is right.",
-        errata=("G-E6", "G-E26"),
-    )
+    sentence = "How far pruning moves an output of the sample, if weights are Gaussian and C is right."
+    return _deviation(facts, pruning, pruned_changes(facts, pruning), sentence=sentence)
 
 
 @expression("G-Lem4.4:network", name="Guha 4.4: pruned and rounded", unit="deviation")
 def rounded_deviation(facts: NetworkFacts, *, pruning: PruningFacts) -> PublishedValue:
     """Change by pruning and rounding, as printed: ``eps_l Gamma_l + rho_l J_l`` in place of the first."""
-    return _deviation(
-        facts,
-        pruning,
-        rounded_changes(facts, pruning),
-        is_printed=True,
-        sentence="How far pruning and rounding move an output, with the input dimension for its norm and "
-        "all rounding errors in one direction.",
-        errata=("G-E5", "G-E6", "G-E9", "G-E26", "G-E28"),
-    )
+    changes, errata = rounded_changes(facts, pruning), ("G-E5", "G-E6", "G-E9", "G-E26", "G-E28")
+    sentence = """How far pruning and rounding move an output, with the input dimension for its norm and all
+        rounding errors in one direction."""
+    return _printed_deviation(facts, pruning, changes, sentence=sentence, errata=errata)
 
 
-@expression(
-    "G-Lem4.4:network-corrected",
-    name="Guha 4.4: pruned and rounded, corrected",
-    unit="deviation",
-    kind="numerics",
-)
+_CORRECTED = "Guha 4.4: pruned and rounded, corrected"
+
+
+@expression("G-Lem4.4:network-corrected", name=_CORRECTED, unit="deviation", kind="numerics")
 def rounded_deviation_corrected(facts: NetworkFacts, *, pruning: PruningFacts) -> PublishedValue:
     """The same with what is proved: the norm of the input, and ``rho_l sqrt(J_l) / 2`` for rounding."""
-    return _deviation(
-        facts,
-        pruning,
-        rounded_changes(facts, pruning, by=rounding_bound),
-        is_printed=False,
-        sentence="How far pruning and rounding move an output of the sample, if weights are Gaussian and C "
-        "is right.",
+    changes = rounded_changes(facts, pruning, by=rounding_bound)
+    sentence = """How far pruning and rounding move an output of the sample, if weights are Gaussian and C is
+        right."""
+    return _deviation(facts, pruning, changes, sentence=sentence)
+
+
+def _deviation(
+    facts: NetworkFacts, pruning: PruningFacts, changes: Sequence[float], *, sentence: str
+) -> PublishedValue:
+    """The e-form of these changes, for inputs as long as the longest one."""
+    failure = facts.depth / pruning.slack
+    return PublishedValue(
+        log_value=log_e_form(facts, changes, radius=facts.input_norm),
+        sentence=sentence,
+        failure_published=failure,
+        failure_corrected=failure,
+        hypotheses=deviation_conditions(facts, pruning, changes),
+        constants=(latala(pruning),),
         errata=("G-E6", "G-E26"),
     )
 
 
-def _deviation(
+def _printed_deviation(
     facts: NetworkFacts,
     pruning: PruningFacts,
     changes: Sequence[float],
     *,
-    is_printed: bool,
     sentence: str,
     errata: tuple[str, ...],
 ) -> PublishedValue:
-    """The e-form of these changes; the lemmas print the dimension of the input where its norm belongs."""
-    conditions = deviation_conditions(facts, pruning, changes)
-    return PublishedValue(
-        log_value=log_e_form(facts, changes, radius=facts.input_size if is_printed else facts.input_norm),
-        sentence=sentence,
-        failure_published=facts.depth / pruning.slack,
-        failure_corrected=facts.depth / pruning.slack,
-        hypotheses=(has_short_inputs(facts), *conditions) if is_printed else conditions,
-        constants=(latala(pruning),),
-        errata=errata,
-    )
+    """The same with the dimension of the input, which the lemmas print where its norm belongs."""
+    proved = _deviation(facts, pruning, changes, sentence=sentence)
+    log_value = log_e_form(facts, changes, radius=facts.input_size)
+    hypotheses = has_short_inputs(facts), *proved.hypotheses
+    return replace(proved, log_value=log_value, hypotheses=hypotheses, errata=errata)
 
 
 def pruned_changes(facts: NetworkFacts, pruning: PruningFacts) -> list[float]:
@@ -328,18 +312,12 @@ def deviation_conditions(
 
 def has_small_changes(facts: NetworkFacts, changes: Sequence[float]) -> Hypothesis:
     """The perturbation condition ``U_l <= ||A_l|| / L``, with the layer that is farthest from it (G-E6)."""
-    excess, layer, change = max(
-        (
-            (change - layer.spectral / facts.depth, layer, change)
-            for layer, change in zip(facts.layers, changes, strict=True)
-        ),
-        key=lambda each: each[0],
-    )
-    return Hypothesis(
-        "every layer changes by at most its spectral norm over the number of layers",
-        excess <= 0.0,
-        f"layer {layer.name}: {change:.4g} against {layer.spectral / facts.depth:.4g}",
-    )
+    limits = [layer.spectral / facts.depth for layer in facts.layers]
+    excesses = [change - limit for change, limit in zip(changes, limits, strict=True)]
+    worst = excesses.index(max(excesses))
+    found = f"layer {facts.layers[worst].name}: {changes[worst]:.4g} against {limits[worst]:.4g}"
+    statement = "every layer changes by at most its spectral norm over the number of layers"
+    return Hypothesis(statement, excesses[worst] <= 0.0, found)
 
 
 def has_gaussian_weights() -> Hypothesis:
@@ -349,10 +327,9 @@ def has_gaussian_weights() -> Hypothesis:
 
 def has_short_inputs(facts: NetworkFacts) -> Hypothesis:
     """What makes the printed factor ``d_1^0`` an upper bound on the norm of an input (G-E5)."""
+    norm, size = facts.input_norm, facts.input_size
     return Hypothesis(
-        "the norm of an input is at most its dimension",
-        facts.input_norm <= facts.input_size,
-        f"{facts.input_norm:.4g} against {facts.input_size}",
+        "the norm of an input is at most its dimension", norm <= size, f"{norm:.4g} against {size}"
     )
 
 

@@ -15,6 +15,7 @@ from codebound_papers.guha23.magnitude import prune_randomly
 from codebound_papers.guha23.pruning import expected_change_norm, kept_share, least_kept_share
 from codebound_papers.measure.record import Measured
 from codebound_papers.measure.spectral import matrix_spectral_norm
+from codebound_papers.value import one_line
 
 _WEAKEST, _STRONGEST = -120.0, 20.0  # log2 of the strengths of pruning that are searched
 _BISECTIONS = 16
@@ -63,14 +64,14 @@ class MbpRequirements:
     def verdict(self) -> str:
         """In plain words."""
         total = sum(layer.weights for layer in self.layers)
-        kept_exact = sum(layer.kept_exact * layer.weights for layer in self.layers) / total
-        kept_markov = sum(layer.kept_markov * layer.weights for layer in self.layers) / total
-        return (
-            f"The perturbation condition keeps {rate(kept_markov, 1)} of the weights by lemma 4.2, and "
-            f"{rate(kept_exact, 1)} if norms are measured instead; in as many large Gaussian layers it would "
-            f"be {rate(self.gaussian_markov, 1)} and {rate(self.gaussian_exact, 1)}. "
-            f"The margin condition, as published, {_limit_in_words(self.published, total)}; "
-            f"corrected, it {_limit_in_words(self.corrected, total)}."
+        exact = sum(layer.kept_exact * layer.weights for layer in self.layers) / total
+        markov = sum(layer.kept_markov * layer.weights for layer in self.layers) / total
+        return one_line(
+            f"""The perturbation condition keeps {rate(markov, 1)} of the weights by lemma 4.2, and
+            {rate(exact, 1)} if norms are measured instead; in as many large Gaussian layers it would be
+            {rate(self.gaussian_markov, 1)} and {rate(self.gaussian_exact, 1)}. The margin condition, as
+            published, {_limit_in_words(self.published, total)}; corrected, it
+            {_limit_in_words(self.corrected, total)}."""
         )
 
 
@@ -101,21 +102,22 @@ def mbp_requirements(measured: Measured, *, progress: Progress = silent) -> MbpR
         return PruningLimit(strength=strength, pruned=math.sqrt(strength / (strength + 2.0)))
 
     corrected = limit(math.sqrt(2.0) * facts.input_norm)
+    layers = tuple(
+        PrunableLayer(
+            name=layer.name,
+            weights=layer.weights,
+            norm=layer.spectral,
+            kept_exact=kept_share(exact),
+            strength_exact=exact,
+            kept_markov=kept_share(markov),
+            strength_markov=markov,
+            change_norm=_change_norm(layer, markov),
+            asked=math.ceil((1.0 - corrected.pruned) * layer.weights),
+        )
+        for layer, (exact, markov) in zip(facts.layers, strengths, strict=True)
+    )
     return MbpRequirements(
-        layers=tuple(
-            PrunableLayer(
-                name=layer.name,
-                weights=layer.weights,
-                norm=layer.spectral,
-                kept_exact=kept_share(exact),
-                strength_exact=exact,
-                kept_markov=kept_share(markov),
-                strength_markov=markov,
-                change_norm=_change_norm(layer, markov),
-                asked=math.ceil((1.0 - corrected.pruned) * layer.weights),
-            )
-            for layer, (exact, markov) in zip(facts.layers, strengths, strict=True)
-        ),
+        layers=layers,
         slack=slack,
         gaussian_exact=least_kept_share(depth),
         gaussian_markov=least_kept_share(depth, slack=slack),

@@ -46,8 +46,8 @@ def naive_risk(facts: NetworkFacts, *, pruning: PruningFacts) -> PublishedValue:
     )
     return PublishedValue(
         log_value=big_o_risk(facts, log_nats=safe_log(nats)),
-        sentence="Margin loss of f plus the root of the nats that name the non-zero weights and their "
-        "values, over n.",
+        sentence="""Margin loss of f plus the root of the nats that name the non-zero weights and their
+        values, over n.""",
         margin_loss=facts.margin_loss,
         failure_published=facts.depth / pruning.slack,
         failure_corrected=facts.depth / pruning.slack + facts.delta,
@@ -67,10 +67,9 @@ def sparsity_failure(facts: NetworkFacts, *, pruning: PruningFacts) -> Published
     published = math.fsum(_sparsity_failure(layer, pruning) for layer, _ in pairs)
     exact = 0.0
     for layer, pruned in pairs:
-        limit = math.floor(3.0 * pruning.sparsity_slack * pruned.kept_share * max(layer.rows, layer.columns))
-        exact += 1.0 - sparsity_probability(
-            limit, limit, d1=layer.rows, d2=layer.columns, chi=pruned.kept_share
-        )
+        d1, d2, chi = layer.rows, layer.columns, pruned.kept_share
+        limit = math.floor(3.0 * pruning.sparsity_slack * chi * max(d1, d2))
+        exact += 1.0 - sparsity_probability(limit, limit, d1=d1, d2=d2, chi=chi)
     return PublishedValue(
         log_value=math.log(published),
         sentence="Probability, by Markov and balls in bins, that some row or column keeps too many weights.",
@@ -98,24 +97,18 @@ def sketching_risk(facts: NetworkFacts, *, pruning: PruningFacts, exponent: floa
     recovery = math.fsum(max(layer.rows, layer.columns) ** -exponent for layer, _ in pairs)
     changes = facts.depth / pruning.slack
     sparsity = math.fsum(_sparsity_failure(layer, pruning) for layer, _ in pairs)
+    not_recovered = Constant("c", exponent, "exponent of the probability that a sketch is not recovered")
+    side = Constant("m", 1.0, "factor in the side of a sketch, which theorem 5.1 leaves open")
+    lines = _has_sparsity_slack(pruning), _has_loaded_lines(facts, pruning)
     return PublishedValue(
         log_value=big_o_risk(facts, log_nats=safe_log(nats)),
-        sentence="Margin loss of f plus the root of the numbers in all sketches, times the logarithm of "
-        "their levels, over n.",
+        sentence="""Margin loss of f plus the root of the numbers in all sketches, times the logarithm of
+        their levels, over n.""",
         margin_loss=facts.margin_loss,
         failure_published=facts.depth / pruning.sparsity_slack + changes + recovery,
         failure_corrected=sparsity + changes + recovery + facts.delta,
-        hypotheses=(
-            *_conditions(facts, pruning),
-            _has_sparsity_slack(pruning),
-            _has_loaded_lines(facts, pruning),
-        ),
-        constants=(
-            BIG_O,
-            lemmas.latala(pruning),
-            Constant("c", exponent, "exponent of the probability that a sketch is not recovered"),
-            Constant("m", 1.0, "factor in the side of a sketch, which theorem 5.1 leaves open"),
-        ),
+        hypotheses=(*_conditions(facts, pruning), *lines),
+        constants=(BIG_O, lemmas.latala(pruning), not_recovered, side),
         errata=(*_ERRATA, "G-E4", "G-E15", "G-E16", "G-E17", "G-E18", "G-E20", "G-E27"),
     )
 
@@ -130,12 +123,10 @@ def sketching_risk_by_proof(
     return replace(risk, log_value=big_o_risk(facts, log_nats=log_nats))
 
 
-@expression(
-    "G-Thm5.2:released",
-    name="Guha's code: sketching",
-    facts="least margin",
-    needs={"pruning": "released_pruning"},
-)
+_NEEDS = {"pruning": "released_pruning"}
+
+
+@expression("G-Thm5.2:released", name="Guha's code: sketching", facts="least margin", needs=_NEEDS)
 def released_sketching(facts: NetworkFacts, *, pruning: PruningFacts, needed_loss: float) -> PublishedValue:
     """What the released code calls its bound: ``margin loss + sqrt(sum_l d1 d2 chi ln^2(p_l) / n)``.
 
@@ -148,19 +139,14 @@ def released_sketching(facts: NetworkFacts, *, pruning: PruningFacts, needed_los
     numbers = math.fsum(
         _released_numbers(layer, pruned.kept_share) for layer, pruned in pruning.beside(facts)
     )
-    is_pruned = any(layer.strength > 0.0 for layer in pruning.layers)
+    stops = facts.margin > 0.0 or all(layer.strength == 0.0 for layer in pruning.layers)
+    found = f"margin {facts.margin:.4g}"
     return PublishedValue(
         log_value=risk_of(needed_loss, 0.5 * (safe_log(numbers) - math.log(facts.examples))),
-        sentence="Margin loss of f plus the root of expected non-zeros times squared logarithms of the "
-        "widths, over n; no sketch is built, and a number has no levels.",
+        sentence="""Margin loss of f plus the root of expected non-zeros times squared logarithms of the
+        widths, over n; no sketch is built, and a number has no levels.""",
         margin_loss=needed_loss,
-        hypotheses=(
-            Hypothesis(
-                "pruning stops where f has no positive margin",
-                facts.margin > 0.0 or not is_pruned,
-                f"margin {facts.margin:.4g}",
-            ),
-        ),
+        hypotheses=(Hypothesis("pruning stops where f has no positive margin", stops, found),),
         constants=(BIG_O,),
         errata=("G-E16", "G-E18", "G-E22", "G-E26"),
     )
@@ -183,12 +169,10 @@ def _released_numbers(layer: LayerFacts, chi: float) -> float:
 
 def _sketch_nats(facts: NetworkFacts, pruning: PruningFacts) -> tuple[float, float]:
     """Numbers in all sketches times the logarithms of their levels, by the proof and by the theorem."""
-    by_proof, by_theorem = [], []
+    by_proof, by_theorem, slack = [], [], pruning.sparsity_slack
     for layer, pruned in pruning.beside(facts):
         level_nats = max(0.0, -math.log(pruned.step))
-        numbers = sketch_numbers(
-            layer.rows, layer.columns, chi=pruned.kept_share, slack=pruning.sparsity_slack
-        )
+        numbers = sketch_numbers(layer.rows, layer.columns, chi=pruned.kept_share, slack=slack)
         by_proof.append(numbers[0] * level_nats)
         by_theorem.append(numbers[1] * level_nats)
     return math.fsum(by_proof), math.fsum(by_theorem)
@@ -234,9 +218,8 @@ def _has_loaded_lines(facts: NetworkFacts, pruning: PruningFacts) -> Hypothesis:
         for lines in (layer.rows, layer.columns)
         if pruned.nonzeros < least_mean_load(lines) * lines
     ]
-    return Hypothesis(
-        "every layer keeps enough weights per row and column for lemma E.1", not short, "; ".join(short)
-    )
+    statement = "every layer keeps enough weights per row and column for lemma E.1"
+    return Hypothesis(statement, not short, "; ".join(short))
 
 
 @implements("G-LemE.1", kind="published-form")
@@ -347,9 +330,8 @@ def _inverse_cube_root(side: int) -> float:
 
 def _any_line_exceeds(limit: int, *, lines: int, length: int, chi: float) -> float:
     on_diagonal = min(lines, length)
-    return on_diagonal * _exceeds(limit - 1, length - 1, chi) + (lines - on_diagonal) * _exceeds(
-        limit, length, chi
-    )
+    others = (lines - on_diagonal) * _exceeds(limit, length, chi)
+    return on_diagonal * _exceeds(limit - 1, length - 1, chi) + others
 
 
 def _exceeds(k: int, n: int, p: float) -> float:

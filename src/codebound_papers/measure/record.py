@@ -8,7 +8,7 @@ product over its layers bounds nothing.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal
 
 import numpy as np
@@ -81,20 +81,15 @@ class MeasureSettings:
     def __post_init__(self) -> None:
         unknown = [name for name in self.families if name not in _ALL]
         if unknown or not self.families:
-            raise UsageError(
-                f"families of measures are {', '.join(_ALL)}. Got {', '.join(unknown) or 'none'}."
-            )
+            found = ", ".join(unknown) or "none"
+            raise UsageError(f"families of measures are {', '.join(_ALL)}. Got {found}.")
         if self.tails_of not in ("absolute", "positive", "eigenvalues"):
             raise UsageError(f"tails are those of absolute, positive or eigenvalues. Got {self.tails_of!r}.")
-        if not 0.0 <= self.margin_share < 1.0:
-            raise UsageError(
-                f"the share of low margins, margin_share, lies in [0, 1). Got {self.margin_share}."
-            )
-        for name, count in (
-            ("examples", self.examples),
-            ("chunk_size", self.chunk_size),
-            ("sample_size", self.sample_size),
-        ):
+        share = self.margin_share
+        if not 0.0 <= share < 1.0:
+            raise UsageError(f"the share of low margins, margin_share, lies in [0, 1). Got {share}.")
+        for name in ("examples", "chunk_size", "sample_size"):
+            count = getattr(self, name)
             if count is not None and count < 1:
                 raise UsageError(f"{name} is at least 1. Got {count}.")
         check_delta(self.delta)
@@ -264,15 +259,9 @@ def measure_facts(
 
     seen = None
     if "margins" in asked:
-        seen = evaluate_sample(
-            network.model,
-            sample.on(settings.device),
-            classes=sample.classes,
-            chunk_size=settings.chunk_size,
-            dtype=settings.dtype,
-            engine=engine,
-            progress=tell("margins"),
-        )
+        data, chunk, dtype = sample.on(settings.device), settings.chunk_size, settings.dtype
+        run = partial(evaluate_sample, classes=sample.classes, engine=engine, progress=tell("margins"))
+        seen = run(network.model, data, chunk_size=chunk, dtype=dtype)
         if "norms" in asked and (bad := seen.margins.non_finite):
             raise ModelError(
                 f"the network's outputs are not finite on {bad} of {sample.n} examples, so margins and "
@@ -313,21 +302,11 @@ def measure_facts(
         else:
             missing.append(Missing(view.name, "tail", "none of its values is positive"))
         progress(done, len(network.layers), "tails")
-    return Measured(
-        network=network,
-        sample=sample,
-        settings=settings,
-        folding=folded.notes,
-        obstacle=obstacle,
-        outputs=seen,
-        norms=tuple(norms),
-        maps=maps,
-        spectra=spectra,
-        tails=tails,
-        stability=found,
-        unstable=unstable,
-        missing=tuple(missing),
-    )
+    measured = Measured(
+        network=network, sample=sample, settings=settings, folding=folded.notes, obstacle=obstacle,
+        maps=maps, spectra=spectra, tails=tails, missing=tuple(missing),
+    )  # fmt: skip
+    return replace(measured, outputs=seen, norms=tuple(norms), stability=found, unstable=unstable)
 
 
 def _map_norm(
@@ -365,17 +344,8 @@ def _noise_stability(
             for count in (settings.examples, min(settings.examples, _NOISY_EXAMPLES))
         )
         chunk = min(_JACOBIAN_CHUNK, chunk)
-    return stability(
-        folded.network,
-        sample,
-        chosen,
-        noisy=noisy,
-        initial=initial,
-        chunk_size=chunk,
-        device=settings.device,
-        engine=engine,
-        progress=progress,
-    )
+    measured = partial(stability, initial=initial, device=settings.device, engine=engine, progress=progress)
+    return measured(folded.network, sample, chosen, noisy=noisy, chunk_size=chunk)
 
 
 def _describe(found: Stability) -> str:
@@ -393,18 +363,16 @@ def _describe(found: Stability) -> str:
 
 def _norms(view: AbstractLayerView, of_map: SpectralNorm | None) -> LayerFacts:
     """The norms of a layer."""
-    matrix = view.matrix
+    matrix, patch = view.matrix, None
     spectral = matrix_spectral_norm(matrix).value
-    rows, columns = matrix.shape
     operator_norm: float | None = spectral
-    patch = None
     if isinstance(view, AbstractConvView):
         operator_norm = None if of_map is None else of_map.value
         patch = max(-(-kappa // s) for kappa, s in zip(view.kernel, view.stride, strict=True))
     return LayerFacts(
         name=view.name,
-        rows=rows,
-        columns=columns,
+        rows=matrix.shape[0],
+        columns=matrix.shape[1],
         frobenius=matrices.frobenius_norm(matrix),
         spectral=spectral,
         operator_norm=operator_norm,
@@ -417,16 +385,10 @@ def _norms(view: AbstractLayerView, of_map: SpectralNorm | None) -> LayerFacts:
 
 def with_stability(layers: tuple[LayerFacts, ...], found: Stability) -> tuple[LayerFacts, ...]:
     """The layers with their measures of noise stability, if they have any."""
-    rows = {row.layer: row for row in found.layers}
-    return tuple(
-        replace(
-            layer,
-            cushion=row.cushion,
-            interlayer_cushion=row.minimal_interlayer,
-            contraction=row.contraction,
-            spread=row.spread,
-        )
-        if (row := rows.get(layer.name)) is not None
-        else layer
-        for layer in layers
-    )
+    rows, stable = {row.layer: row for row in found.layers}, []
+    for layer in layers:
+        if (row := rows.get(layer.name)) is not None:
+            layer = replace(layer, cushion=row.cushion, interlayer_cushion=row.minimal_interlayer)
+            layer = replace(layer, contraction=row.contraction, spread=row.spread)
+        stable.append(layer)
+    return tuple(stable)

@@ -19,6 +19,7 @@ from typing import Any, Literal
 from codebound.progress import Progress, silent
 from codebound_papers.journal import Journal
 from codebound_papers.report.figures import Figure, Marks
+from codebound_papers.value import one_line
 
 Size = Literal["tiny", "quick", "full"]
 """``full`` has the paper's settings, ``quick`` shows the same in minutes, ``tiny`` is for tests: it takes
@@ -40,11 +41,6 @@ class Settings:
     cells: Journal = field(default_factory=Journal)  # parts that are finished
     progress: Progress = silent  # told the finished parts, and how a training advances
     deadline: float = math.inf  # moment of time.monotonic after which no further part is begun
-
-
-def one_line(text: str) -> str:
-    """A sentence that was written over several lines."""
-    return " ".join(text.split())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,16 +43,11 @@ def replacement_thresholds(facts: NetworkFacts) -> tuple[LayerThreshold, ...]:
         epsilons = [layer.epsilon for layer in planned.layers]
         published = math.sqrt(compressor.published_spread(1.0, planned.eta))
         scale_free = math.sqrt(compressor.spread(1.0, planned.eta))
-    return tuple(
-        LayerThreshold(
-            name=layer.name,
-            epsilon=epsilon,
-            published=epsilon * published,
-            scale_free=epsilon * scale_free * layer.frobenius,
-            typical=layer.frobenius / math.sqrt(layer.weights),
-        )
-        for layer, epsilon in zip(facts.layers, epsilons, strict=True)
-    )
+    found = []
+    for layer, epsilon in zip(facts.layers, epsilons, strict=True):
+        free, typical = epsilon * scale_free * layer.frobenius, layer.frobenius / math.sqrt(layer.weights)
+        found.append(LayerThreshold(layer.name, epsilon, epsilon * published, free, typical))
+    return tuple(found)
 
 
 @expression("S-Prop1.1:network", name="Shin 1.1: failure", unit="probability", facts="stability")
@@ -63,14 +58,8 @@ def published_replacement_failure(
 
     Weights of a layer below its threshold tau_i are replaced by noise of variance t.
     """
-    return _failure(
-        facts,
-        thresholds,
-        variance,
-        tail=compressor.published_product_tail,
-        norms=[1.0] * facts.depth,
-        law=_has_random_weights(),
-    )
+    tail, law = compressor.published_product_tail, _has_random_weights()
+    return _failure(facts, thresholds, variance, tail=tail, norms=[1.0] * facts.depth, law=law)
 
 
 @expression(
@@ -80,30 +69,20 @@ def replacement_failure(
     facts: NetworkFacts, *, thresholds: Sequence[float], variance: float = 0.0
 ) -> PublishedValue:
     """The same by S-Prop1.1x, with accuracies relative to the norms of the layers (S-E8)."""
-    return _failure(
-        facts,
-        thresholds,
-        variance,
-        tail=compressor.product_tail,
-        norms=[layer.frobenius for layer in facts.layers],
-        law=Hypothesis(
-            "replaced weights are independent, of mean zero, and independent of the directions they act on",
-            None,
-            "trained weights are not",
-        ),
+    statement = (
+        "replaced weights are independent, of mean zero, and independent of the directions they act on"
     )
+    law = Hypothesis(statement, None, "trained weights are not")
+    norms = [layer.frobenius for layer in facts.layers]
+    return _failure(facts, thresholds, variance, tail=compressor.product_tail, norms=norms, law=law)
 
 
 @expression("S-Thm2", name="Shin 2: heavy tails", facts="stability")
 def heavy_tail_risk(facts: NetworkFacts, *, kept: Sequence[int]) -> PublishedValue:
     """``margin loss + sqrt(sum_i k_i / n)``, about g: a layer keeps k_i weights, the others are noise."""
-    return _risk(
-        facts,
-        kept,
-        log_nats=safe_log(_total(facts, kept)),
-        sentence="Margin loss of f plus the root of the weights above the thresholds over n; where these "
-        "weights are is not counted, and the others are noise.",
-    )
+    sentence = """Margin loss of f plus the root of the weights above the thresholds over n; where these
+        weights are is not counted, and the others are noise."""
+    return _risk(facts, kept, log_nats=safe_log(_total(facts, kept)), sentence=sentence)
 
 
 @expression("S-Thm2:dudley", name="Shin 2 with logarithms", facts="stability")
@@ -112,20 +91,13 @@ def heavy_tail_risk_with_logarithms(facts: NetworkFacts, *, kept: Sequence[int])
 
     ``kappa = e^2 c^d max||f|| d / prod_i mu_i``; Arora's factor 2/gamma is missing in it (S-E21).
     """
-    log_kappa = (
-        2.0
-        + facts.depth * math.log(max(projection_plan.contractions(facts)))
-        + safe_log(facts.largest_output)
-        + math.log(facts.depth)
-        - sum(safe_log(projection_plan.cushion(layer)) for layer in facts.layers)
-    )
-    return _risk(
-        facts,
-        kept,
-        log_nats=2.0 * safe_log(dudley_integral(_total(facts, kept), log_kappa=log_kappa)),
-        sentence="Margin loss of f plus the entropy integral of the weights above the thresholds over the "
-        "root of n.",
-    )
+    contraction = facts.depth * math.log(max(projection_plan.contractions(facts)))
+    cushions = sum(safe_log(projection_plan.cushion(layer)) for layer in facts.layers)
+    log_kappa = 2.0 + contraction + safe_log(facts.largest_output) + math.log(facts.depth) - cushions
+    integral = dudley_integral(_total(facts, kept), log_kappa=log_kappa)
+    sentence = """Margin loss of f plus the entropy integral of the weights above the thresholds over the root
+        of n."""
+    return _risk(facts, kept, log_nats=2.0 * safe_log(integral), sentence=sentence)
 
 
 @implements("S-Thm2:integral", kind="numerics")
@@ -146,9 +118,8 @@ def dudley_integral(numbers: float, *, log_kappa: float, diameter: float = 1.0) 
     log_end = math.log(2.0 * numbers) + log_kappa
     log_diameter = min(math.log(diameter), log_end)
     root = math.sqrt(log_end - log_diameter)
-    return (
-        math.exp(log_diameter) * math.sqrt(numbers) * (root + math.sqrt(math.pi) / 2.0 * _scaled_erfc(root))
-    )
+    tail = root + math.sqrt(math.pi) / 2.0 * _scaled_erfc(root)
+    return math.exp(log_diameter) * math.sqrt(numbers) * tail
 
 
 def _scaled_erfc(x: float) -> float:
@@ -163,21 +134,14 @@ def _scaled_erfc(x: float) -> float:
 
 
 def _risk(facts: NetworkFacts, kept: Sequence[int], *, log_nats: float, sentence: str) -> PublishedValue:
+    plain = separates(facts), is_fully_connected(facts), projection_plan.is_smooth(facts)
+    norms = projection_plan.fits_the_outputs(facts), _has_norms(facts), _is_balanced(facts)
     return PublishedValue(
         log_value=big_o_risk(facts, log_nats=log_nats),
         sentence=sentence,
         margin_loss=facts.margin_loss,
         failure_published=facts.delta,
-        hypotheses=(
-            separates(facts),
-            is_fully_connected(facts),
-            projection_plan.is_smooth(facts),
-            projection_plan.fits_the_outputs(facts),
-            _has_norms(facts),
-            _is_balanced(facts),
-            _replaces(facts, kept),
-            _has_random_weights(),
-        ),
+        hypotheses=(*plain, *norms, _replaces(facts, kept), _has_random_weights()),
         constants=(BIG_O,),
         errata=_ERRATA,
     )
@@ -203,34 +167,27 @@ def _failure(
             for layer, norm, threshold in zip(planned.layers, norms, thresholds, strict=True)
         ]
     directions = math.log(facts.depth * facts.width * facts.examples)
+    plain = separates(facts), is_fully_connected(facts), projection_plan.fits_the_outputs(facts)
     return PublishedValue(
         log_value=directions + log_sum(logs),
-        sentence="Probability that replacing the weights below the thresholds moves some output of a layer "
-        "too far for the margin, added up over layers, examples and coordinates.",
-        hypotheses=(
-            separates(facts),
-            is_fully_connected(facts),
-            projection_plan.fits_the_outputs(facts),
-            law,
-        ),
+        sentence="""Probability that replacing the weights below the thresholds moves some output of a layer
+        too far for the margin, added up over layers, examples and coordinates.""",
+        hypotheses=(*plain, law),
         errata=("S-E1", "S-E2", "S-E6", "S-E8"),
     )
 
 
 def _has_norms(facts: NetworkFacts) -> Hypothesis:
     least = min(facts.layers, key=lambda layer: layer.frobenius)
-    return Hypothesis(
-        "||W||_F >= 1 in every layer", least.frobenius >= 1.0, f"{least.frobenius:.4g} in {least.name}"
-    )
+    found = f"{least.frobenius:.4g} in {least.name}"
+    return Hypothesis("||W||_F >= 1 in every layer", least.frobenius >= 1.0, found)
 
 
 def _is_balanced(facts: NetworkFacts) -> Hypothesis:
     norms = [layer.frobenius for layer in facts.layers]
-    return Hypothesis(
-        f"all layers have the same Frobenius norm, within {_BALANCE:.0%}",
-        max(norms) <= (1.0 + _BALANCE) * min(norms),
-        f"{min(norms):.4g} to {max(norms):.4g}",
-    )
+    low, high = min(norms), max(norms)
+    statement = f"all layers have the same Frobenius norm, within {_BALANCE:.0%}"
+    return Hypothesis(statement, high <= (1.0 + _BALANCE) * low, f"{low:.4g} to {high:.4g}")
 
 
 def _replaces(facts: NetworkFacts, kept: Sequence[int]) -> Hypothesis:

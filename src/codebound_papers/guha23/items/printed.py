@@ -83,17 +83,14 @@ def printed_network(data: str, width: int) -> NetworkFacts:
         replace(_UNKNOWN, name=f"linear{place}", rows=rows, columns=columns)
         for place, (columns, rows) in enumerate(pairwise(sides), start=1)
     )
+    unknown = {"margin": 1.0, "margin_loss": 0.0, "input_norm": 0.0, "largest_output": 0.0, "delta": 0.05}
     return NetworkFacts(
         layers=layers,
         examples=EXAMPLES[data],
         classes=_CLASSES,
-        margin=1.0,
-        margin_loss=0.0,
-        input_norm=0.0,
         input_size=sides[0],
-        largest_output=0.0,
-        delta=0.05,
         parameters=sum(layer.weights for layer in layers),
+        **unknown,
     )
 
 
