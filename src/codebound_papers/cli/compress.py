@@ -24,14 +24,8 @@ lottery and imp train on it."""
 _TEST = "Sample to measure on instead of --data; a known name gives its tests."
 _EXAMPLES = "Measure on the first examples only (default: all)."
 _COLUMNS = (
-    "layer",
-    "shape",
-    "kept",
-    "dense bytes",
-    "sparse bytes",
-    "coded bits",
-    "spectral error",
-    "predicted",
+    *("layer", "shape", "kept", "dense bytes", "sparse bytes", "coded bits"),
+    *("spectral error", "predicted"),
 )
 
 
@@ -133,19 +127,12 @@ def _layers(record: dict[str, Any]) -> Table:
     """The compressed layers, and the carried tensors by reason."""
     from codebound.bounds.risk import rate
 
-    rows: list[tuple[object, ...]] = [
-        (
-            layer["name"] or "(the network)",
-            "x".join(map(str, layer["shape"])),
-            rate(layer["kept"]),
-            layer["dense_bytes"],
-            layer["sparse_bytes"],
-            layer["coded_bits"],
-            cell(layer["spectral_error_measured"]),
-            cell(layer["spectral_error_predicted"]),
-        )
-        for layer in record["layers"]
-    ]
+    rows: list[tuple[object, ...]] = []
+    for layer in record["layers"]:
+        shape = "x".join(map(str, layer["shape"]))
+        sizes = (layer[name] for name in ("dense_bytes", "sparse_bytes", "coded_bits"))
+        errors = (cell(layer[f"spectral_error_{how}"]) for how in ("measured", "predicted"))
+        rows.append((layer["name"] or "(the network)", shape, rate(layer["kept"]), *sizes, *errors))
     for reason, count in Counter(tensor["reason"] for tensor in record["carried"]).items():
         tensors = [tensor for tensor in record["carried"] if tensor["reason"] == reason]
         name = tensors[0]["name"] if count == 1 else f"{count} tensors"

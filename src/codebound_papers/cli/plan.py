@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -89,17 +89,14 @@ def command(
     folded = fold_and_wrap(loaded.to(place), whole)
     work, network = folded.workload, fold_strictly(folded.network)
     sample = draw_examples(whole, work.examples if examples is None else examples, seed=seed)
+    stability = StabilitySettings(probes=work.probes("output"), smoothness=noise, seed=seed)
+    stability = replace(stability, biases=biases)  # type: ignore[arg-type]  # checked there
     asked = MeasureSettings(
         families=("margins", "norms") if method is Method.mbp else ("margins", "norms", "stability"),
         sample_size=whole.n,
         delta=delta,
         margin_share=margin_share,
-        stability=StabilitySettings(
-            biases=biases,  # type: ignore[arg-type]  # checked there
-            probes=work.probes("output"),
-            smoothness=noise,
-            seed=seed,
-        ),
+        stability=stability,
         dtype=torch.float64,
         chunk_size=_CHUNK,
         device=str(place),

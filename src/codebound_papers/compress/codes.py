@@ -49,6 +49,17 @@ class AbstractStreamCode(AbstractTensorCode):
         return replace(self, **complete), start
 
 
+@dataclass(frozen=True, eq=False)
+class AbstractSizedCode(AbstractStreamCode):
+    """One whose tensor has a shape of its own, not that of an inner one."""
+
+    sizes: Shape  # shape of the tensor
+
+    @property
+    def shape(self) -> Shape:  # noqa: D102
+        return self.sizes
+
+
 def scaled(levels: NDArray[np.integer[Any]] | NDArray[np.float64], step: int) -> NDArray[np.float64]:
     """Integers times the step, multiplied in float64."""
     return np.multiply(levels, step_size(step), dtype=np.float64)
@@ -56,11 +67,10 @@ def scaled(levels: NDArray[np.integer[Any]] | NDArray[np.float64], step: int) ->
 
 @implements("K-MP", "K-MP0", "K-V3", kind="algorithm")
 @dataclass(frozen=True, eq=False)
-class Projected(AbstractStreamCode):
+class Projected(AbstractSizedCode):
     """Mode 8: sums of random vectors, weighted with coded integers."""
 
     mode = 8
-    sizes: Shape  # shape of the tensor
     inner: AbstractTensorCode  # the weights z of the random vectors, shape (V, k)
     by_rows: bool  # whether the V rows of the tensor are vectors, or the whole tensor is one, V = 1
     gaussian: bool  # whether the random vectors are coded Gaussians, times 4, or signs
@@ -70,20 +80,14 @@ class Projected(AbstractStreamCode):
         vectors, _ = self._vectors(self.by_rows)
         check_inner(self.inner, (vectors, None))
 
-    @property
-    def shape(self) -> Shape:  # noqa: D102
-        return self.sizes
-
     @classmethod
     def blank(cls, shape: Shape) -> Projected:  # noqa: D102
         return cls(shape, Zero((1, 1)), by_rows=False, gaussian=False, seed=0)
 
     def code(self, coder: AbstractCoder) -> Projected:  # noqa: D102
         by_rows, gaussian = bool(bit(coder, self.by_rows)), bool(bit(coder, self.gaussian))
-        count = gamma(coder, self.inner.shape[1])
-        coder.require(
-            count <= MAX_PROJECTIONS, f"a tensor has at most {MAX_PROJECTIONS:,} projections. Got {count:,}."
-        )
+        count, most = gamma(coder, self.inner.shape[1]), MAX_PROJECTIONS
+        coder.require(count <= most, f"a tensor has at most {most:,} projections. Got {count:,}.")
         seed = code_seed(coder, self.seed)
         vectors, length = self._vectors(by_rows)
         coder.charge_work(count * length * (vectors + GAUSSIAN_WORK * gaussian))
@@ -103,12 +107,11 @@ class Projected(AbstractStreamCode):
 
 @implements("K-LR", kind="algorithm")
 @dataclass(frozen=True, eq=False)
-class LowRank(AbstractStreamCode):
+class LowRank(AbstractSizedCode):
     """Mode 9: the product of two coded factors."""
 
     mode = 9
     parts = ("left", "right")
-    sizes: Shape  # shape of the tensor
     left: AbstractTensorCode  # the factor U, shape (rows, r)
     right: AbstractTensorCode  # the factor V, shape (r, columns)
 
@@ -116,10 +119,6 @@ class LowRank(AbstractStreamCode):
         rows, columns = matrix_shape(self.sizes)
         check_inner(self.left, (rows, None))
         check_inner(self.right, (self.left.shape[1], columns))
-
-    @property
-    def shape(self) -> Shape:  # noqa: D102
-        return self.sizes
 
     @classmethod
     def blank(cls, shape: Shape) -> LowRank:  # noqa: D102
@@ -133,10 +132,8 @@ class LowRank(AbstractStreamCode):
         coder.charge_work(rank * rows * columns)
         left = code_inner(coder, self.left, (rows, rank))
         right = code_inner(coder, self.right, (rank, columns))
-        step = left.step + right.step
-        coder.require(
-            abs(step) <= MAX_STEP, f"the steps of two factors add up to at most {MAX_STEP}. Got {step}."
-        )
+        step, most = left.step + right.step, MAX_STEP
+        coder.require(abs(step) <= most, f"the steps of two factors add up to at most {most}. Got {step}.")
         return LowRank(self.sizes, left, right)
 
     def values(self) -> NDArray[np.float64]:  # noqa: D102
@@ -185,10 +182,8 @@ class Filled(AbstractStreamCode):
         everywhere = bool(bit(coder, given.everywhere))
         step, mean = signed(coder, given.step), signed(coder, given.mean)
         coder.require(abs(step) <= MAX_STEP, f"a step lies between -{MAX_STEP} and {MAX_STEP}. Got {step}.")
-        coder.require(
-            abs(mean) <= MAX_MEAN,
-            f"the mean of a filling is within {MAX_MEAN:,} steps of zero. Got {mean:,}.",
-        )
+        off = f"the mean of a filling is within {MAX_MEAN:,} steps of zero. Got {mean:,}."
+        coder.require(abs(mean) <= MAX_MEAN, off)
         seed = code_seed(coder, given.seed)
         return Filled(inner, Filling(everywhere=everywhere, step=step, mean=mean, seed=seed))
 
@@ -235,20 +230,19 @@ class Ticket(AbstractStreamCode):
         return scaled(products, q.step)
 
 
-_TICKETS: tuple[Callable[[Stream, int], NDArray[np.integer[Any]]], ...] = (
-    Stream.signs,
-    Stream.gaussian_quarters,
-    Stream.odd_integers,
-)
+Draw = Callable[[Stream, int], NDArray[np.integer[Any]]]
+_TICKETS: tuple[Draw, ...] = (Stream.signs, Stream.gaussian_quarters, Stream.odd_integers)
 
 
 @implements("K-MPC", kind="algorithm")
 @dataclass(frozen=True, eq=False)
-class Mixed(AbstractStreamCode):
-    """Mode 12: the filters of many locations, each a random mixture of the same few coded integers."""
+class Mixed(AbstractSizedCode):
+    """Mode 12: the filters of many locations, each a random mixture of the same few coded integers.
+
+    The first of its sizes, of which there are at least two, is the number of locations.
+    """
 
     mode = 12
-    sizes: Shape  # shape of the tensor, of at least two sizes; the first is the number of locations
     inner: AbstractTensorCode  # the integers z, shape (b,)
     mixes: int  # number k of random rows of which a location makes its mixture
     seed: int  # seed of the basis and of the mixtures
@@ -256,30 +250,21 @@ class Mixed(AbstractStreamCode):
     def __post_init__(self) -> None:
         check_inner(self.inner, (None,))
 
-    @property
-    def shape(self) -> Shape:  # noqa: D102
-        return self.sizes
-
     @classmethod
     def blank(cls, shape: Shape) -> Mixed:  # noqa: D102
         return cls(shape, Zero((1,)), mixes=1, seed=0)
 
     def code(self, coder: AbstractCoder) -> Mixed:  # noqa: D102
-        coder.require(
-            len(self.sizes) > 1, f"a mixed tensor has locations and filters. Got shape {self.sizes}."
-        )
+        sizes = self.sizes
+        coder.require(len(sizes) > 1, f"a mixed tensor has locations and filters. Got shape {sizes}.")
         basis, mixes = gamma(coder, self.inner.shape[0]), gamma(coder, self.mixes)
-        coder.require(
-            max(basis, mixes) <= MAX_MIXED,
-            f"a mixed tensor has at most {MAX_MIXED} vectors and mixtures. Got {basis} and {mixes}.",
-        )
+        many = f"a mixed tensor has at most {MAX_MIXED} vectors and mixtures. Got {basis} and {mixes}."
+        coder.require(max(basis, mixes) <= MAX_MIXED, many)
         seed = code_seed(coder, self.seed)
         coder.charge_work(basis * math.prod(self.sizes) + GAUSSIAN_WORK * mixes * basis * self.sizes[0])
         inner = code_inner(coder, self.inner, (basis,))
-        coder.require(
-            mixes * basis**2 * inner.limit << 10 <= _EXACT,
-            f"{mixes} mixtures of {basis} levels up to {inner.limit:,} have sums beyond 2^53.",
-        )
+        inexact = f"{mixes} mixtures of {basis} levels up to {inner.limit:,} have sums beyond 2^53."
+        coder.require(mixes * basis**2 * inner.limit << 10 <= _EXACT, inexact)
         return Mixed(self.sizes, inner, mixes=mixes, seed=seed)
 
     def values(self) -> NDArray[np.float64]:  # noqa: D102

@@ -182,15 +182,8 @@ def measured_minimum(
             reached = Reached(setting, error, _stored(compressed, algorithm), bits)
             break
     progress(len(knob.settings), len(knob.settings), "")
-    return MeasuredMinimum(
-        method=method,
-        knob=knob.meaning,
-        tolerance=tolerance,
-        error=before,
-        raw_bits=32 * sum(tensor.numel() for tensor in network.model.parameters()),
-        trials=tuple(trials),
-        reached=reached,
-    )
+    raw_bits = 32 * sum(tensor.numel() for tensor in network.model.parameters())
+    return MeasuredMinimum(method, knob.meaning, tolerance, before, raw_bits, tuple(trials), reached)
 
 
 def _error(model: nn.Module, sample: DeviceData) -> float:
@@ -211,7 +204,6 @@ def _stored(
     compressed: compressors.CompressedNetwork, algorithm: compressors.AbstractCompressor
 ) -> dict[str, int]:
     if isinstance(algorithm, ShareProject):
-        return {
-            layer.name: algorithm.numbers(compressed.network.layer(layer.name)) for layer in compressed.layers
-        }
+        names = [layer.name for layer in compressed.layers]
+        return {name: algorithm.numbers(compressed.network.layer(name)) for name in names}
     return {layer.name: int(layer.weight.count_nonzero()) for layer in compressed.layers}

@@ -10,7 +10,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -150,17 +150,13 @@ class LotteryTicket(AbstractMaskTraining):
                 drafts.append(self._draft(layer, seed=own_seed, device=sample.x.device))
             except UnsupportedLayerError as refusal:
                 carried[layer.name] = str(refusal)
-        descend(
-            job.network.predictor,
-            [draft.scores for draft in drafts],
-            lambda: {compressors.weight_name(draft.name): draft.weight() for draft in drafts},
-            sample,
-            epochs=self.epochs,
-            learning_rate=self.learning_rate,
-            batch_size=self.batch_size,
-            order=torch_stream(job.seed, "lottery"),
-            progress=job.progress,
-        )
+
+        def weights() -> dict[str, Tensor]:
+            return {compressors.weight_name(draft.name): draft.weight() for draft in drafts}
+
+        scores, order = [draft.scores for draft in drafts], torch_stream(job.seed, "lottery")
+        run = Training(self.epochs, self.learning_rate, self.batch_size, order)
+        descend(job.network.predictor, scores, weights, sample, run, progress=job.progress)
         layers = tuple(compressors.CompressedLayer(draft.name, draft.ticket(self.kind)) for draft in drafts)
         return compressors.CompressedNetwork(job.network, layers, carried)
 
@@ -185,14 +181,8 @@ class LotteryTicket(AbstractMaskTraining):
         # keeping random weight h for w adds h^2 - 2 w h to the squared distance
         scores = helper * (2.0 * weight - helper)
         scores = (scores - scores.mean()) / scores.std(correction=0).clamp(min=1e-300)
-        return _Draft(
-            layer.name,
-            helper.float().to(device),
-            scores.float().to(device).requires_grad_(),
-            kept=kept,
-            step=step,
-            seed=seed,
-        )
+        first, learned = helper.float().to(device), scores.float().to(device).requires_grad_()
+        return _Draft(layer.name, first, learned, kept=kept, step=step, seed=seed)
 
 
 @implements("G-E21", kind="numerics")
@@ -262,21 +252,18 @@ class IterativePruning(AbstractMaskTraining):
             kept_count(start.numel(), self.density)  # refuses a density before the first training
             layers.append(_Layer(view.name, start, start.clone().requires_grad_(), torch.ones_like(start)))
         trainings = self.rounds + 1
+
+        def weights() -> dict[str, Tensor]:
+            return {compressors.weight_name(layer.name): layer.used() for layer in layers}
+
         for number in range(trainings):
             job.progress(number, trainings)
             if number:
                 for layer in layers:
                     layer.rewind(kept_count(layer.start.numel(), self.density ** (number / self.rounds)))
-            descend(
-                job.network.predictor,
-                [layer.weight for layer in layers],
-                lambda: {compressors.weight_name(layer.name): layer.used() for layer in layers},
-                sample,
-                epochs=self.epochs,
-                learning_rate=self.learning_rate,
-                batch_size=self.batch_size,
-                order=torch_stream(job.seed, f"imp {number}"),
-            )
+            order = torch_stream(job.seed, f"imp {number}")
+            run = Training(self.epochs, self.learning_rate, self.batch_size, order)
+            descend(job.network.predictor, [layer.weight for layer in layers], weights, sample, run)
         job.progress(trainings, trainings)
         codes = (
             compressors.CompressedLayer(layer.name, compressors.rounded(layer.used(), self.levels).code)
@@ -297,16 +284,22 @@ class IterativePruning(AbstractMaskTraining):
         return count_bits(entries, nonzeros=kept_count(entries, self.density), levels=3)
 
 
+class Training(NamedTuple):
+    """How parameters are trained; the generator names the order of the examples."""
+
+    epochs: int
+    learning_rate: float
+    batch_size: int
+    order: torch.Generator
+
+
 def descend(
     module: nn.Module,
     parameters: Sequence[Tensor],
     weights: Callable[[], Mapping[str, Tensor]],
     sample: DeviceData,
+    training: Training,
     *,
-    epochs: int,
-    learning_rate: float,
-    batch_size: int,
-    order: torch.Generator,
     progress: Progress = silent,
 ) -> None:
     """Trains ``parameters`` in place, with Adam on the cross-entropy and a cosine schedule.
@@ -315,6 +308,7 @@ def descend(
     evaluation mode, is not changed. The same arguments give the same result on a CPU; convolutions on a GPU
     may add in another order.
     """
+    epochs, learning_rate, batch_size, order = training
     if min(epochs, batch_size) < 1 or not 0.0 < learning_rate < math.inf:
         raise UsageError(
             "epochs and batch_size are at least 1 and the learning rate is positive. "

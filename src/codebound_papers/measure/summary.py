@@ -29,7 +29,7 @@ from codebound_papers.arora18.projection import project_matrix
 from codebound_papers.measure import record as facts
 from codebound_papers.measure.noise.meter import StabilitySettings
 from codebound_papers.measure.noise.quantities import Smoothness
-from codebound_papers.measure.noise.result import Distribution, Quantity, Site, Stability
+from codebound_papers.measure.noise.result import Quantity, Site, Stability
 from codebound_papers.measure.outputs import AbstractOrdered
 from codebound_papers.measure.steps import PROBES, FoldedNetwork, Workload, draw_examples, fold_and_wrap
 from codebound_papers.shin21.tails import PowerLawFit
@@ -182,25 +182,20 @@ def _layer_rows(measured: facts.Measured) -> dict[str, Row]:
 
 
 def _survival_curves(measured: facts.Measured) -> dict[str, Row]:
-    curves = {
-        name: survival(spectrum.eigenvalues, of="eigenvalues") for name, spectrum in measured.spectra.items()
-    }
-    for name, tail in measured.tails.items():
-        curves[name] = survival(tail.values, of=measured.settings.tails_of, fit=tail.fit)
+    spectra, tails, of = measured.spectra.items(), measured.tails.items(), measured.settings.tails_of
+    curves = {name: survival(spectrum.eigenvalues, of="eigenvalues") for name, spectrum in spectra}
+    curves |= {name: survival(tail.values, of=of, fit=tail.fit) for name, tail in tails}
     return {name: {"survival": curve} for name, curve in curves.items()}
 
 
 def _uncovered(network: Network) -> list[facts.Missing]:
     """Tensors that belong to no layer."""
-    return [
-        facts.Missing(
-            tensor.name,
-            "all",
-            f"a {tensor.module_type} has no weight matrix" if tensor.status == "carried" else tensor.reason,
-        )
-        for tensor in network.coverage.tensors
-        if tensor.status != "seen"
-    ]
+    left = [tensor for tensor in network.coverage.tensors if tensor.status != "seen"]
+    reasons = {
+        each.name: f"a {each.module_type} has no weight matrix" if each.status == "carried" else each.reason
+        for each in left
+    }
+    return [facts.Missing(each.name, "all", reasons[each.name]) for each in left]
 
 
 def _add_stability(rows: dict[str, Row], found: Stability) -> dict[str, Row]:
@@ -278,28 +273,20 @@ def _network_row(result: Stability) -> Row:
 
 def _histograms(result: Stability, layer: str) -> Row:
     """Histograms of everything that has one value per example and is finite for some of them."""
-    found = {
-        name: result.distribution(quantity, layer)
-        for quantity, name in NAMES.items()
-        if result.has(quantity, layer)
-    }
+    measured = {quantity: name for quantity, name in NAMES.items() if result.has(quantity, layer)}
+    found = {name: result.distribution(quantity, layer) for quantity, name in measured.items()}
     return {
-        name: _log_histogram(values) if name == "interlayer_smoothness" else _histogram(values)
+        name: _histogram(values, is_log=name == "interlayer_smoothness")
         for name, values in found.items()
         if np.isfinite(values.minimum)
     }
 
 
-def _histogram(sample: AbstractOrdered) -> Row:
-    """Counts and edges over the finite values."""
-    counts, edges = sample.histogram()
-    return {"counts": counts.tolist(), "edges": edges.tolist(), "scale": "linear"}
-
-
-def _log_histogram(sample: Distribution) -> Row:
-    """The same with edges evenly on a logarithmic axis, for values that spread over decades."""
-    counts, edges = sample.histogram(is_log=True)
-    return {"counts": counts.tolist(), "edges": np.exp(edges).tolist(), "scale": "log"}
+def _histogram(sample: AbstractOrdered, *, is_log: bool = False) -> Row:
+    """Counts and edges over the finite values; on a logarithmic axis, where they spread over decades."""
+    counts, edges = sample.histogram(is_log=is_log)
+    edges, scale = (np.exp(edges), "log") if is_log else (edges, "linear")
+    return {"counts": counts.tolist(), "edges": edges.tolist(), "scale": scale}
 
 
 def survival(values: NDArray[np.float64], *, of: str, fit: PowerLawFit | None = None) -> Row:
@@ -318,12 +305,8 @@ def survival(values: NDArray[np.float64], *, of: str, fit: PowerLawFit | None = 
         share = estimate.tail_points / n
         fall = -estimate.tail_exponent * math.log(descending[0] / estimate.xmin)
         tail = {"x": [estimate.xmin, float(descending[0])], "share": [share, share * math.exp(fall)]}
-    return {
-        "of": of,
-        "x": descending[ranks - 1].tolist(),
-        "share": (ranks / max(1, n)).tolist(),
-        "tail": tail,
-    }
+    x, share_above = descending[ranks - 1].tolist(), (ranks / max(1, n)).tolist()
+    return {"of": of, "x": x, "share": share_above, "tail": tail}
 
 
 def _spread_of(sample: AbstractOrdered) -> Row:
@@ -334,12 +317,11 @@ def _spread_of(sample: AbstractOrdered) -> Row:
     }
 
 
+Options = Mapping[str, Any]
+
+
 def measure_from_options(
-    options: Mapping[str, Any],
-    *,
-    out: Path | None = None,
-    engine: Engine | None = None,
-    listener: Listener = NOBODY,
+    options: Options, *, out: Path | None = None, engine: Engine | None = None, listener: Listener = NOBODY
 ) -> dict[str, Any]:
     """Measures a network layer by layer; a new folder gets the record and a page with figures."""
     model, initial, seed = options["model"], options["initial"], options["seed"]
@@ -353,17 +335,11 @@ def measure_from_options(
     count = folded.workload.examples if options["examples"] is None else options["examples"]
     sample = draw_examples(whole, count, seed=seed)
     probes = _probes(options["jacobian"], folded.workload, options["interlayer"])
+    named = {name: options[name] for name in ("interlayer", "biases", "outliers", "seed")}
     chosen = facts.MeasureSettings(
         families=tuple(name.strip() for name in options["families"].split(",")),
         tails_of=options["tails_of"],
-        stability=StabilitySettings(
-            interlayer=options["interlayer"],
-            biases=options["biases"],
-            probes=probes,
-            smoothness=noise,
-            outliers=options["outliers"],
-            seed=seed,
-        ),
+        stability=StabilitySettings(**named, probes=probes, smoothness=noise),
         chunk_size=options["chunk_size"],
         device=str(place),
         seed=seed,
@@ -431,10 +407,7 @@ def _save(folder: Path, record: dict[str, Any]) -> None:
 
     settings, sample = record["settings"], record["sample"]
     write_json(folder / "measure.json", record)
-    page = measure_page(
-        record,
-        title=f"Measures of {settings['model']} on {settings['data']}",
-        subtitle=f"{sample['measured']:,} of {sample['n']:,} examples; made by codebound "
-        f"{settings['codebound']}",
-    )
-    write_text(folder / "measure.html", page)
+    title = f"Measures of {settings['model']} on {settings['data']}"
+    examples = f"{sample['measured']:,} of {sample['n']:,} examples"
+    subtitle = f"{examples}; made by codebound {settings['codebound']}"
+    write_text(folder / "measure.html", measure_page(record, title=title, subtitle=subtitle))

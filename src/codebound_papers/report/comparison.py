@@ -211,24 +211,15 @@ def epochs_figure(points: Sequence[Record]) -> str:
         style: Literal["line", "points"] = "line" if len(pairs) > 1 else "points"
         return Series(label, [epoch for epoch, _ in pairs], [value for _, value in pairs], style)
 
-    errors = [
-        curve("training", [point["train_error"] for point in points]),
-        curve("test", [point["test_error"] for point in points]),
-    ]
-    margins = [
-        curve("gamma", [point["gamma"] for point in points]),
-        curve("smallest", [point["least_margin"] for point in points]),
-    ]
+    named = {"train_error": "training", "test_error": "test", "gamma": "gamma", "least_margin": "smallest"}
+    training, test, *margins = (
+        curve(label, [point[name] for point in points]) for name, label in named.items()
+    )
     names = dict.fromkeys(name for point in points for name in point["log10"])
     curves = [curve(name, [point["log10"].get(name) for point in points]) for name in names]
     drawn = [each for each in curves if each.x]
     parts = [drawn[start : start + _PLOTTED] for start in range(0, len(drawn), _PLOTTED)]
     bounds = [Plot("Published bounds", "epoch", "decimal logarithm", part) for part in parts]
-    return plots_figure(
-        [
-            Plot("Errors", "epoch", "error rate", [each for each in errors if each.x]),
-            Plot("Margins of the sample", "epoch", "margin", margins),
-            *bounds,
-        ],
-        columns=2,
-    )
+    errors = Plot("Errors", "epoch", "error rate", [each for each in (training, test) if each.x])
+    sample = Plot("Margins of the sample", "epoch", "margin", margins)
+    return plots_figure([errors, sample, *bounds], columns=2)

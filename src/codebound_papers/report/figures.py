@@ -138,17 +138,13 @@ def curves(
     >>> curves([{"n": 1, "a": 2.0}, {"n": 2, "a": None}], "n", {"a": "values"})[0].y
     [2.0]
     """
-    found = {column: [row for row in rows if row[column] is not None] for column in columns}
-    return [
-        Series(
-            label,
-            [row[x] for row in found[column]],
-            [row[column] for row in found[column]],
-            style,
-            colour=None if colour is None else colour + place,
-        )
-        for place, (column, label) in enumerate(columns.items())
-    ]
+    found = []
+    for place, (column, label) in enumerate(columns.items()):
+        points = [(row[x], row[column]) for row in rows if row[column] is not None]
+        across, up = [point[0] for point in points], [point[1] for point in points]
+        own = None if colour is None else colour + place
+        found.append(Series(label, across, up, style, colour=own))
+    return found
 
 
 def curves_by(

@@ -67,39 +67,38 @@ class StandardDeviation(AbstractThreshold):
 
 
 @dataclass(frozen=True, slots=True)
-class Published(AbstractThreshold):
-    """From (epsilon, eta) with the constant of S-Alg1: a threshold that is too high (S-E2)."""
-
-    word: ClassVar[str] = "published"
+class AbstractAccuracy(AbstractThreshold):
+    """A rule that keeps an accuracy epsilon but for a probability eta."""
 
     epsilon: float
     eta: float
+
+
+@dataclass(frozen=True, slots=True)
+class Published(AbstractAccuracy):
+    """From (epsilon, eta) with the constant of S-Alg1: a threshold that is too high (S-E2)."""
+
+    word: ClassVar[str] = "published"
 
     def of(self, matrix: Tensor, *, variance: float) -> float:  # noqa: D102
         return _threshold(published_spread(self.epsilon, self.eta), variance)
 
 
 @dataclass(frozen=True, slots=True)
-class Corrected(AbstractThreshold):
+class Corrected(AbstractAccuracy):
     """From (epsilon, eta) with the constant of S-Prop1.1x."""
 
     word: ClassVar[str] = "corrected"
-
-    epsilon: float
-    eta: float
 
     def of(self, matrix: Tensor, *, variance: float) -> float:  # noqa: D102
         return _threshold(spread(self.epsilon, self.eta), variance)
 
 
 @dataclass(frozen=True, slots=True)
-class ScaleFree(AbstractThreshold):
+class ScaleFree(AbstractAccuracy):
     """The same relative to the Frobenius norm of the matrix: what S-Thm2 needs (S-E8)."""
 
     word: ClassVar[str] = "scale-free"
-
-    epsilon: float
-    eta: float
 
     @implements("S-Thm2:threshold", "S-E8", kind="numerics")
     def of(self, matrix: Tensor, *, variance: float) -> float:

@@ -28,29 +28,18 @@ _TAB1, _TAB2 = (f"the networks are those of G-Tab{number}" for number in (1, 2))
 
 _HONEST = {"parameter_counting": "parameter counting", "hold_out": "hold-out certificate"}
 _WHICH = {"width": "width", "training": "training", "train error": "train_error"}
-_MEASURED = {  # no logarithms, but for the bound where the change is measured
-    **_WHICH,
-    "n": "n",
-    "epochs": "epochs",
-    "test error": "test_error",
-    "smallest margin": "smallest_margin",
-    "strength d": "strength",
-    "chi(d)": "chi",
-    "kept": "kept_share",
-    "chi(d) by measured change": "chi_by_change",
-    "Guha 2023 by measured change": "guha_by_change",
-    f"margin asked for at chi = {USUAL_SHARE}": "needed_for_usual_share",
-}
-_NORMS = {
-    "width": "width",
-    "training": "training",
-    "norm of a pixel (code)": "pixel_norm",
-    "strength d (code)": "strength",
-    "Guha 2023 (code)": "guha",
-    "norm of an image": "input_norm",
-    "strength d": "strength_by_input_norm",
-    "Guha 2023": "guha_by_input_norm",
-}
+_MEASURED = (  # no logarithms, but for the bound where the change is measured
+    _WHICH
+    | {"n": "n", "epochs": "epochs", "test error": "test_error", "smallest margin": "smallest_margin"}
+    | {"strength d": "strength", "chi(d)": "chi", "kept": "kept_share"}
+    | {"chi(d) by measured change": "chi_by_change", "Guha 2023 by measured change": "guha_by_change"}
+    | {f"margin asked for at chi = {USUAL_SHARE}": "needed_for_usual_share"}
+)
+_NORMS = (
+    {"width": "width", "training": "training", "norm of a pixel (code)": "pixel_norm"}
+    | {"strength d (code)": "strength", "Guha 2023 (code)": "guha", "norm of an image": "input_norm"}
+    | {"strength d": "strength_by_input_norm", "Guha 2023": "guha_by_input_norm"}
+)
 
 
 @item("G-Tab1", quick="3 minutes on one core", full="an hour on a GPU", trains=True)

@@ -62,19 +62,13 @@ class Pruned:
     @property
     def facts(self) -> PruningFacts:
         """What the published expressions are told about it."""
-        layers = tuple(
-            PrunedLayer(
-                name=name,
-                strength=self.strength,
-                kept_share=self.chi,
-                expected_change=0.0,  # the code has measured norms in its place, and neither steps nor slacks
-                step=1.0,
-                nonzeros=int(matrix.count_nonzero()),
-                change=change.value,
-            )
-            for (name, matrix), change in zip(self.matrices.items(), self.changes, strict=True)
-        )
-        return PruningFacts(layers=layers, slack=1.0, sparsity_slack=1.0)
+        # the code has measured norms in place of expected ones, and neither steps nor slacks
+        told = {"strength": self.strength, "kept_share": self.chi, "expected_change": 0.0, "step": 1.0}
+        layers = []
+        for (name, matrix), change in zip(self.matrices.items(), self.changes, strict=True):
+            nonzeros = int(matrix.count_nonzero())
+            layers.append(PrunedLayer(name=name, nonzeros=nonzeros, change=change.value, **told))
+        return PruningFacts(layers=tuple(layers), slack=1.0, sparsity_slack=1.0)
 
     @property
     def model(self) -> nn.Module:

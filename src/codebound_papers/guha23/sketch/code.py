@@ -18,7 +18,7 @@ from codebound.coding.numbers import gamma
 from codebound.coding.tensors import AbstractTensorCode, Shape, Witness, Zero, matrix_shape
 from codebound.errors import FormatError, UsageError
 from codebound.refs import implements
-from codebound_papers.compress.codes import AbstractStreamCode, scaled
+from codebound_papers.compress.codes import AbstractSizedCode, scaled
 
 MAX_SIDE = 1 << 13
 MAX_DEGREE = 16
@@ -28,11 +28,10 @@ DRAWING_WORK = 1 << 11  # of one element of A or B
 
 @implements("K-SK", kind="algorithm")
 @dataclass(frozen=True, eq=False)
-class Sketched(AbstractStreamCode):
+class Sketched(AbstractSizedCode):
     """Mode 13: the integer matrix X of smallest l1 norm with the coded sketch ``A X B^T``."""
 
     mode = 13
-    sizes: Shape  # shape of the tensor
     inner: AbstractTensorCode  # the sketch Y, shape (m1, m2); its step is that of X
     degree: int  # ones in each column of A and B
     seed: int  # seed of A and B
@@ -46,35 +45,24 @@ class Sketched(AbstractStreamCode):
                 f"a matrix of shape {self.matrix.shape} does not fit a tensor of shape {self.sizes}."
             )
 
-    @property
-    def shape(self) -> Shape:  # noqa: D102
-        return self.sizes
-
     @classmethod
     def blank(cls, shape: Shape) -> Sketched:  # noqa: D102
         return cls(shape, Zero((1, 1)), degree=1, seed=0)
 
     def code(self, coder: AbstractCoder) -> Sketched:  # noqa: D102
-        sides = matrix_shape(self.sizes)
-        coder.require(
-            max(sides) <= MAX_SIDE,
-            f"a matrix that is sketched has sides of at most {MAX_SIDE:,}. Got {sides[0]:,} x {sides[1]:,}.",
-        )
+        rows, columns = matrix_shape(self.sizes)
+        large = f"a matrix that is sketched has sides of at most {MAX_SIDE:,}. Got {rows:,} x {columns:,}."
+        coder.require(max(rows, columns) <= MAX_SIDE, large)
         m1, m2 = (gamma(coder, side) for side in self.inner.shape)
-        coder.require(
-            m1 <= sides[0] and m2 <= sides[1],
-            f"a sketch is not larger than its matrix, {sides[0]} x {sides[1]}. Got {m1} x {m2}.",
-        )
+        larger = f"a sketch is not larger than its matrix, {rows} x {columns}. Got {m1} x {m2}."
+        coder.require(m1 <= rows and m2 <= columns, larger)
         degree = gamma(coder, self.degree)
-        coder.require(
-            degree <= MAX_DEGREE, f"the columns of a sketch have at most {MAX_DEGREE} ones. Got {degree}."
-        )
-        for m, side in zip((m1, m2), sides, strict=True):
-            coder.require(
-                math.comb(m, degree) >= side,
-                f"{side} different columns with {degree} ones among {m} rows do not exist.",
-            )
-        coder.charge_work(SKETCH_WORK * math.prod(sides) + DRAWING_WORK * (m1 * sides[0] + m2 * sides[1]))
+        many = f"the columns of a sketch have at most {MAX_DEGREE} ones. Got {degree}."
+        coder.require(degree <= MAX_DEGREE, many)
+        for m, side in ((m1, rows), (m2, columns)):
+            few = f"{side} different columns with {degree} ones among {m} rows do not exist."
+            coder.require(math.comb(m, degree) >= side, few)
+        coder.charge_work(SKETCH_WORK * rows * columns + DRAWING_WORK * (m1 * rows + m2 * columns))
         seed = code_seed(coder, self.seed)
         inner = code_inner(coder, self.inner, (m1, m2))
         return Sketched(self.sizes, inner, degree=degree, seed=seed, matrix=self.matrix, dual=self.dual)
@@ -90,13 +78,12 @@ class Sketched(AbstractStreamCode):
         if self.matrix is None or self.dual is None:
             raise UsageError("a sketch has no proof before it is solved: solved() finds one.")
         places = np.flatnonzero(self.matrix)
-        parts = (
+        nonzeros = (
             np.array([len(places)], "<u4"),
             places.astype("<u4"),
             self.matrix.flat[places].astype("<i4"),
-            self.dual.astype("<i8"),
         )
-        return b"".join(part.tobytes() for part in parts)
+        return b"".join(part.tobytes() for part in (*nonzeros, self.dual.astype("<i8")))
 
     def values(self) -> NDArray[np.float64]:  # noqa: D102
         if self.matrix is None:

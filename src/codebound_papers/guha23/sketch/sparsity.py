@@ -86,9 +86,8 @@ def sketch_size(nonzeros: int, *, d1: int, d2: int, constant: float = EMPIRICAL_
     """
     if not 0 < nonzeros <= d1 * d2:
         raise UsageError(f"a {d1} x {d2} matrix has from 1 to {d1 * d2} non-zeros. Got {nonzeros}.")
-    return math.ceil(
-        max(constant * math.sqrt(nonzeros * math.log(d1 * d2 / nonzeros)), math.sqrt(2 * nonzeros))
-    )
+    law = constant * math.sqrt(nonzeros * math.log(d1 * d2 / nonzeros))
+    return math.ceil(max(law, math.sqrt(2 * nonzeros)))
 
 
 def column_degree(nonzeros: int, *, m: int) -> int:

@@ -27,9 +27,8 @@ _STARTS = 10  # of the released algorithm, whose end depends on its start
 
 
 def _lacks(settings: Settings) -> tuple[str, ...]:
-    return networks.counted(
-        networks.last_layer_obstacle(subject, settings) for subject in (*_NETWORKS, *networks.FILES)
-    )
+    subjects = (*_NETWORKS, *networks.FILES)
+    return networks.counted(networks.last_layer_obstacle(subject, settings) for subject in subjects)
 
 
 @item(
@@ -52,15 +51,10 @@ def shin_figure3(settings: Settings) -> Reproduction:
     )
     found = [{"network": each.name, "source": each.source, **layer} for each, layer in layers]
     fits = [fit for rank in _RANKS for fit in _fits(found, rank, settings.seed)]
+    reasons = Counter(why for _, why in missing)
+    left = [{"networks": count, "reason": why} for why, count in reasons.items()]
     return Reproduction(
-        tables={
-            "Last layers": found,
-            "Mixtures of two lines": fits,
-            "Not run": [
-                {"networks": count, "reason": why}
-                for why, count in Counter(why for _, why in missing).items()
-            ],
-        },
+        tables={"Last layers": found, "Mixtures of two lines": fits, "Not run": left},
         sentences=_sentences(found, fits, settings),
         deviations=(f"{len(found)} networks, most of them small and trained here; the paper has 41.",),
         figures={"S-Fig3": Figure([_plot(found, fits, rank) for rank in _RANKS], columns=2)},
@@ -121,18 +115,12 @@ def _plot(rows: Sequence[Row], fits: Sequence[Row], rank: str) -> Plot:
     alphas = [row["alpha_positive"] for row in rows]
     ends = min(alphas), max(alphas)
     fit, _ = (fit for fit in fits if fit["of"] == rank)
-    lines = [
-        Series(
-            f"line {line} of two, as released",
-            *_above_zero(fit[f"slope_{line}"], fit[f"intercept_{line}"], ends),
-            "dashed",
-        )
-        for line in (1, 2)
-    ]
-    points = curves_by(rows, "source", "alpha_positive", rank, "points", label="from {}")
-    return Plot(
-        _RANKS[rank], "exponent alpha of the density", rank.replace("_", " "), (*points, *lines), headroom=0.6
-    )
+    series = curves_by(rows, "source", "alpha_positive", rank, "points", label="from {}")
+    for line in (1, 2):
+        x, y = _above_zero(fit[f"slope_{line}"], fit[f"intercept_{line}"], ends)
+        series.append(Series(f"line {line} of two, as released", x, y, "dashed"))
+    names = _RANKS[rank], "exponent alpha of the density", rank.replace("_", " ")
+    return Plot(*names, series, headroom=0.6)
 
 
 def _above_zero(slope: float, intercept: float, ends: tuple[float, float]) -> tuple[list[float], list[float]]:

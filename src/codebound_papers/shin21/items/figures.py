@@ -23,11 +23,9 @@ def shin_figure1(settings: Settings) -> Reproduction:
     script: alpha = 1.9, 1.5, 1, 0.5, beta = 0, between the percentiles 1 and 99 of the law with alpha = 1.9.
     The paper prints no numbers; what can be checked are closed forms.
     """
-    points = [
-        row
-        for alpha in _ALPHAS
-        for row in settings.cells.get(f"alpha={alpha}", partial(_density, alpha, settings.size))["rows"]
-    ]
+    points: list[Row] = []
+    for alpha in _ALPHAS:
+        points += settings.cells.get(f"alpha={alpha}", partial(_density, alpha, settings.size))["rows"]
     table = [_peak(alpha, [row for row in points if row["alpha"] == alpha]) for alpha in _ALPHAS]
     series = curves_by(points, "alpha", "x", "density", label="alpha = {}")
     plots = [

@@ -29,11 +29,7 @@ _SHAPE = (10, 64)  # of the last layer of a small residual network
 _DRAWS: dict[Size, int] = {"tiny": 20, "quick": 200, "full": 1000}
 
 
-@item(
-    "S-Pow:layers",
-    quick="a minute on one core; the network is that of A-Fig1",
-    full="minutes; the network is that of A-Fig1",
-)
+@item("S-Pow:layers", quick="a minute on one core", full="minutes", of="the network is that of A-Fig1")
 def shin_layers(settings: Settings) -> Reproduction:
     """Tails of every layer of VGG-19 over its training (Shin 2021, sections 3.1 and 5)
 
@@ -58,10 +54,8 @@ def shin_layers(settings: Settings) -> Reproduction:
         sentences=_layer_sentences(rows, ends, settings),
         deviations=(
             "The paper looks at last layers of other networks; here is the VGG-19 of Arora et al.",
-            (
-                f"Exponents from at most {_ENTRIES[settings.size]:,} entries of a layer, drawn at random, "
-                f"tests on {_TESTED[settings.size]:,} of these."
-            ),
+            f"""Exponents from at most {_ENTRIES[settings.size]:,} entries of a layer, drawn at random, tests
+            on {_TESTED[settings.size]:,} of these.""",
             *deviations(settings.size, of="vgg19")[:1],
         ),
         points={"epochs": [_untested(row) for row in rows]},
@@ -98,9 +92,8 @@ def _some(values: NDArray[np.float64], count: int, stream: np.random.Generator) 
 
 
 def _shown(row: Row) -> Row:
-    return {name: value for name, value in row.items() if name not in ("epoch", "alpha")} | {
-        "alpha of entries": row["alpha"]
-    }
+    shown = {name: value for name, value in row.items() if name not in ("epoch", "alpha")}
+    return {**shown, "alpha of entries": row["alpha"]}
 
 
 def _untested(row: Row) -> Row:
@@ -166,26 +159,16 @@ def shin_synthetic(settings: Settings) -> Reproduction:
     their stable rank, what the released script plots in its place (S-E25), and Gaussian matrices beside
     them. The paper has no such numbers; the released code draws such matrices.
     """
-    draws = _DRAWS[settings.size]
-    cells = settings.cells
-    parts = {
-        f"tail exponent {alpha:g}": partial(_synthetic, alpha, draws, settings.seed) for alpha in _EXPONENTS
-    }
-    rows = [*cells.get_all(parts), cells.get("Gaussian", partial(_synthetic, math.inf, draws, settings.seed))]
+    draws, cells = _DRAWS[settings.size], settings.cells
+    drawn = partial(_synthetic, draws=draws, seed=settings.seed)
+    parts = {f"tail exponent {alpha:g}": partial(drawn, alpha) for alpha in _EXPONENTS}
+    rows = [*cells.get_all(parts), cells.get("Gaussian", partial(drawn, math.inf))]
     *laws, normal = rows
     ends = _EXPONENTS[0], _EXPONENTS[-1]
-    plot = Plot(
-        f"means of {draws} matrices, {_SHAPE[0]} x {_SHAPE[1]}",
-        "tail exponent",
-        "stable rank",
-        [
-            *curves(laws, "tail exponent", {"stable rank": "power law"}),
-            Series("Gaussian entries", ends, [normal["stable rank"]] * 2, "dashed"),
-        ],
-        x_scale="log",
-        x_ticks=[0.5, 1.0, 2.0, 4.0, 8.0],
-        headroom=0.3,
-    )
+    names = f"means of {draws} matrices, {_SHAPE[0]} x {_SHAPE[1]}", "tail exponent", "stable rank"
+    series = curves(laws, "tail exponent", {"stable rank": "power law"})
+    series.append(Series("Gaussian entries", ends, [normal["stable rank"]] * 2, "dashed"))
+    plot = Plot(*names, series, x_scale="log", x_ticks=[0.5, 1.0, 2.0, 4.0, 8.0], headroom=0.3)
     return Reproduction(
         tables={f"Means over {draws} matrices of independent entries": rows},
         sentences=_synthetic_sentences(rows),
@@ -193,7 +176,7 @@ def shin_synthetic(settings: Settings) -> Reproduction:
     )
 
 
-def _synthetic(alpha: float, draws: int, seed: int) -> Row:
+def _synthetic(alpha: float, *, draws: int, seed: int) -> Row:
     """Entries of either sign whose magnitudes have the tail ``x^-alpha``, or Gaussian ones."""
     stream, count = numpy_stream(seed, f"synthetic/{alpha:g}"), math.prod(_SHAPE)
     ranks, released, norms = [], [], []

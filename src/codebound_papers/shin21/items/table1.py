@@ -34,9 +34,8 @@ _RARE = 0.05
 
 
 def _lacks(settings: Settings) -> tuple[str, ...]:
-    return networks.counted(
-        _obstacle(subject, settings) for subject in (*networks.published(_PUBLISHED), *networks.FILES)
-    )
+    subjects = (*networks.published(_PUBLISHED), *networks.FILES)
+    return networks.counted(_obstacle(subject, settings) for subject in subjects)
 
 
 def _obstacle(subject: networks.Subject, settings: Settings) -> str:
@@ -45,13 +44,10 @@ def _obstacle(subject: networks.Subject, settings: Settings) -> str:
     return networks.obstacle(subject, settings)
 
 
-@item(
-    "S-Tab1",
-    quick="5 minutes on one core",
-    full="half an hour on one core, minutes on a GPU",
-    lacks=_lacks,
-    trains=True,
-)
+_FULL = "half an hour on one core, minutes on a GPU"
+
+
+@item("S-Tab1", quick="5 minutes on one core", full=_FULL, lacks=_lacks, trains=True)
 def shin_table1(settings: Settings) -> Reproduction:
     """Accuracy with the small weights of the last layer drawn anew (Shin 2021, table 1)
 
@@ -63,26 +59,21 @@ def shin_table1(settings: Settings) -> Reproduction:
     """
     subjects = (*networks.published(_PUBLISHED), *networks.FILES, *networks.own(settings.size))
     found, left = networks.measured("replacement", subjects, settings, _measure, _obstacle)
-    run = [
-        {"network": subject.name, "weights": subject.source, **row, **_theirs(subject)}
-        for subject, row in found
-    ]
+    run = [{"network": x.name, "weights": x.source, **row, **_theirs(x)} for x, row in found]
     missing = [{"network": subject.name, **_theirs(subject), "why": why} for subject, why in left]
     draws = _NULL_DRAWS[settings.size]
-    shares = settings.cells.get(
-        f"Gaussian layers, {draws} draws", partial(gaussian_shares, draws=draws, seed=settings.seed)
-    )
+    drawn = partial(gaussian_shares, draws=draws, seed=settings.seed)
+    shares = settings.cells.get(f"Gaussian layers, {draws} draws", drawn)
     beside = [
         {"network": name, "weights": _CLASSES * _inputs(name), "published_alpha": alpha}
         | {"share of Gaussian layers up to it": shares[name]}
         for name, (alpha, *_) in _PUBLISHED.items()
     ]
+    exponents = [{label: row[name] for label, name in _EXPONENTS.items()} for row in run]
     return Reproduction(
         tables={
             "Accuracy in %, as it is and with redrawn weights": [_accuracies(row) for row in run],
-            "Exponents of the density, and whether the weights can carry a power law": [
-                _exponents(row) for row in run
-            ],
+            "Exponents of the density, and whether the weights can carry a power law": exponents,
             "Published exponents beside Gaussian layers of the same size": beside,
             "Not run": missing,
         },
@@ -118,18 +109,12 @@ def _spread(mean: float | None, deviation: float | None) -> str | None:
     return None if mean is None else f"{mean:.2f} ± {deviation:.2f}"
 
 
-def _exponents(row: Row) -> Row:
-    return {
-        "network": row["network"],
-        "shape": row["shape"],
-        "positive": row["alpha_positive"],
-        "published_positive": row["published_alpha"],
-        "p": row["p_value_positive"],
-        "power law?": row["verdict_positive"],
-        "absolute": row["alpha_absolute"],
-        "p, absolute": row["p_value_absolute"],
-        "power law, absolute?": row["verdict_absolute"],
-    }
+_EXPONENTS = (
+    {"network": "network", "shape": "shape", "positive": "alpha_positive"}
+    | {"published_positive": "published_alpha", "p": "p_value_positive", "power law?": "verdict_positive"}
+    | {"absolute": "alpha_absolute", "p, absolute": "p_value_absolute"}
+    | {"power law, absolute?": "verdict_absolute"}
+)
 
 
 def _measure(subject: networks.Subject, settings: Settings) -> Row:

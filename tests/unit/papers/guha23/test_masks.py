@@ -26,7 +26,7 @@ from codebound_papers.guha23.lottery import (
     published_sketch_side,
 )
 from codebound_papers.guha23.magnitude import kept_count
-from codebound_papers.guha23.masks import IterativePruning, LotteryTicket, descend, ticket_bits
+from codebound_papers.guha23.masks import IterativePruning, LotteryTicket, Training, descend, ticket_bits
 
 SAMPLE = decided_by_three().on("cpu")
 
@@ -145,8 +145,8 @@ def trained_with_random_masks(density: float, seed: int) -> float:
     def used():
         return {name: weights[name] * masks[name] for name in masks}
 
-    options = {"epochs": 10, "learning_rate": 0.01, "batch_size": 50}
-    descend(module, list(weights.values()), used, SAMPLE, **options, order=stream)
+    training = Training(epochs=10, learning_rate=0.01, batch_size=50, order=stream)
+    descend(module, list(weights.values()), used, SAMPLE, training)
     module.load_state_dict({**start, **{name: value.detach() for name, value in used().items()}})
     return accuracy_of(module)
 
