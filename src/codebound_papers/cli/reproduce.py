@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,7 +14,9 @@ from codebound.cli.console import Format, cell, emit, emit_rows, note
 from codebound.cli.options import RUN, option
 from codebound.progress import progress_bar
 from codebound.report.tables import Table
-from codebound_papers.reproduce.items import Reproduction
+
+if TYPE_CHECKING:
+    from codebound_papers.reproduce.items import Reproduction
 
 _FULL = "The paper's settings, or a run that takes minutes."
 _OUT = """Folder for the results; an interrupted run continues in it (default:

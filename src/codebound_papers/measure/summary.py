@@ -107,7 +107,7 @@ def summarise(
 
     >>> digits = load_dataset("digits").select(range(20), role="train")
     >>> net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10))
-    >>> found = summarise(net, digits, MeasureSettings(families=("spectra", "margins")))
+    >>> found = summarise(net, digits, facts.MeasureSettings(families=("spectra", "margins")))
     >>> found.layers[0]["name"], found.layers[0]["shape"], found.margins["n"]
     ('1', [10, 64], 20)
     """
