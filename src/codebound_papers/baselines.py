@@ -38,7 +38,8 @@ def bm02(facts: NetworkFacts) -> PublishedValue:
     in_cube = Hypothesis("inputs have coordinates between -1 and 1", is_short or None, found)
     capacity = math.fsum(2.0 * safe_log(layer.l1_inf) for layer in facts.layers)
     sentence = "Margin loss plus the product of the largest row l1 norms over gamma sqrt(n)."
-    risk = _risk(facts, "Bartlett-Mendelson 2002", capacity, sentence, (BIG_O,))
+    name = "Bartlett-Mendelson 2002"
+    risk = _risk(facts, name=name, log_capacity=capacity, sentence=sentence, constants=(BIG_O,))
     return replace(risk, hypotheses=(*risk.hypotheses, in_cube))
 
 
@@ -48,7 +49,7 @@ def neyshabur15(facts: NetworkFacts) -> PublishedValue:
     capacity = _log_squared_input(facts) + facts.depth * math.log(4.0) + log_product
     sentence = "Margin loss plus the product of Frobenius norms, 2^L and input norm over gamma sqrt(n)."
     constants = BIG_O, Constant("4", 4.0, "to the power of the depth; most comparisons drop it")
-    return _risk(facts, "Neyshabur 2015", capacity, sentence, constants)
+    return _risk(facts, name="Neyshabur 2015", log_capacity=capacity, sentence=sentence, constants=constants)
 
 
 def bartlett17(facts: NetworkFacts) -> PublishedValue:
@@ -61,7 +62,7 @@ def bartlett17(facts: NetworkFacts) -> PublishedValue:
     sentence = """Margin loss plus the product of spectral norms, corrected by row norms, and the input norm
         over gamma sqrt(n)."""
     constants = BIG_O, _LOGARITHMS, Constant("M_l", 0.0, "reference matrices")
-    return _risk(facts, "Bartlett 2017", capacity, sentence, constants)
+    return _risk(facts, name="Bartlett 2017", log_capacity=capacity, sentence=sentence, constants=constants)
 
 
 def neyshabur17(facts: NetworkFacts) -> PublishedValue:
@@ -76,7 +77,7 @@ def neyshabur17(facts: NetworkFacts) -> PublishedValue:
         norm over gamma sqrt(n)."""
     constants = BIG_O, Constant("ln(L n/delta)", 0.0, "added under the root by the theorem, left out")
     capacity = _log_squared_input(facts) + sizes + logarithm + norms
-    return _risk(facts, "Neyshabur 2017", capacity, sentence, constants)
+    return _risk(facts, name="Neyshabur 2017", log_capacity=capacity, sentence=sentence, constants=constants)
 
 
 @expression("I-17", name="Parameter counting", subject="f", facts="all", kind=None)
@@ -93,7 +94,7 @@ def parameter_counting(facts: NetworkFacts) -> PublishedValue:
 
 
 def _risk(
-    facts: NetworkFacts, name: str, log_capacity: float, sentence: str, constants: tuple[Constant, ...]
+    facts: NetworkFacts, *, name: str, log_capacity: float, sentence: str, constants: tuple[Constant, ...]
 ) -> PublishedValue:
     return PublishedValue(
         ref="I-17",
@@ -115,26 +116,20 @@ def arora_figure(facts: NetworkFacts) -> tuple[PublishedValue, ...]:
     ``prod ||A||_{1,inf}`` has no square (A-E22); the spectral bars are ``prod ||A||_2^2 sum N^2 / ||A||_2^2``
     with ``N = ||A||_{1,2}``, squared for Bartlett's powers 2/3, and ``N^2 = h_i ||A||_F^2``, h_i the units.
     """
-    layers, bar, spectral = (
-        facts.layers,
-        partial(_bar, facts, _FIGURE),
-        "Product of squared spectral norms times",
-    )
+    layers, bar = facts.layers, partial(_bar, facts, _FIGURE)
     l1_inf = math.fsum(safe_log(layer.l1_inf) for layer in layers)
     by_rows = spectral_capacity(facts, [layer.l2_1 for layer in layers])
     by_units = spectral_capacity(facts, [math.sqrt(layer.rows) * layer.frobenius for layer in layers])
-    row_sums = f"{spectral} the squared relative sums of row norms, over the squared margin."
-    ranks = f"{spectral} units and stable ranks, over the squared margin."
-    count = bar("Parameters", 0.0, "Number of parameters, biases included.")
+    largest = "Product of the largest row l1 norms, not squared, over the squared margin."
+    sums = """Product of squared spectral norms times the squared relative sums of row norms, over the squared
+        margin."""
+    ranks = "Product of squared spectral norms times units and stable ranks, over the squared margin."
+    count = bar(name="Parameters", log_numerator=0.0, sentence="Number of parameters, biases included.")
     return (
-        bar(
-            "l1,inf (BM02)",
-            l1_inf,
-            "Product of the largest row l1 norms, not squared, over the squared margin.",
-        ),
+        bar(name="l1,inf (BM02)", log_numerator=l1_inf, sentence=largest),
         _frobenius(facts, _FIGURE, name="Frobenius (Ney15)"),
-        bar("spectral l1,2 (Bartlett17)", by_rows, row_sums),
-        bar("spectral Frobenius (Ney17)", by_units, ranks),
+        bar(name="spectral l1,2 (Bartlett17)", log_numerator=by_rows, sentence=sums),
+        bar(name="spectral Frobenius (Ney17)", log_numerator=by_units, sentence=ranks),
         replace(count, log_value=math.log(facts.parameters), hypotheses=()),
     )
 
@@ -165,7 +160,8 @@ def released_neyshabur17(facts: NetworkFacts) -> PublishedValue:
     """``prod ||A||_2^2 sum fan_in ||A||_F^2 / ||A||_2^2 / gamma^2``."""
     norms = [math.sqrt(layer.columns) * layer.frobenius for layer in facts.layers]
     sentence = "Product of squared spectral norms times fan-ins and stable ranks, over the squared margin."
-    return _bar(facts, _CODE, "Neyshabur 2017", spectral_capacity(facts, norms), sentence)
+    capacity = spectral_capacity(facts, norms)
+    return _bar(facts, _CODE, name="Neyshabur 2017", log_numerator=capacity, sentence=sentence)
 
 
 @implements("G-E22", kind="published-form")
@@ -174,7 +170,7 @@ def released_bartlett17(facts: NetworkFacts) -> PublishedValue:
     capacity = spectral_capacity(facts, [layer.frobenius for layer in facts.layers])
     sentence = """Product of squared spectral norms times stable ranks, where Bartlett's bound has row norms,
         over the squared margin."""
-    return _bar(facts, _CODE, "Bartlett 2017", capacity, sentence)
+    return _bar(facts, _CODE, name="Bartlett 2017", log_numerator=capacity, sentence=sentence)
 
 
 @implements("G-E23", kind="numerics")
@@ -192,10 +188,11 @@ def decimal_orders(nats: float) -> float:
 def _frobenius(facts: NetworkFacts, ref: str, *, name: str) -> PublishedValue:
     """``prod ||A||_F^2 / gamma^2``."""
     norms = math.fsum(2.0 * safe_log(layer.frobenius) for layer in facts.layers)
-    return _bar(facts, ref, name, norms, "Product of squared Frobenius norms over the squared margin.")
+    sentence = "Product of squared Frobenius norms over the squared margin."
+    return _bar(facts, ref, name=name, log_numerator=norms, sentence=sentence)
 
 
-def _bar(facts: NetworkFacts, ref: str, name: str, log_numerator: float, sentence: str) -> PublishedValue:
+def _bar(facts: NetworkFacts, ref: str, *, name: str, log_numerator: float, sentence: str) -> PublishedValue:
     log_value, hypotheses = over_squared_margin(log_numerator, facts), (separates(facts),)
     bar = PublishedValue(ref=ref, name=name, log_value=log_value, sentence=sentence, hypotheses=hypotheses)
     return replace(bar, unit="capacity", subject="f", errata=_ERRATA[ref])

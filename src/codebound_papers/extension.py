@@ -22,6 +22,7 @@ METHODS = {name: Method(entry.sentence, _PROPOSE) for name, entry in COMPRESSORS
 METHODS["sketch"] = Method(_SKETCH, "codebound_papers.guha23.sketch.layers:propose_sketched")
 METHODS |= {name: METHODS.pop(name) for name in ("lottery", "imp")}  # what trains comes last
 
+_STABILITY = "Arora 4.1: noise stability"
 SWEEP_VERBS = {
     "compress": SweepVerb(
         "codebound_papers.compress.command:compress_from_options",
@@ -33,11 +34,7 @@ SWEEP_VERBS = {
         "codebound_papers.compare.command:compare_from_options",
         "codebound_papers.cli.compare:command",
         "",
-        (
-            "rows.Test error of f.value",
-            "rows.Hold-out bound of f.value",
-            "rows.Arora 4.1: noise stability.log10",
-        ),
+        ("rows.Test error of f.value", "rows.Hold-out bound of f.value", f"rows.{_STABILITY}.log10"),
     ),
     "measure": SweepVerb(
         "codebound_papers.measure.summary:measure_from_options",

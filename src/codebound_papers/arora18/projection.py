@@ -61,8 +61,8 @@ class MatrixProject(compressors.AbstractCompressor):
     """Matrix-Project with rounded numbers; a layer with no more weights than numbers is rounded itself."""
 
     count: int = 1024  # numbers per layer, k
-    epsilon: float | None = None  # accuracy that gives k by ``sign_count``, in place of ``count``
-    eta: float = 0.05  # failure probability that goes with ``epsilon``
+    epsilon: float | None = None  # accuracy that gives k by sign_count, in place of count
+    eta: float = 0.05  # failure probability that goes with epsilon
     levels: int = 31  # values that a number can take: odd, at least 3
     is_seed_coded: ClassVar[bool] = True
 

@@ -67,9 +67,7 @@ def planned_projection(measured: Measured) -> projection_plan.ProjectionPlan:
         facts, contraction=max(1.0, found.contraction or 1.0), spread=max(1.0, found.spread or 1.0)
     )
     if planned is None:
-        worst = min(
-            facts.layers, key=lambda layer: (layer.cushion or 0.0) * (layer.interlayer_cushion or 0.0)
-        )
+        worst = min(facts.layers, key=lambda x: (x.cushion or 0.0) * (x.interlayer_cushion or 0.0))
         raise ModelError(
             f"layer {worst.name} or those behind it map some example to zero, so a cushion is 0 and the "
             "theorem asks for infinitely many numbers. Check the weights, and how the data is scaled."
@@ -97,10 +95,9 @@ def project_requirements(measured: Measured, *, progress: Progress = silent) -> 
         return factor * stable_rank(augmented_matrix(view, last=is_last) if augments else view.matrix)
 
     progress(facts.depth, facts.depth, "")
+    layers = (replace(each, least_inputs=least_inputs(network.layer(each.name))) for each in planned.layers)
     return ProjectRequirements(
-        layers=tuple(
-            replace(layer, least_inputs=least_inputs(network.layer(layer.name))) for layer in planned.layers
-        ),
+        layers=tuple(layers),
         contraction=max(1.0, found.contraction or 1.0),
         smoothness=facts.smoothness,
         smoothness_needed=3.0 * facts.depth,

@@ -232,8 +232,8 @@ class VectorProject(AbstractCompressor):
     """
 
     count: int = 64  # numbers per row, k
-    margin: float | None = None  # accuracy that gives k by ``vector_count``, in place of ``count``
-    eta: float = 0.05  # failure probability that goes with ``margin``
+    margin: float | None = None  # accuracy that gives k by vector_count, in place of count
+    eta: float = 0.05  # failure probability that goes with margin
     levels: int = 31  # values that a number can take: odd, at least 3
     is_seed_coded: ClassVar[bool] = True
 

@@ -64,10 +64,9 @@ def common_variance(network: Network) -> float:
 class MagnitudePruning(AbstractCompressor):
     """G-Alg1 with rounding, as a code."""
 
-    strength: float = 1.0  # d; see ``strength_for`` for the one that keeps a given share
+    strength: float = 1.0  # d; see strength_for for the one that keeps a given share
     levels: int = 31  # values a weight can take, odd
-    # psi for all layers; "common" takes ``common_variance`` of the network, and by default each layer has its
-    # own
+    # Psi for all layers; "common" takes that of the whole network, and by default each layer has its own
     variance: float | Literal["common"] | None = None
     keep_diagonal: bool = True  # whether the diagonal is never pruned
     constant: float = 1.0  # C of G-Lem4.2, in the prediction

@@ -229,7 +229,7 @@ class IterativePruning(AbstractMaskTraining):
 
     density: float = 0.1  # share of the weights of a layer to keep in the end
     rounds: int = 4  # times that weights are dropped
-    epochs: int = 5  # passes over the sample in each training, of which there are ``rounds + 1``
+    epochs: int = 5  # passes over the sample in each training, of which there are rounds + 1
     levels: int = 31  # values a weight can take, odd
     learning_rate: float = 1e-3  # of Adam, at the start of each training
     batch_size: int = 256  # examples per step

@@ -205,8 +205,8 @@ def gaussian_pruning(
         change = expected_change_norm(rows, columns, strength=strength, variance=variance, constant=constant)
         nonzeros = round(expected_nonzeros(rows, columns, strength=strength))
         layers.append(replace(like, name=layer.name, expected_change=change, nonzeros=nonzeros))
-    chance = {"slack": slack, "sparsity_slack": sparsity_slack, "constant": constant}
-    return PruningFacts(layers=tuple(layers), **chance)
+    pruned = tuple(layers)
+    return PruningFacts(layers=pruned, slack=slack, sparsity_slack=sparsity_slack, constant=constant)
 
 
 @expression("G-Lem4.3", "G-LemB.3", name="Guha 4.3: pruned", unit="deviation")

@@ -234,7 +234,7 @@ class HeavyTail(AbstractCompressor):
     # tau, or a rule that gives every layer its own
     threshold: float | AbstractThreshold = StandardDeviation()
     variance: float = 0.0  # t of the noise; 0 for none
-    # ``"absolute"`` compares magnitudes; ``"signed"`` is the literal rule; ``"centred"`` compares magnitudes
+    # "absolute" compares magnitudes; "signed" is the literal rule; "centred" compares magnitudes
     # and adds the mean of the bulk everywhere
     mask: Mask = "absolute"
     levels: int = 31  # values that an entry of the tail can take, odd

@@ -325,14 +325,10 @@ def _bounds(title: str, ours: Mapping[int, Logs], printed: Mapping[int, Logs]) -
 
 def _plain_lines(rows: Sequence[Row]) -> Plot:
     errors = [{"width": row["width"], "log": _log_error(row)} for row in rows]
+    published = [bars["test_error"] for bars in paper.MNIST.values()]
     lines = [
         *curves(rows, "width", _HONEST),
         *curves(errors, "width", {"log": "test error"}, "points"),
-        Series(
-            "published error",
-            list(paper.MNIST),
-            [bars["test_error"] for bars in paper.MNIST.values()],
-            "dashed",
-        ),
+        Series("published error", list(paper.MNIST), published, "dashed"),
     ]
     return Plot("plain lines", "width", "natural logarithm", lines)

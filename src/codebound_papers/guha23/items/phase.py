@@ -243,14 +243,12 @@ def guha_sketch_phase(settings: Settings) -> Reproduction:
     noise = [row for rows in _shared(noises, draws, settings) for row in rows]
     counts = [row for rows in _shared(descents, draws, settings) for row in rows]
     thresholds = list(_thresholds(counts))
-    found = _Found(
-        counts,
-        thresholds,
-        {decoder: _fit_of(thresholds, decoder, "c") for decoder in (L1, HYBRID)},
-        {decoder: _fit_of(thresholds, decoder, "C") for decoder in (L1, HYBRID)},
-        ensembles,
-        sorted(noise, key=lambda row: (row["m"], row["noise"])),
+    measured, printed = (
+        {decoder: _fit_of(thresholds, decoder, constant) for decoder in (L1, HYBRID)}
+        for constant in ("c", "C")
     )
+    noise.sort(key=lambda row: (row["m"], row["noise"]))
+    found = _Found(counts, thresholds, measured, printed, ensembles, noise)
     constants = [
         {"decoder": decoder, "form": form, **asdict(fit)}
         for form, fits in (("c sqrt(N ln(p^2/N))", found.measured), ("C sqrt(jp) ln p", found.printed))
@@ -426,11 +424,8 @@ def _stability(noise: Sequence[Row]) -> Plot:
     l1 = curves_by(noise, "m", "noise", "l1_error", label="l1, m = {}")
     largest = _where(noise, {"m": max(row["m"] for row in noise)})
     peeling = curves(largest, "noise", {"peeling_error": "peeling"}, "dashed")
-    names = (
-        f"noise, p = {noise[0]['p']}, j = {noise[0]['j']}",
-        "relative noise on the sketch",
-        "relative error",
-    )
+    title = f"noise, p = {noise[0]['p']}, j = {noise[0]['j']}"
+    names = title, "relative noise on the sketch", "relative error"
     return Plot(*names, [*l1, *peeling], x_scale="log", y_scale="log")
 
 

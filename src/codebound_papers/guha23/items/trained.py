@@ -94,16 +94,9 @@ def plan_for(data: Data, size: Size) -> Plan:
     cut = f"""Hidden width {listed} in place of {published}, {taken * 4 // 5:,} examples in place of
         {EXAMPLES[data]:,}, at most 60 epochs in place of 300, batch size 32: on few examples small networks
         reach a positive margin in minutes."""
-    return replace(
-        often,
-        widths=few,
-        watched=200,
-        trainings={
-            name: replace(config, epochs=60, batch_size=32) for name, config in full.trainings.items()
-        },
-        taken=taken,
-        deviations=(cut, *full.deviations),
-    )
+    shorter = {name: replace(each, epochs=60, batch_size=32) for name, each in full.trainings.items()}
+    told = (cut, *full.deviations)
+    return replace(often, widths=few, watched=200, trainings=shorter, taken=taken, deviations=told)
 
 
 def _known_deviations(data: Data) -> Iterator[str]:
@@ -137,9 +130,8 @@ def parts_of(plan: Plan, *, size: Size) -> Parts:
     halves = (0.5,) * train.input_shape[0]
     scaling = Scaling(divisor=255.0, mean=halves, std=halves)
     cut = split(replace(train, scaling=scaling), {"train": 0.8, "prior": 0.2})
-    return Parts(
-        Samples(cut["train"], None if test is None else replace(test, scaling=scaling)), cut["prior"]
-    )
+    scaled = None if test is None else replace(test, scaling=scaling)
+    return Parts(Samples(cut["train"], scaled), cut["prior"])
 
 
 @dataclass(frozen=True)
@@ -244,12 +236,10 @@ class Networks:
         by_code = self.by_code(measured)
         if by_code is not measured:
             found = released.released_bound(by_code, seed=settings.seed)
-        by_change = released.bound_by_change(
-            by_code, samples.train, seed=settings.seed, device=settings.device
-        )
-        usual = released.draw_pruning(
-            measured.network, strength=strength_for(USUAL_SHARE), seed=settings.seed
-        )
+        seed, device, strength = settings.seed, settings.device, strength_for(USUAL_SHARE)
+        by_change = released.bound_by_change(by_code, samples.train, seed=seed, device=device)
+        usual = released.draw_pruning(measured.network, strength=strength, seed=seed)
+        bars = (finite(bar.log_value) for bar in (*guha_code(facts), found.bound))
         # counting takes any margin above zero: its loss is the plain training error
         counting = parameter_counting(replace(facts, margin=1.0, margin_loss=margins.loss(0.0)))
         return {
@@ -270,9 +260,7 @@ class Networks:
             "pixel_norm": self._pixel_norm,
             "strength_by_input_norm": by_image.pruned.strength,
             "guha_by_input_norm": by_image.bound.log_value,
-            "released": dict(
-                zip(BARS, (finite(bar.log_value) for bar in (*guha_code(facts), found.bound)), strict=True)
-            ),
+            "released": dict(zip(BARS, bars, strict=True)),
             "literature": {risk.name: finite(risk.log_value) for risk in literature(facts)},
             "parameter_counting": counting.log_value,
             "hold_out": math.log(self._held_out_bound(subject.network.predictor)),

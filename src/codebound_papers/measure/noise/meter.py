@@ -44,8 +44,8 @@ class StabilitySettings:
     # pairs of layers whose Jacobians are measured: none, each layer to the network's output, or each layer to
     # all later ones
     interlayer: Literal["none", "output", "all"] = "output"
-    # ``augmented`` treats ``[W b; 0 1]`` as the matrix of a layer and ``[x; 1]`` as its input, for which the
-    # theory holds (A-E20); it changes nothing in a network without biases. ``separate`` keeps to the
+    # "augmented" treats [W b; 0 1] as the matrix of a layer and [x; 1] as its input, for which the
+    # theory holds (A-E20); it changes nothing in a network without biases. "separate" keeps to the
     # published definitions, which leave biases out
     biases: Literal["augmented", "separate"] = "augmented"
     # exact Jacobian norms when None, at the price of a backward pass for each output, or of a forward pass
