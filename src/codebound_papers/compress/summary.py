@@ -165,12 +165,12 @@ def _carried(
 ) -> tuple[CarriedTensor, ...]:
     """Every tensor that is not the weight of a compressed layer; last the ones that no message needs."""
     done = {layer.name for layer in compressed.layers}
+    reasons = {tensor: compressed.carried.get(layer, "") for tensor, layer in names.items()}
     carried = []
     for name, code in codes.items():
         if names.get(name) not in done:
-            size, bits = _FLOAT * math.prod(code.shape), messages[name].length
-            reason = compressed.carried.get(names.get(name, ""), "") or _UNTOUCHED
-            carried.append(CarriedTensor(name, code.shape, size, bits, reason))
+            size, bits, reason = _FLOAT * math.prod(code.shape), messages[name].length, reasons.get(name)
+            carried.append(CarriedTensor(name, code.shape, size, bits, reason or _UNTOUCHED))
     if compressed.chain is None:
         state = compressed.network.model.state_dict()
         carried += [
