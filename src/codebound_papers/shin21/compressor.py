@@ -369,7 +369,7 @@ class GaussianFill(AbstractCompressor):
     As in the paper: ``compress(network, GaussianFill(), layers=["output"])``.
     """
 
-    mask: PlainMask = "absolute"  # see ``replace_small``
+    mask: PlainMask = "absolute"  # see replace_small
     levels: int = 31  # values that a kept entry can take, odd
     is_seed_coded: ClassVar[bool] = True
 

@@ -165,7 +165,7 @@ def tensor_spread(tensor: Tensor) -> float:
 class Smoothness:
     """How interlayer smoothness is measured."""
 
-    # A compressor, called on the CPU once per layer and draw; or the size of Gaussian noise relative to the
+    # a compressor, called on the CPU once per layer and draw; or the size of Gaussian noise relative to the
     # activation it is added to
     noise: Perturb | float
     draws: int = 20  # number of noise draws. The networks that a compressor makes are kept, one per draw
