@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch import nn
 
@@ -21,38 +20,31 @@ from codebound.certificate.claims import (
     require_shape,
 )
 from codebound.certificate.evaluate import count_errors
-from codebound.certificate.task import NO_NETWORK
 from codebound.data.dataset import as_dataset, cross_duplicates
 from codebound.device import resolve_device
-from codebound.errors import CertificateError, CodeboundError, DataError, ModelError, UsageError
+from codebound.errors import DataError, UsageError
 from codebound.facts import HoldoutFacts, check_delta
 from codebound.faults import WRONG, parse_fault
 from codebound.nets.origins import UNKNOWN, Origin, origin_of
 from codebound.nets.walk import Network
 from codebound.progress import Progress, silent, watched
 from codebound.results import Certification
-from codebound.search.attempts import Attempt, Attempts, plain
-from codebound.search.methods import known_methods, makes_own, require_method
-from codebound.search.routes import BY_HELPER, Route, compared_routes, is_worth_helping
-from codebound.search.search import EFFORTS, Effort, OutOfTimeError
-from codebound.search.starts import (
-    base_tensors,
-    beyond_message,
-    encoded_rest,
-    largest_input,
-    read_original,
-)
+from codebound.search.attempts import Attempts
+from codebound.search.course import Course
+from codebound.search.methods import known_methods, require_method
+from codebound.search.routes import BY_HELPER
+from codebound.search.search import EFFORTS, Effort
+from codebound.search.starts import ENCODES, encoded_rest, read_start
 
 if TYPE_CHECKING:
+    from codebound.bounds.risk import RiskBound
     from codebound.certificate.base import Pretrained
     from codebound.data.dataset import Dataset
     from codebound.engine.job import Engine
+    from codebound.search.attempts import Attempt
 
 SHARES = (3, 5, 7, 8, 9)
 """Tenths of a sample that a helper is made of where the best is asked for."""
-_SHARES_OF_TABLES = (5, 8)
-ENCODES = ("auto", "picks")
-"""Methods for which a helper that was given encodes the rest of the sample."""
 
 
 @watched
@@ -149,7 +141,8 @@ def certify(
         >>> certify(None, few, effort="quick").method  # a share is learned from, and nothing picked
         'split'
     """
-    start, place = time.perf_counter(), resolve_device(device)
+    began, place = time.perf_counter(), resolve_device(device)
+    _check_settings(method, effort, minutes, delta)
     sample = as_dataset(sample)
     allow_copies = allow_copies or sample.has_equal_draws
     if test_set is not None:
@@ -172,161 +165,57 @@ def certify(
         )
         model = prior_tenths = helper = None
     stated = _counting(_claim(claim, unlabelled, input_range, prior_tenths), fault, sample.classes)
-    claim = plain(stated)
-    if by_class and stated.unlabelled is not None:
-        raise UsageError("unlabelled inputs say nothing about single classes. Leave out by_class.")
-    check_delta(delta)
-    require_method(method)
-    if effort not in EFFORTS:
-        raise UsageError(f"unknown effort {effort!r}. Known: {', '.join(EFFORTS)}.")
-    if minutes is not None and (not minutes > 0.0 or effort != "standard"):
-        raise UsageError(
-            f"minutes are a positive number, in place of an effort. Got {minutes}, effort {effort}."
-        )
-    if base is not None and claim.trains_base:
-        raise UsageError("a claim after a split has a helper of its own: give it or a base, not both.")
-    if helper is not None and not claim.trains_base:
-        raise UsageError(
-            "a helper is made of a part of the sample: say of which (prior_tenths, or a prior fraction)."
-        )
-    if test_set is not None:
-        require_shape("test", test_set, sample)
-        if test_set.y.max() >= sample.classes:
-            raise DataError(
-                f"the test sample has a label {test_set.y.max()}; the sample has {sample.classes} classes."
-            )
-    module = model.model if isinstance(model, Network) else model
-    if module is not None and not isinstance(module, nn.Module):
-        raise UsageError(
-            f"model is a torch.nn.Module, or None: then a network is made. Got {type(module).__name__}; "
-            "codebound.PickToLearn bounds the error of an estimator of scikit-learn."
-        )
-    origin = UNKNOWN if module is None else origin_of(module)
-    if trained_on is not None:
-        origin = Origin(trained_on)
-    original, unread = None, ""
-    if module is not None:
-        try:
-            needs_chain = claim.is_about_f or (claim.trains_base and helper is None)
-            original = read_original(module, sample, factory, trust_code=trust_code, needs_chain=needs_chain)
-        except ModelError as reason:
-            from codebound.nets.adapting import runs_on
-
-            needs_f = base is not None or stated != AboutG(stated.fault) or not makes_own(method)
-            if needs_f or not runs_on(module, sample.input_shape, sample.classes):
-                raise
-            unread = f"{reason}\n  Methods that make a network of their own go on without it."
-    too_large = "" if original is None else beyond_message(original)
-    codes_f = claim.is_about_f or (claim.trains_base and helper is None) or not makes_own(method)
-    if too_large and (codes_f or (base is not None and method not in ENCODES)):
-        raise CertificateError(too_large)
-    original_errors = (
-        None if original is None else count_errors(original.build(), sample.on("cpu"), engine=engine).errors
-    )
-    if original is None and (base is not None or claim.is_about_f):
-        raise UsageError("this certificate starts from a network: give a model.")
-    if base is not None and origin_of(base.network).has_seen(sample.sha256):
-        raise CertificateError("this base was trained on this very sample: the bound would not hold.")
-    of_base = None
-    if base is not None and original is not None:
-        is_f = base.network is module
-        of_base = original.arrays if is_f else base_tensors(base, original, sample)
-    start_at = None if too_large else original
-    known = None if base is None or of_base is None or too_large else (base.name, of_base)
-    common = Attempts(
-        sample=sample,
-        delta=delta,
-        helper=helper,
+    _check_given(stated, sample, test_set, base=base, helper=helper, by_class=by_class)
+    module = _module(model)
+    start = read_start(
+        module,
+        base,
+        sample,
+        stated=stated,
+        method=method,
+        has_helper=helper is not None,
         factory=factory,
         trust_code=trust_code,
-        allow_copies=allow_copies,
-        seed=seed,
-        device=place,
-        engine=engine,
-        progress=progress,
     )
-    shares = _each_share(stated, prior_tenths)
-    encodes = of_base is not None and claim.allows_picks and method in ENCODES
-    goes_all_ways = method == "auto" and stated == AboutG() and base is None
-    helps = goes_all_ways and encoder is None and is_worth_helping(sample)
-    parts = len(shares) + (encodes and method == "auto") + helps
-    each_minutes = None if minutes is None else minutes / parts
-    attempts: list[Attempt] = []
-    not_behind = ""
-    if encodes and base is not None and original is not None and of_base is not None:
-        from codebound.search.own_features import features_encoder
-
-        try:
-            own = features_encoder(original, of_base, base.says, sample, device=place)
-            attempts = [common.best(stated, "picks", effort, minutes=each_minutes, encoder=own)]
-        except CodeboundError as reason:
-            if method == "picks":
-                raise
-            not_behind = f"on the features of the base: {reason}"
-    if not (encodes and method == "picks") and not _is_interrupted(attempts):
-        with _keeping(attempts):
-            for each in shares:
-                if not _is_interrupted(attempts):
-                    found = common.best(
-                        each, method, effort, minutes=each_minutes, original=start_at, base=known
-                    )
-                    attempts.append(found)
-    if encoder is not None and encoder.has_scores:  # which may be taken as they are
-        largest = largest_input(sample.classes)
-        scored = read_original(largest.network, sample, "", trust_code=False)
-        scores = largest.name, scored.arrays
-        attempts.append(common.best(stated, "biases", "quick", original=scored, base=scores))
-    routes: tuple[Route, ...] = ()
-    if goes_all_ways and not _is_interrupted(attempts):
-        with _keeping(attempts):
-            for tenths in _SHARES_OF_TABLES if original is None and len(sample.input_shape) == 1 else ():
-                if not _is_interrupted(attempts):
-                    attempts.append(common.best(AfterSplit(tenths), "prune", "quick"))
-            if helps and not _is_interrupted(attempts):
-                from codebound.search.helped import helped_attempts
-
-                left = None if minutes is None else start + 60.0 * minutes - time.perf_counter()
-                attempts += helped_attempts(common, attempts, stated, effort=effort, seconds=left)
-            if not _is_interrupted(attempts):
-                searches = [each.search for each in attempts]
-                routes = compared_routes(searches, sample, delta=delta, device=place)
-    task, search, best, whole, rest, behind = min(attempts, key=lambda each: each.best.rank)
-    if not_behind:
-        search.skipped["picks"] = not_behind
-    if unread or too_large:
-        instead = "the network that was given is not coded, for the reason that is given."
-        search.skipped.update({name: instead for name, why in search.skipped.items() if why == NO_NETWORK})
-    certificate = issue(best, task, progress=progress)
-    fresh, copies, tested = None, None, test_set
-    is_plain = stated.fault == WRONG and not claim.is_about_f
-    if test_set is not None:
-        tested = common.table(behind, test_set)
-        if stated.fault.kind != "cost":
-            fresh = held_out(best, task, tested, engine)
-        copies = cross_duplicates(sample, test_set).count
-    beside, apart = None, None
-    if test_set is not None and original is not None and is_plain:
-        beside = holdout_of_f(original, test_set, delta=delta, engine=engine)
-        if not copies and tested is not None:
-            from codebound.through import disagreements
-
-            takes_stored = best.picked is not None
-            differ = disagreements(
-                original.build(), best.network, test_set, tested, takes_stored=takes_stored
-            )
-            apart = HoldoutFacts(errors=differ, n=test_set.n, delta=delta)
-    notes = (unread,) if unread else () if original is None else original.notes
-    notes += (too_large,) if too_large else ()
+    f = start.original
+    original_errors = None if f is None else count_errors(f.build(), sample.on("cpu"), engine=engine).errors
+    course = Course(
+        common=Attempts(
+            sample=sample,
+            delta=delta,
+            helper=helper,
+            factory=factory,
+            trust_code=trust_code,
+            allow_copies=allow_copies,
+            seed=seed,
+            device=place,
+            engine=engine,
+            progress=progress,
+        ),
+        start=start,
+        claims=_each_share(stated, prior_tenths),
+        method=method,
+        effort=effort,
+        minutes=minutes,
+        encoder=encoder,
+    )
+    found = course.run()
+    certificate = issue(found.best, found.task, progress=progress)
+    origin = (
+        Origin(trained_on) if trained_on is not None else UNKNOWN if module is None else origin_of(module)
+    )
+    tested = _NOT_TESTED if test_set is None else _test(course, found, test_set)
+    notes, search = start.notes, found.search
     is_new = base is None and (search.method == BY_HELPER or known_methods()[search.method].is_own)
-    if original is not None and is_new and method == "auto" and stated == AboutG():
+    if f is not None and is_new and method == "auto" and stated == AboutG():
         from codebound.search.own_features import own_message_words, why_no_features
 
-        costs = own_message_words(original, sample, delta=delta, bound=best.bound.value)
+        costs = own_message_words(f, sample, delta=delta, bound=found.best.bound.value)
         notes += (costs, why_no_features(origin, sample))
     return Certification(
         certificate=certificate,
-        network=best.network.float(),
-        sample=whole,
+        network=found.best.network.float(),
+        sample=found.sample,
         settings={
             "model": factory or ("none" if module is None else type(module).__name__),
             "data": sample.name,
@@ -338,46 +227,106 @@ def certify(
             "seed": seed,
             "device": str(place),
         },
-        holdout=fresh,
-        holdout_f=beside,
+        holdout=tested.holdout,
+        holdout_f=tested.holdout_f,
         origin=origin,
         original_errors=original_errors,
-        base=task.base_tensors,
-        original=task.f.arrays if claim.is_about_f else None,
-        unlabelled=claim.unlabelled,
-        copies=copies,
+        base=found.task.base_tensors,
+        original=found.task.f.arrays if stated.is_about_f else None,
+        unlabelled=stated.unlabelled,
+        copies=tested.copies,
         method=search.method,
         skipped=search.skipped,
         tried=search.tried,
-        is_interrupted=_is_interrupted(attempts),
+        is_interrupted=course.is_interrupted,
         is_out_of_time=search.is_out_of_time,
-        seconds=time.perf_counter() - start,
+        seconds=time.perf_counter() - began,
         allow_copies=allow_copies,
-        by_class=class_bounds(best, task, rest, engine=engine) if by_class else (),
-        routes=routes,
-        source="" if certificate.helper.architecture is None else task.f.source,
+        by_class=class_bounds(found.best, found.task, found.rest, engine=engine) if by_class else (),
+        routes=course.routes,
+        source="" if certificate.helper.architecture is None else found.task.f.source,
         notes=notes,
-        encoder=behind or encoder,
-        disagreement=apart,
-        is_behind_f=behind is not None and not behind.made_of,
+        encoder=found.encoder or encoder,
+        disagreement=tested.disagreement,
+        is_behind_f=found.encoder is not None and not found.encoder.made_of,
     )
 
 
-def _is_interrupted(attempts: Sequence[Attempt]) -> bool:
-    return any(each.search.is_interrupted for each in attempts)
+def _check_settings(method: str, effort: str, minutes: float | None, delta: float) -> None:
+    check_delta(delta)
+    require_method(method)
+    if effort not in EFFORTS:
+        raise UsageError(f"unknown effort {effort!r}. Known: {', '.join(EFFORTS)}.")
+    if minutes is not None and (not minutes > 0.0 or effort != "standard"):
+        raise UsageError(
+            f"minutes are a positive number, in place of an effort. Got {minutes}, effort {effort}."
+        )
 
 
-@contextmanager
-def _keeping(attempts: Sequence[Attempt]) -> Iterator[None]:
-    """Whoever interrupts what comes after an attempt keeps that one."""
-    try:
-        yield
-    except KeyboardInterrupt as end:
-        if not attempts:
-            raise
-        is_late = isinstance(end, OutOfTimeError)
-        attempts[0].search.is_out_of_time |= is_late
-        attempts[0].search.is_interrupted |= not is_late
+def _check_given(
+    stated: AbstractClaim,
+    sample: Dataset,
+    test_set: Dataset | None,
+    *,
+    base: Pretrained | None,
+    helper: object,
+    by_class: bool,
+) -> None:
+    """Refuses what does not go together."""
+    if by_class and stated.unlabelled is not None:
+        raise UsageError("unlabelled inputs say nothing about single classes. Leave out by_class.")
+    if base is not None and stated.trains_base:
+        raise UsageError("a claim after a split has a helper of its own: give it or a base, not both.")
+    if helper is not None and not stated.trains_base:
+        raise UsageError(
+            "a helper is made of a part of the sample: say of which (prior_tenths, or a prior fraction)."
+        )
+    if test_set is not None:
+        require_shape("test", test_set, sample)
+        if test_set.y.max() >= sample.classes:
+            raise DataError(
+                f"the test sample has a label {test_set.y.max()}; the sample has {sample.classes} classes."
+            )
+
+
+def _module(model: object) -> nn.Module | None:
+    module = model.model if isinstance(model, Network) else model
+    if module is None or isinstance(module, nn.Module):
+        return module
+    raise UsageError(
+        f"model is a torch.nn.Module, or None: then a network is made. Got {type(module).__name__}; "
+        "codebound.PickToLearn bounds the error of an estimator of scikit-learn."
+    )
+
+
+class _Tested(NamedTuple):
+    """What a test sample says; each attribute is one of ``Certification``."""
+
+    holdout: RiskBound | None = None
+    holdout_f: RiskBound | None = None
+    copies: int | None = None
+    disagreement: HoldoutFacts | None = None
+
+
+_NOT_TESTED = _Tested()
+
+
+def _test(course: Course, found: Attempt, test_set: Dataset) -> _Tested:
+    """What examples that were used for no choice say about g, and about f beside it."""
+    common, original, claim = course.common, course.start.original, found.task.claim
+    tested = common.table(found.encoder, test_set)
+    holdout = None if claim.fault.kind == "cost" else held_out(found.best, found.task, tested, common.engine)
+    copies = cross_duplicates(common.sample, test_set).count
+    if original is None or claim.fault != WRONG or claim.is_about_f:
+        return _Tested(holdout, copies=copies)
+    holdout_f = holdout_of_f(original, test_set, delta=common.delta, engine=common.engine)
+    if copies:
+        return _Tested(holdout, holdout_f, copies)
+    from codebound.through import disagreements
+
+    g, takes_stored = found.best.network, found.best.picked is not None
+    differ = disagreements(original.build(), g, test_set, tested, takes_stored=takes_stored)
+    return _Tested(holdout, holdout_f, copies, HoldoutFacts(errors=differ, n=test_set.n, delta=common.delta))
 
 
 def _each_share(stated: AbstractClaim, tenths: int | Sequence[int] | None) -> list[AbstractClaim]:

@@ -19,7 +19,7 @@ import torch
 
 from codebound.bounds.risk import rate
 from codebound.certificate.base import MAX_WORDS, Pretrained, load_base, origin_of_file
-from codebound.certification import ENCODES, SHARES, certify
+from codebound.certification import SHARES, certify
 from codebound.data.catalogue import KNOWN
 from codebound.data.dataset import as_read
 from codebound.data.load import load_dataset
@@ -34,6 +34,7 @@ from codebound.nets.origins import origin_of, remember
 from codebound.nets.walk import Network, wrap
 from codebound.nets.zoo import ZOO
 from codebound.progress import NOBODY, Listener, Progress, silent
+from codebound.search.starts import ENCODES
 from codebound.store import BusyError, held, source_sha256
 from codebound.train import runs
 from codebound.train.config import TrainConfig, parse_schedule, preset

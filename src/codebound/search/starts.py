@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from codebound.certificate.base import MAX_WORDS, Pretrained
-from codebound.certificate.claims import prior_and_rest
+from codebound.certificate.claims import AboutG, prior_and_rest
 from codebound.certificate.evaluate import sure_share
 from codebound.certificate.one_example import require_one_example
 from codebound.certificate.rows import rows_of
@@ -23,18 +23,22 @@ from codebound.data.dataset import row_digests
 from codebound.errors import CertificateError, ModelError, UsageError
 from codebound.nets.origins import UNKNOWN, origin_of
 from codebound.rng import torch_stream
+from codebound.search.methods import makes_own
 from codebound.train.config import Cosine, TrainConfig
 from codebound.train.harness import fit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from codebound.certificate.claims import AbstractClaim
     from codebound.certificate.task import Tensors
     from codebound.chains.chain import Chain
     from codebound.data.dataset import Dataset
     from codebound.encoders.encoder import Encoder
     from codebound.progress import Progress
 
+ENCODES = ("auto", "picks")
+"""Methods for which a helper that was given encodes the rest of the sample."""
 _PRIOR_STEPS = 4000
 _AT_ONCE = 500  # examples that a helper encodes
 _PRIOR_SEED = 0
@@ -43,6 +47,83 @@ _MEASURED = (
     "At worst, rounding errors of so many layers are larger than every margin: the network is read as "
     "operations of torch, whose rounding is measured and not proven."
 )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Start:
+    """What could be read of the networks that were given.
+
+    Attributes:
+        original: The network f; None where there is none, or none that can be read.
+        unread: Why f cannot be read; then methods that make a network of their own go on without it.
+        too_large: Why no message is made of f; then they go on beside it.
+        base: Of the same architecture, if one was given.
+        base_tensors: Its tensors, with the names of the message.
+    """
+
+    original: Original | None
+    unread: str = ""
+    too_large: str = ""
+    base: Pretrained | None = None
+    base_tensors: Tensors | None = None
+
+    @property
+    def coded(self) -> Original | None:
+        """The network that messages are made of."""
+        return None if self.too_large else self.original
+
+    @property
+    def known(self) -> tuple[str, Tensors] | None:
+        """What is known of the base, in words, and its tensors: a message codes the difference to them."""
+        if self.base is None or self.base_tensors is None or self.too_large:
+            return None
+        return self.base.name, self.base_tensors
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was done to read f, and why there is no message of it."""
+        read = () if self.original is None else self.original.notes
+        return tuple(filter(None, (*read, self.unread, self.too_large)))
+
+
+def read_start(
+    module: nn.Module | None,
+    base: Pretrained | None,
+    sample: Dataset,
+    *,
+    stated: AbstractClaim,
+    method: str,
+    has_helper: bool,
+    factory: str,
+    trust_code: bool,
+) -> Start:
+    """Reads the networks that were given, as far as the claim and the method need them."""
+    needs_chain = stated.is_about_f or (stated.trains_base and not has_helper)
+    original, unread = None, ""
+    if module is not None:
+        try:
+            original = read_original(module, sample, factory, trust_code=trust_code, needs_chain=needs_chain)
+        except ModelError as reason:
+            from codebound.nets.adapting import runs_on
+
+            needs_f = base is not None or stated != AboutG(stated.fault) or not makes_own(method)
+            if needs_f or not runs_on(module, sample.input_shape, sample.classes):
+                raise
+            unread = f"{reason}\n  Methods that make a network of their own go on without it."
+    if original is None:
+        if base is not None or stated.is_about_f:
+            raise UsageError("this certificate starts from a network: give a model.")
+        return Start(None, unread)
+    too_large = beyond_message(original)
+    is_coded = needs_chain or not makes_own(method) or (base is not None and method not in ENCODES)
+    if too_large and is_coded:
+        raise CertificateError(too_large)
+    tensors = None
+    if base is not None:
+        if origin_of(base.network).has_seen(sample.sha256):
+            raise CertificateError("this base was trained on this very sample: the bound would not hold.")
+        tensors = original.arrays if base.network is module else base_tensors(base, original, sample)
+    return Start(original, too_large=too_large, base=base, base_tensors=tensors)
 
 
 def encoded_rest(

@@ -13,7 +13,6 @@ from scipy.stats import beta
 from torch import nn
 from worlds.samples import clouds
 
-from codebound import certification
 from codebound.bounds.held_out import holdout
 from codebound.bounds.risk import percent
 from codebound.certificate.base import Pretrained
@@ -336,24 +335,3 @@ def test_what_two_routes_are_apart_is_the_difference_of_what_is_printed(held, ce
     sign = 1 if "less than" in said else -1
     assert percent(held) == f"{first} %"
     assert percent(certified) == f"{float(first) + sign * float(apart):.2f} %"
-
-
-@pytest.mark.parametrize("what", ["a share", "a route"])
-def test_who_interrupts_after_the_best_was_found_keeps_it(what, monkeypatch):
-    def interrupted(*given, **options):
-        raise KeyboardInterrupt
-
-    best, made = certification.Attempts.best, []
-
-    def once(*given, **options):
-        made.append(interrupted() if made else best(*given, **options))
-        return made[-1]
-
-    if what == "a share":
-        monkeypatch.setattr(certification.Attempts, "best", once)
-    else:
-        monkeypatch.setattr(certification, "compared_routes", interrupted)
-    found = certify(None, table(120), effort="quick")
-    assert found.is_interrupted
-    assert not found.vacuous
-    assert not found.routes
