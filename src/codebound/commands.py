@@ -5,19 +5,13 @@ Options have the names that they have on the command line, with underscores, and
 
 from __future__ import annotations
 
-import hashlib
-import json
-import re
-import shutil
 import tempfile
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import fields, replace
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from codebound.bounds.risk import rate
 from codebound.certificate.base import MAX_WORDS, Pretrained, load_base, origin_of_file
 from codebound.certification import SHARES, certify
 from codebound.data.catalogue import KNOWN
@@ -25,25 +19,20 @@ from codebound.data.dataset import as_read
 from codebound.data.load import load_dataset
 from codebound.data.oddities import remarks
 from codebound.data.splits import split
-from codebound.device import resolve_device
 from codebound.encoders.known import load_encoder
 from codebound.encoders.tables import load_table, prototypes
 from codebound.errors import CodeboundError, DataError, UsageError
 from codebound.nets.loading import factory_of, load_model
-from codebound.nets.origins import origin_of, remember
+from codebound.nets.origins import remember
 from codebound.nets.walk import Network, wrap
 from codebound.nets.zoo import ZOO
 from codebound.progress import NOBODY, Listener, Progress, silent
 from codebound.search.starts import ENCODES
-from codebound.store import BusyError, held, source_sha256
-from codebound.train import runs
-from codebound.train.config import TrainConfig, parse_schedule, preset
-from codebound.train.harness import fit, run_record
+from codebound.store import new_folder, source_sha256
 from codebound.user_code import import_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from contextlib import AbstractContextManager
 
     from torch import nn
 
@@ -51,55 +40,9 @@ if TYPE_CHECKING:
     from codebound.encoders.encoder import Encoder
     from codebound.engine.job import Engine
     from codebound.results import Certification, Saved
-    from codebound.train.runs import TrainResult
 
 _CLASSES = 10
 _HALF = 5  # tenths of a sample: no message says of which share a helper that encodes was made
-# settings of a training whose option has another name
-_OTHER_NAMES = {"learning_rate": "lr", "label_shuffle": "shuffle_labels", "keep_every": "keep_epochs"}
-TRAIN_OPTIONS = {each.name: _OTHER_NAMES.get(each.name, each.name) for each in fields(TrainConfig)}
-"""The option of every setting of a training."""
-
-
-def train_from_options(
-    options: Mapping[str, Any], *, out: Path | None = None, listener: Listener = NOBODY
-) -> dict[str, Any]:
-    """Trains a network and counts its errors; an interrupted training in the same folder goes on.
-
-    The default folder is one in ``runs`` that is named by what determines the run.
-    """
-    arch, data, schedule = options["arch"], options["data"], options["schedule"]
-    changes = {name: options[each] for name, each in TRAIN_OPTIONS.items() if options.get(each) is not None}
-    if schedule is not None:
-        changes["schedule"] = parse_schedule(schedule)
-    start = TrainConfig() if options["preset"] is None else preset(options["preset"])
-    config, place = replace(start, **changes), resolve_device(options["device"])
-    sample, test_set = load_samples(options)
-    model = load_network(arch, sample, options["weights"], seed=config.seed)
-    run = run_record(model, sample, config, test_set=test_set)
-    if out is None:
-        key = hashlib.sha256(json.dumps(run, sort_keys=True).encode()).hexdigest()[:10]
-        out = Path("runs") / f"{_slug(arch)}-{_slug(data)}-{key}"
-    runs.require_same(out, run)
-    for warning in remarks(sample):
-        listener.note(f"Warning: {warning}.")
-    listener.note(_start_line(arch, sample, config, place=str(place), done=runs.epochs_on_disk(out)))
-    listener.note(f"Run folder {out}; if interrupted, the same command goes on from the last checkpoint.")
-    with listener.bar("training") as progress:
-        result = fit(model, sample, config, test_set=test_set, device=place, out=out, progress=progress)
-    record = {
-        "model": arch,
-        "data": data,
-        **result.record(),
-        "starts_fresh": origin_of(model).is_whole,
-        "weights": str(out / runs.WEIGHTS),
-        "out": str(out),
-        "sentence": _sentence(arch, result, test_name="held-out" if options["test"] is None else "test"),
-    }
-    runs.update_result(out, record)
-    return record
-
-
 _CERTIFY = (
     "method",
     "minutes",
@@ -180,7 +123,7 @@ def certify_from_options(
         if not is_there:
             changed = f"{options['data']} has changed since it was read"
             listener.note(f"Warning: {changed}; the sample as it was is in {folder}.")
-        return saved(
+        return save_or_rescue(
             found,
             folder,
             settings=record_options(options),
@@ -215,7 +158,7 @@ def _unchanged_or_said(data: str, content: str) -> Iterator[None]:
         ) from error
 
 
-def saved(found: Certification, folder: Path, **where: Any) -> Saved:
+def save_or_rescue(found: Certification, folder: Path, **where: Any) -> Saved:
     """Saves what was found; where that fails, the certificate alone goes to the folder for temporary files.
 
     ``where`` are the other arguments of ``Certification.save_to``.
@@ -237,33 +180,6 @@ def saved(found: Certification, folder: Path, **where: Any) -> Saved:
 def certify_record(options: Mapping[str, Any], *, out: Path | None = None) -> dict[str, Any]:
     """The same, for who wants the result alone."""
     return certify_from_options(options, out=out).result
-
-
-def _slug(text: str) -> str:
-    return re.sub(r"[^a-zA-Z0-9]+", "-", Path(text).name).strip("-")[:40]
-
-
-def _start_line(arch: str, sample: Dataset, config: TrainConfig, *, place: str, done: int) -> str:
-    task = f"{arch} on {sample.name}, {sample.n} examples, {_epochs(config.epochs)}, {place}"
-    if done == 0:
-        return f"Training {task}."
-    if done < config.epochs:
-        return f"Training {task}: continuing after epoch {done}."
-    return f"Training {task}: finished before, reading its result."
-
-
-def _epochs(count: int) -> str:
-    return "1 epoch" if count == 1 else f"{count} epochs"
-
-
-def _sentence(arch: str, result: TrainResult, *, test_name: str) -> str:
-    train_part = f"{result.train_errors} of {result.n} training examples ({rate(result.train_error)})"
-    test_part = ""
-    if result.test_errors is not None and result.test_error is not None:
-        test_part = (
-            f" and {result.test_errors} of {result.test_n} {test_name} examples ({rate(result.test_error)})"
-        )
-    return f"After {_epochs(result.epochs)}, {arch} is wrong on {train_part}{test_part}."
 
 
 def _tenths(fraction: str | float, *, is_one: bool = False) -> int | tuple[int, ...]:
@@ -438,46 +354,3 @@ def named_head(encoder: Encoder, names: str, sample: Dataset) -> Pretrained:
     network.load_state_dict(state)
     says = f"the class names {', '.join(each)} by {encoder.name}, without looking at the sample"
     return Pretrained(network, says[:MAX_WORDS])
-
-
-def optional_folder(out: Path | None) -> AbstractContextManager[Path | None]:
-    """A new folder, if one was asked for."""
-    return nullcontext() if out is None else new_folder(out)
-
-
-@contextmanager
-def new_folder(out: Path | None, verb: str = "certify") -> Iterator[Path]:
-    """A folder that nothing was in before; it is gone if what follows fails.
-
-    An empty one is taken, so that the same command can be given again after a process was killed.
-    """
-    numbered = (Path("runs") / f"{verb}-{number}" for number in range(1, 10_000))
-    for folder in [out] if out is not None else numbered:
-        with ExitStack() as stack:
-            try:
-                is_ours = _is_ours(folder, stack)
-            except BusyError:
-                if out is not None:
-                    raise
-                continue
-            except OSError as error:
-                raise UsageError(f"the folder {folder} cannot be made: {error.strerror}.") from error
-            if not is_ours:
-                continue
-            try:
-                yield folder
-            except BaseException:
-                shutil.rmtree(folder, ignore_errors=True)
-                raise
-            return
-    raise UsageError(f"{out} exists already; results are never overwritten. Choose another folder.")
-
-
-def _is_ours(folder: Path, stack: ExitStack) -> bool:
-    """Makes a folder and holds it; False where there is something in it, or in its place."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except FileExistsError:
-        return False
-    stack.enter_context(held(folder, f"what goes to {folder}"))
-    return not any(folder.iterdir())

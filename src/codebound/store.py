@@ -11,9 +11,10 @@ import importlib.metadata
 import json
 import os
 import platform
+import shutil
 import sys
 import time
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +26,7 @@ from codebound.user_code import current_directory_importable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from importlib.machinery import ModuleSpec
 
 _BLOCK = 1 << 20
@@ -215,3 +217,46 @@ def differences(there: Mapping[str, object], here: Mapping[str, object]) -> list
         for name in dict.fromkeys((*there, *here))
         if there.get(name) != here.get(name)
     ]
+
+
+def optional_folder(out: Path | None) -> AbstractContextManager[Path | None]:
+    """A new folder, if one was asked for."""
+    return nullcontext() if out is None else new_folder(out)
+
+
+@contextmanager
+def new_folder(out: Path | None, verb: str = "certify") -> Iterator[Path]:
+    """A folder that nothing was in before; it is gone if what follows fails.
+
+    An empty one is taken, so that the same command can be given again after a process was killed.
+    """
+    numbered = (Path("runs") / f"{verb}-{number}" for number in range(1, 10_000))
+    for folder in [out] if out is not None else numbered:
+        with ExitStack() as stack:
+            try:
+                is_ours = _is_ours(folder, stack)
+            except BusyError:
+                if out is not None:
+                    raise
+                continue
+            except OSError as error:
+                raise UsageError(f"the folder {folder} cannot be made: {error.strerror}.") from error
+            if not is_ours:
+                continue
+            try:
+                yield folder
+            except BaseException:
+                shutil.rmtree(folder, ignore_errors=True)
+                raise
+            return
+    raise UsageError(f"{out} exists already; results are never overwritten. Choose another folder.")
+
+
+def _is_ours(folder: Path, stack: ExitStack) -> bool:
+    """Makes a folder and holds it; False where there is something in it, or in its place."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        return False
+    stack.enter_context(held(folder, f"what goes to {folder}"))
+    return not any(folder.iterdir())

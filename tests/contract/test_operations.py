@@ -224,7 +224,7 @@ LIES = {
             _code_field=classmethod(lambda cls, coder, name, value: 1 if name == "padding" else value),
         ),
     ),
-    "makes another shape": (makes_the_shape, lying(CONV, _made=lambda self, shape: (self.out, 4, 4))),
+    "makes another shape": (makes_the_shape, lying(CONV, _shape_after=lambda self, shape: (self.out, 4, 4))),
     "has other tensors": (
         has_the_tensors,
         lying(CONV, tensor_shapes=lambda self, shape: {"weight": (4, 2, 2, 2)}),
@@ -271,7 +271,7 @@ def test_a_new_operation_is_one_class(monkeypatch):
         def of_module(cls, module):
             return cls(int(module.max_val)) if isinstance(module, nn.Hardtanh) else None
 
-        def _made(self, shape):
+        def _shape_after(self, shape):
             return shape
 
         def modules(self, shape):

@@ -203,7 +203,7 @@ class TestTrain:
             (("mlp", "--for-certificate", "--epochs", "3", "--lr", "1"), 2, "--lr, --epochs cannot be given"),
             (("mlp", "--effort", "max"), 2, "belongs to --for-certificate"),
             ((), 2, "give an architecture"),
-            (("--for-certificate", "--base", "b.safetensors"), 2, "argument ARCH"),
+            (("--for-certificate", "--base", "b.safetensors"), 2, "give it too (arch)"),
             (("--for-certificate", "--effort", "quick"), 1, "longer than a quick search"),
             (("--for-certificate", "--effort", "huge"), 2, "unknown effort"),
             (("few_nets:normed_first", "--for-certificate"), 1, "would switch off 0.weight"),

@@ -68,13 +68,13 @@ class Chain:
         """Names and shapes of all tensors, in message order."""
         return {
             f"{position}.{name}": size
-            for position, (operation, shape) in enumerate(self._seen())
+            for position, (operation, shape) in enumerate(self._with_shapes())
             for name, size in operation.tensor_shapes(shape).items()
         }
 
     def work(self) -> Work:
         """What one example takes, as docs/format.md counts it in section 5.1."""
-        each = [operation.work(shape) for operation, shape in self._seen()]
+        each = [operation.work(shape) for operation, shape in self._with_shapes()]
         return Work(
             max(work.largest for work in each),
             max(work.patches for work in each),
@@ -83,7 +83,7 @@ class Chain:
 
     def trained_products(self) -> int:
         """Multiplications for one example behind the fixed operations at the front."""
-        behind = (operation.work(shape) for operation, shape in self._seen() if not operation.front)
+        behind = (operation.work(shape) for operation, shape in self._with_shapes() if not operation.front)
         return self.shift_count * sum(work.products for work in behind)
 
     def described(self) -> list[list[object]]:
@@ -98,7 +98,7 @@ class Chain:
         parts: tuple[OrderedDict[str, nn.Module], ...] = (OrderedDict(), OrderedDict())
         last = len(self.operations) - 1
         with torch.device("meta"):
-            for position, (operation, shape) in enumerate(self._seen()):
+            for position, (operation, shape) in enumerate(self._with_shapes()):
                 modules = parts[0 if operation.front else 1]
                 for suffix, module in operation.modules(shape).items():
                     modules[f"{position}{suffix}"] = module
@@ -115,6 +115,6 @@ class Chain:
             modules[f"{len(self.operations) - 1}_mean"] = MeanOverShifts(self.shift_count)
         return nn.Sequential(modules).eval()
 
-    def _seen(self) -> zip[tuple[AbstractOperation, tuple[int, ...]]]:
+    def _with_shapes(self) -> zip[tuple[AbstractOperation, tuple[int, ...]]]:
         """Each operation and the shape that it sees."""
         return zip(self.operations, self.input_shapes(), strict=True)

@@ -4,8 +4,9 @@ Each is a final class that knows all that is ever asked about it. To add one, wr
 
 * a frozen dataclass under ``@register``: its ``number`` in a message, the ``name`` that files call it by, and
   its sizes as fields, in the order of the message; ``code`` codes them in both directions;
-* ``_made`` (the shape that it makes), ``work`` (what one example takes), ``modules`` or ``module_type`` (what
-  computes it), ``tensor_shapes`` if it has tensors, and the facts that differ from ``AbstractOperation``;
+* ``_shape_after`` (the shape that it makes), ``work`` (what one example takes), ``modules`` or
+  ``module_type`` (what computes it), ``tensor_shapes`` if it has tensors, and the facts that differ from
+  ``AbstractOperation``;
 * ``of_module`` or ``joining``, if a network of torch may contain it.
 
 Nothing else changes in this package. docs/format.md, the second program (``codebound_verify.chain``) and the
@@ -92,7 +93,7 @@ class AbstractOperation(ABC):
     reads_units: ClassVar[bool] = False
 
     @abstractmethod
-    def _made(self, shape: Shape) -> Shape:
+    def _shape_after(self, shape: Shape) -> Shape:
         """The shape that it makes out of one it can see; a size below 1 says that it does not fit."""
 
     @abstractmethod
@@ -147,7 +148,7 @@ class AbstractOperation(ABC):
         """Shape of the output for inputs of this shape, without the batch."""
         if self.needs_image and len(shape) != 3:
             raise ModelError(f"it needs an image. Got an input of shape {shape}.")
-        made = self._made(shape)
+        made = self._shape_after(shape)
         if min(made) < 1:
             raise ModelError(f"it does not fit an input of shape {shape}.")
         return made
@@ -208,7 +209,7 @@ class Linear(AbstractOperation):
             return cls(module.out_features, module.bias is not None)
         return None
 
-    def _made(self, shape: Shape) -> Shape:
+    def _shape_after(self, shape: Shape) -> Shape:
         return (self.out,)
 
     def tensor_shapes(self, shape: Shape) -> dict[str, Shape]:  # noqa: D102
@@ -236,7 +237,7 @@ class AbstractConvolution(AbstractOperation):
     padding: int
     bias: bool
 
-    def _made(self, shape: Shape) -> Shape:
+    def _shape_after(self, shape: Shape) -> Shape:
         reach = 2 * self.padding - self.kernel
         return (self.out, *((side + reach) // self.stride + 1 for side in shape[1:]))
 
@@ -299,7 +300,7 @@ class AbstractPool(AbstractOperation):
         plain = padding == 0 and not module.ceil_mode and getattr(module, "dilation", 1) == 1
         return cls(kernel) if kernel and kernel == stride and plain else None
 
-    def _made(self, shape: Shape) -> Shape:
+    def _shape_after(self, shape: Shape) -> Shape:
         return (shape[0], *(side // self.kernel for side in shape[1:]))
 
     def work(self, shape: Shape) -> Work:  # noqa: D102
@@ -335,7 +336,7 @@ class GlobalAveragePool(AbstractOperation):
         is_global = isinstance(module, nn.AdaptiveAvgPool2d) and module.output_size in (1, (1, 1))
         return cls() if is_global else None
 
-    def _made(self, shape: Shape) -> Shape:
+    def _shape_after(self, shape: Shape) -> Shape:
         return (shape[0], 1, 1)
 
     def modules(self, shape: Shape) -> dict[str, nn.Module]:  # noqa: D102
@@ -362,7 +363,7 @@ class Residual(AbstractOperation):
             return cls(first.out_channels, first.bias is not None)
         return None
 
-    def _made(self, shape: Shape) -> Shape:
+    def _shape_after(self, shape: Shape) -> Shape:
         channels, *sides = shape
         if self.out < channels:
             raise ModelError(f"it cannot follow {channels} channels.")
@@ -433,7 +434,7 @@ class NormalisedConv(AbstractOperation):
             "with an odd window, stride 1, no bias and a padding that keeps the size."
         )
 
-    def _made(self, shape: Shape) -> Shape:
+    def _shape_after(self, shape: Shape) -> Shape:
         if self.kernel % 2 == 0:
             raise ModelError("it needs an odd window.")
         return self.conv.output_shape(shape)
@@ -464,7 +465,7 @@ class Dictionary(AbstractOperation):
     def of_module(cls, module: nn.Module) -> Self | None:  # noqa: D102
         return cls(module.table, module.pool) if isinstance(module, DictionaryFeatures) else None
 
-    def _made(self, shape: Shape) -> Shape:
+    def _shape_after(self, shape: Shape) -> Shape:
         channels, *sides = shape
         return (dictionary_channels(self.table, channels), *(side // self.pool for side in sides))
 
@@ -491,7 +492,7 @@ class Shifts(AbstractOperation):
     def of_module(cls, module: nn.Module) -> Self | None:  # noqa: D102
         return cls(module.kind) if isinstance(module, StackedShifts) else None
 
-    def _made(self, shape: Shape) -> Shape:
+    def _shape_after(self, shape: Shape) -> Shape:
         shift_count(self.kind)  # refuses a kind that there is not
         return shape
 

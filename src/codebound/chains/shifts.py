@@ -82,17 +82,17 @@ def shifts_of(x: Tensor, kind: int) -> tuple[Tensor, ...]:
         >>> [shift.tolist() for shift in shifts_of(torch.tensor([[1, 2], [3, 4]]).view(1, 1, 2, 2), 1)]
         [[[[[1, 2], [3, 4]]]], [[[[2, 1], [4, 3]]]]]
     """
-    first, added = _found(kind)
+    first, added = _kind_of(kind)
     start = x if first is None else first(x)
     return start, *(change(start) for change in added)
 
 
 def shift_count(kind: int) -> int:
     """Number of shifts of an image, itself included."""
-    return 1 + len(_found(kind).added)
+    return 1 + len(_kind_of(kind).added)
 
 
-def _found(kind: int) -> _Kind:
+def _kind_of(kind: int) -> _Kind:
     if kind not in _KINDS:
         raise ModelError(f"shifts have a kind from 1 to {len(_KINDS)}. Got {kind}.")
     return _KINDS[kind]

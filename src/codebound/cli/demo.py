@@ -35,8 +35,9 @@ def command(
         )
     from codebound.bounds.risk import percent
     from codebound.certification import certify
-    from codebound.commands import load_network, load_samples, new_folder
+    from codebound.commands import load_network, load_samples
     from codebound.data.download import fetch
+    from codebound.store import new_folder
     from codebound.train.config import TrainConfig
     from codebound.train.harness import fit
 

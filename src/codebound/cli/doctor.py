@@ -45,7 +45,7 @@ def command(
     if model is None:
         if weights is not None or input_shape is not None or strict:
             raise UsageError("--weights, --input-shape and --strict check a network: give --model too.")
-        emit_rows(tabulate(("what", "found", "note"), _found()).rows, output)
+        emit_rows(tabulate(("what", "found", "note"), _environment()).rows, output)
         return
     from codebound.commands import load_layers, model_sizes
     from codebound.nets.loading import factory_of
@@ -119,7 +119,7 @@ def _coding(module: nn.Module, shape: tuple[int, ...]) -> str:
     )
 
 
-def _found() -> Iterator[tuple[str, str, str]]:
+def _environment() -> Iterator[tuple[str, str, str]]:
     """What there is, by name, with a note."""
     import os
     import platform

@@ -207,7 +207,7 @@ def _show(ledger: Ledger, output: Format) -> None:
         for number, each in enumerate(ledger.looks, start=1)
     ]
     record = {"seal": told, "looks": list(ledger.looks), "head": ledger.head}
-    shown = tabulate(("what", "value"), _sealed(ledger))
+    shown = tabulate(("what", "value"), _seal_rows(ledger))
     tables = [shown, *([Table("", rows)] if rows else []), *_class_table(ledger)]
     emit(record, output, tables, rows=rows)
     if output is not Format.table:
@@ -257,7 +257,7 @@ def _errors(look: Mapping[str, Any], is_exact: bool) -> str:
     return f"{look['answer']}" if is_exact or look["final"] else f"at most {look['answer']}"
 
 
-def _sealed(ledger: Ledger) -> list[tuple[str, object]]:
+def _seal_rows(ledger: Ledger) -> list[tuple[str, object]]:
     told = ledger.seal
     left = (
         "no end"

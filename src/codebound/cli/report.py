@@ -48,7 +48,7 @@ def command(
     result = read_json(folder / "result.json", advice="`codebound certify` writes it beside a certificate.")
     result = {"verify_here": result.get("verify"), **result}  # older folders have one command
     words = author_words(folder, certificate)
-    asked = _given(folder, str(result["verify_here"]))
+    asked = _verifier_options(folder, str(result["verify_here"]))
     if certificate.helper.architecture is not None:
         if model is None:
             raise UsageError(
@@ -76,7 +76,7 @@ def command(
         raise typer.Exit(1)
 
 
-def _given(folder: Path, command: str) -> list[str]:
+def _verifier_options(folder: Path, command: str) -> list[str]:
     """What the independent program is given beside the certificate: data and tensors, never code.
 
     The command is that of a file, which a stranger may have written: it decides which files are read, and

@@ -164,7 +164,7 @@ def _result_name(name: str, rows: Sequence[Mapping[str, object]]) -> str:
 
 _OWN = {
     "train": SweepVerb(
-        "codebound.commands:train_from_options",
+        "codebound.training:train_from_options",
         "codebound.cli.train:command",
         "model.safetensors",
         ("train_error", "test_error"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,13 +11,11 @@ from codebound.cli import options as opt
 from codebound.cli.console import REFUTED, Format, emit, listener, note
 from codebound.cli.options import RUN, option
 from codebound.errors import UsageError
-from codebound.progress import progress_bar
 from codebound.report.tables import Table, tabulate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from codebound.data.dataset import Dataset
 
 _START = "Where to start"
 _SETTINGS = "Settings"
@@ -108,16 +105,17 @@ def command(
     """
     options = dict(locals())
     if for_certificate:
-        from codebound.commands import TRAIN_OPTIONS
+        from codebound.training import TRAIN_OPTIONS, few_bits_from_options
 
         chosen = {"weights", "preset", *TRAIN_OPTIONS.values()} - {"seed"}
         _refuse(options, chosen, "--for-certificate chooses that; --effort says how long it may take")
-        _train_to_few_bits(options, out=out, output=output, quiet=quiet)
+        record = few_bits_from_options(options, out=out, listener=listener(quiet=quiet))
+        _print_few_bits(record, output, quiet=quiet)
         return
     _refuse(options, {"effort", "delta", "base", "base_says"}, "it belongs to --for-certificate")
     if arch is None:
         raise UsageError("give an architecture, such as mlp; only --for-certificate chooses one by itself.")
-    from codebound.commands import train_from_options
+    from codebound.training import train_from_options
 
     record = train_from_options(options, out=out, listener=listener(quiet=quiet))
     emit(record, output, [_errors(record), f"{record['sentence']}\nWeights: {record['weights']}"])
@@ -140,103 +138,22 @@ def _errors(record: Mapping[str, Any]) -> Table:
     return tabulate(("sample", "examples", "errors", "error"), rows)
 
 
-def _train_to_few_bits(options: Mapping[str, Any], *, out: Path | None, output: Format, quiet: bool) -> None:
-    """Trains, certifies, and writes what ``train`` writes, with the certificate beside it.
-
-    With an architecture its weights are a few integers in a random subspace, around the base if there is one.
-    Without, the network is a small one for the shape of the inputs.
-    """
+def _print_few_bits(record: Mapping[str, Any], output: Format, *, quiet: bool) -> None:
     from codebound.bounds.risk import percent
-    from codebound.certification import certify
-    from codebound.commands import given_base, load_network, load_samples, new_folder, record_options, saved
-    from codebound.device import resolve_device
-    from codebound.files import write_json
-    from codebound.nets.loading import factory_of
-    from codebound.train import runs
 
-    given = record_options(options)
-    sample, test_set = load_samples(options)
-    arch, data, base = given["arch"], given["data"], given["base"]
-    if base is not None and arch is None:
-        raise UsageError("--base needs the architecture of the base: give it as the argument ARCH.")
-    place = resolve_device(given["device"])
-    # without an architecture any network with the shapes of the data: for images the method has its own
-    model = arch or ("linear" if len(sample.input_shape) == 3 else "mlp")
-    network = load_network(model, sample)
-    pretrained = given_base(options, network, sample)
-    method = _method(sample, device=place.type, has_architecture=arch is not None, has_base=base is not None)
-    settings = {
-        **{name: given[name] for name in ("for_certificate", "data", "test", "holdout", "base", "base_says")},
-        "model": arch or f"the network of the method {method}",
-        "method": method,
-        "effort": given["effort"] or "standard",
-        "delta": 0.05 if given["delta"] is None else given["delta"],
-        "seed": given["seed"] or 0,
-        "device": str(place),
-    }
-    with new_folder(out, "train") as folder:
-        if not quiet:
-            note(f"Training to few bits by {method} on {sample.n} examples of {data}, {place}.")
-        with progress_bar("training", quiet=quiet) as progress:
-            found = certify(
-                network,
-                sample,
-                test_set=test_set,
-                base=pretrained,
-                factory=factory_of(model),
-                progress=progress,
-                **{name: settings[name] for name in ("method", "effort", "delta", "seed", "device")},
-            )
-        kept = saved(
-            replace(found, original_errors=None),
-            folder,
-            settings=settings,
-            data="" if given["holdout"] is not None else data,
-            data_folder=options["data_folder"],
-            weights=runs.WEIGHTS,
-        )
-    test = None if found.confrontation is None else found.confrontation.test
-    record = {
-        "model": arch,
-        "data": data,
-        **kept.result,
-        "train_error": found.certificate.facts.errors / sample.n,
-        "test_errors": None if test is None else test.errors,
-        "test_n": None if test is None else test.n,
-        "test_error": None if test is None else test.errors / test.n,
-        "seed": settings["seed"],
-        "device": str(place),
-        "weights": str(folder / runs.WEIGHTS),
-        "out": str(folder),
-        "sentence": kept.sentence,
-    }
-    write_json(folder / runs.RESULT, record)
-    bound, bits = percent(record["bound"]), record["code_bits"]
+    bound, bits, alarm = percent(record["bound"]), record["code_bits"], record.get("alarm")
     shown: list[Table | str] = [
         _errors(record),
-        kept.sentence,
+        record["sentence"],
         f"Certified error: {bound}, {bits} bits by {record['method']}.",
     ]
-    if found.alarm:
-        shown.append(found.alarm)
+    if alarm:
+        shown.append(alarm)
     if "base_declared" in record:
         shown.append(f"DECLARED, not checked: {record['base_declared']}")
     emit(record, output, [*shown, f"Weights: {record['weights']}", f"Check it: {record['verify']}"])
     if not quiet:
         for sentence in record["notes"]:
             note(sentence)
-    if found.alarm:
+    if alarm:
         raise typer.Exit(REFUTED)
-
-
-def _method(sample: Dataset, *, device: str, has_architecture: bool, has_base: bool) -> str:
-    """The method that makes the most of a network of this kind on this device."""
-    from codebound.chains.few_bits import DICTIONARY_SIDE
-
-    if has_base:
-        return "subspace"
-    if has_architecture:
-        return "subspace-f"
-    shape = sample.input_shape
-    has_filters = len(shape) == 3 and min(shape[1:]) >= DICTIONARY_SIDE
-    return "features" if has_filters and device == "cpu" else "subspace"

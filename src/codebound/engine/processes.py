@@ -87,7 +87,7 @@ class LocalEngine(Engine):
                     except Exception as error:
                         yield Finished(job, None, not_sent(error))
                         continue
-                    worker = self._given(message)
+                    worker = self._worker_for(message)
                     busy[worker.connection] = worker, job
                 for connection in wait(list(busy)):
                     worker, job = busy.pop(connection)  # type: ignore[call-overload]  # one of ours
@@ -109,7 +109,7 @@ class LocalEngine(Engine):
         while self._idle:
             self._idle.pop().stop(patience=_PATIENCE)
 
-    def _given(self, message: bytes) -> _Worker:
+    def _worker_for(self, message: bytes) -> _Worker:
         """A worker that has the job; one that died while it was idle is left out."""
         while self._idle:
             worker = self._idle.pop()

@@ -181,7 +181,7 @@ def rerun_certificate(model: PickToLearn, learner: str) -> RerunCertificate:
     Raises:
         CertificateError: What it makes has other settings.
     """
-    made = _made(learner)
+    made = _make_learner(learner)
     if _settings(made) != _settings(model):
         other = [name for name, value in _settings(model).items() if _settings(made).get(name) != value]
         raise CertificateError(
@@ -224,7 +224,7 @@ def rerun(certificate: RerunCertificate, inputs: Any, labels: Any, *, learner: s
         return Reproduction((f"it is about the learner {certificate.learner}, not about {learner}.",))
     if source_sha256(learner) != certificate.learner_sha256:
         return Reproduction((f"the source of {learner} is another one, or is not there.",))
-    model = _made(learner)
+    model = _make_learner(learner)
     notes = tuple(differences(certificate.versions, _versions(model)))
     try:
         model.fit_message(inputs, labels, Message(certificate.candidate, certificate.rounds))
@@ -269,7 +269,7 @@ def load_examples(spec: str, folder: Path | None = None) -> tuple[Any, Any]:
     return dataset.x.reshape(dataset.n, -1), dataset.y
 
 
-def _made(learner: str) -> PickToLearn:
+def _make_learner(learner: str) -> PickToLearn:
     try:
         made = import_named(learner)()
     except Exception as error:  # of somebody else's module

@@ -230,7 +230,7 @@ def look(
             record |= {"tally": None, "by_class": None}
         if answer is not None:
             number = 1 if is_listed else ledger.unlisted + 1
-            record |= _Limits(told, number, bits).told(answer, counts, scores, labels, is_final=is_final)
+            record |= _Limits(told, number, bits).record(answer, counts, scores, labels, is_final=is_final)
             record["meets"] = None if told["target"] is None else record["bound"] <= told["target"]
         grown = ledger.with_line(record)
         write_ledger(grown)
@@ -245,7 +245,7 @@ class _Limits:
     number: int
     bits: float
 
-    def told(
+    def record(
         self, answer: int, counts: tuple[int, ...], scores: Tensor, labels: Tensor, *, is_final: bool
     ) -> dict[str, Any]:
         """The limits, by their names in the line."""

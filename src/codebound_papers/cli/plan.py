@@ -69,9 +69,10 @@ def command(
     import torch
 
     from codebound import __version__
-    from codebound.commands import load_network, optional_folder, record_options
+    from codebound.commands import load_network, record_options
     from codebound.data.load import load_dataset
     from codebound.device import resolve_device
+    from codebound.store import optional_folder
     from codebound_papers.arora18.requirements import project_requirements
     from codebound_papers.compress.minimum import measured_minimum
     from codebound_papers.guha23.requirements import mbp_requirements

@@ -53,7 +53,8 @@ def command(
     Example: codebound sketch --model mlp:depth=5,width=784 --weights runs/w/model.safetensors --keep 0.01
     """
     values = dict(locals())
-    from codebound.commands import load_layers, model_sizes, optional_folder, record_options
+    from codebound.commands import load_layers, model_sizes, record_options
+    from codebound.store import optional_folder
     from codebound_papers.guha23.sketch.layers import finding, sketch_layer, status
 
     settings = record_options(values)

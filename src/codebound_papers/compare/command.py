@@ -9,7 +9,7 @@ from torch import nn
 
 from codebound import __version__
 from codebound.certificate.base import origin_of_file
-from codebound.commands import load_network, load_samples, optional_folder, record_options
+from codebound.commands import load_network, load_samples, record_options
 from codebound.data.dataset import Dataset
 from codebound.data.load import load_dataset
 from codebound.device import resolve_device
@@ -19,6 +19,7 @@ from codebound.files import finite, make_folder, read_json, write_json, write_te
 from codebound.nets.loading import factory_of, load_arrays
 from codebound.progress import NOBODY, Listener, Progress
 from codebound.report.tables import csv_text
+from codebound.store import optional_folder
 from codebound.tensors import ADVICE
 from codebound.train import runs
 from codebound.train.updates import shuffle_labels

@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from codebound.commands import load_layers, load_samples, model_sizes, new_folder, record_options
+from codebound.commands import load_layers, load_samples, model_sizes, record_options
 from codebound.data.load import load_dataset
 from codebound.errors import UsageError
 from codebound.files import write_atomically, write_json
 from codebound.progress import NOBODY, Listener
+from codebound.store import new_folder
 from codebound.tensors import save_weights
 from codebound_papers.compress.catalogue import COMPRESSORS
 from codebound_papers.compress.compressors import Compressed, Job

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from codebound import __version__
-from codebound.commands import load_network, optional_folder, record_options
+from codebound.commands import load_network, record_options
 from codebound.data.dataset import Dataset
 from codebound.data.load import load_dataset
 from codebound.device import resolve_device
@@ -25,6 +25,7 @@ from codebound.files import finite, write_json, write_text
 from codebound.nets.layers import LinearView
 from codebound.nets.walk import Network
 from codebound.progress import NOBODY, Listener, Progress, silent
+from codebound.store import optional_folder
 from codebound_papers.arora18.projection import project_matrix
 from codebound_papers.measure import record as facts
 from codebound_papers.measure.noise.meter import StabilitySettings

@@ -134,7 +134,7 @@ def test_what_is_no_value_is_refused(tmp_path, values):
     np.savez(tmp_path / "bad.npz", x=values.x, y=np.where(np.arange(N) == 3, np.nan, values.y))
     with pytest.raises(DataError, match="finite"):
         load_values(str(tmp_path / "bad.npz"))
-    with pytest.raises(DataError, match=r"no readable \.npz file"):
+    with pytest.raises(DataError, match="No such file"):
         load_values(str(tmp_path / "none.npz"))
     np.save(tmp_path / "two.npy", np.zeros((N, 2)))
     with pytest.raises(DataError, match="one number"):
