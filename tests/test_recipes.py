@@ -18,7 +18,9 @@ from torch.nn import functional
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.risk import RiskBound
 from codebound.certificate.claims import AboutG, Conclusion
+from codebound.certificate.format import PAGES, Page
 from codebound.certification import certify
+from codebound.chains.message import Message
 from codebound.coding.choose import best_tensor_code
 from codebound.coding.quantization import quantize, step_for_levels
 from codebound.data.catalogue import KNOWN, Known
@@ -34,12 +36,11 @@ from codebound.search.methods import METHODS, Method
 from codebound_papers.compress.catalogue import COMPRESSORS, Entry
 from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer, compress
 from codebound_papers.measure.spectral import spectral_norm
-from codebound_papers.published import published_expressions
-from codebound_papers.value import EXPRESSIONS, PublishedValue, expression
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text()
 RECIPES = dict(re.findall(r"^### (.+?)\n(.+?)(?=^##|\Z)", PAGE, flags=re.M | re.S))
+EXPRESSION = "tests/unit/papers/compare/test_table.py"
 MOST_SOURCES = 3
 
 
@@ -70,17 +71,19 @@ def test_every_recipe_has_its_toy():
     toys = {
         "A bound": test_a_bound_is_a_function_with_an_id,
         "A claim of a certificate": test_a_claim_is_a_class_that_certify_takes,
-        "A published expression": test_an_expression_is_a_function_that_compare_finds,
+        "A published expression": f"{EXPRESSION}::test_a_new_expression_is_one_function",
         "A layer type": test_a_layer_type_is_a_class_that_everything_measures,
         "An operation of a message": "tests/contract/test_operations.py::test_a_new_operation_is_one_class",
+        "A version of the format": test_a_version_is_an_entry_that_messages_ask_for,
         "A compressor": test_a_compressor_is_a_class_and_a_line,
         "A method of certify": test_a_method_is_a_function_and_a_line,
         "A dataset": test_a_dataset_is_an_entry,
         "A verb": test_a_verb_is_a_function_and_a_line,
     }
     assert set(toys) == set(RECIPES)
-    elsewhere, name = toys["An operation of a message"].split("::")
-    assert f"def {name}(" in (ROOT / elsewhere).read_text()
+    for toy in (each for each in toys.values() if isinstance(each, str)):
+        elsewhere, name = toy.split("::")
+        assert f"def {name}(" in (ROOT / elsewhere).read_text()
 
 
 @pytest.fixture
@@ -129,18 +132,27 @@ def test_a_claim_is_a_class_that_certify_takes(digits):
         certify(linear(digits), digits, effort="quick", method="prune", claim=Cautious())
 
 
-def test_an_expression_is_a_function_that_compare_finds(registry, monkeypatch):
-    monkeypatch.setattr("codebound_papers.value.EXPRESSIONS", known := list(EXPRESSIONS))
+def test_the_option_of_a_claim_is_named_in_the_files_of_its_recipe():
+    naming = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "src/codebound").rglob("*.py")
+        if "prior_fraction" in path.read_text("utf-8")
+    }
+    assert {"src/codebound/commands.py"} < naming
+    assert naming <= set(touched(RECIPES["A claim of a certificate"]))
 
-    @expression("toy:weights", name="Toy: number of weights", unit="numbers")
-    def toy_weights(facts) -> PublishedValue:
-        """As many numbers as the layers have weights."""
-        count = sum(layer.weights for layer in facts.layers)
-        return PublishedValue(log_value=float(np.log(count)), sentence="The number of weights.")
 
-    assert [each.ref for each in known[-1:]] == ["toy:weights"]
-    assert registry["toy:weights"].kind == "published-form"
-    assert published_expressions()
+def test_a_version_is_an_entry_that_messages_ask_for(monkeypatch, digits):
+    monkeypatch.setitem(PAGES, 4, Page("4" * 64, "2030-01-01"))
+    monkeypatch.setattr(Message, "version", 4)
+    # the file is written; the second program has not been told
+    with pytest.raises(CertificateError, match="format version 4"):
+        certify(linear(digits), digits, effort="quick", method="prune")
+
+
+def test_recipes_send_nobody_to_a_frozen_page():
+    frozen = {"docs/format.md", "docs/format-3.md"}
+    assert not [title for title, text in RECIPES.items() if frozen & set(touched(text))]
 
 
 def test_a_layer_type_is_a_class_that_everything_measures():
