@@ -141,7 +141,8 @@ def compare(
     (['certified', 'published'], True)
     """
     settings = settings or MeasureSettings()
-    module = model.model if isinstance(model, Network) else _read(model, sample)
+    network = model if isinstance(model, Network) else _read(model, sample)
+    module = network.model if isinstance(network, Network) else network
     _check_test_set(sample, test_set)
     if (bases or unlabelled is not None) and not certificates:
         raise UsageError(
@@ -151,7 +152,7 @@ def compare(
         given(source, module, sample, label=label, bases=bases, unlabelled=unlabelled)
         for source, label in zip(certificates, labels(certificates), strict=True)
     ]
-    measured = measure_facts(module, sample, settings, initial=initial, engine=engine, progress=progress)
+    measured = measure_facts(network, sample, settings, initial=initial, engine=engine, progress=progress)
     facts, errors, notes = measured.facts, measured.errors, [*measured.notes, SENTENCE]
     rows: list[lines.Row] = [_raw_row(module, facts, errors)]
     if not certificates and effort is not None:
@@ -212,13 +213,13 @@ def compare(
     )
 
 
-def _read(model: nn.Module, sample: Dataset) -> nn.Module:
+def _read(model: nn.Module, sample: Dataset) -> nn.Module | Network:
     """The network as it can be evaluated and measured: one tensor in, its logits out."""
     if next(model.parameters(), None) is None:
         return model
     weight = first_weight(model)
     example = sample.on(weight.device).batch(torch.arange(1), weight.dtype)[0]
-    return wrap(model, example=example, classes=sample.classes).model
+    return wrap(model, example=example, classes=sample.classes)
 
 
 def _complexities(evidence: Evidence) -> tuple[LayerComplexity, ...]:

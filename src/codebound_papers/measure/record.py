@@ -294,7 +294,11 @@ def measure_facts(
             norms.append(_norms(view, maps.get(view.name)))
             progress(done, len(network.layers), "norms")
     for done, view in enumerate(network.layers if "tails" in asked else (), start=1):
-        values = matrices.tail_values(view, of=settings.tails_of)
+        values = (
+            spectra[view.name].eigenvalues
+            if settings.tails_of == "eigenvalues" and view.name in spectra
+            else matrices.tail_values(view, of=settings.tails_of)
+        )
         if values.size:
             told = tell(f"tail of {view.name}")
             fit = fit_power_law(values, resamples=settings.resamples, seed=settings.seed, progress=told)

@@ -14,6 +14,7 @@ from codebound.errors import ModelError, UsageError
 from codebound.nets import walk
 from codebound.nets.loading import load_model
 from codebound_papers.guha23.kappa import prune_for_margin
+from codebound_papers.measure import norms, record
 from codebound_papers.measure.record import MeasureSettings, measure_facts
 from codebound_papers.published import Evidence
 
@@ -265,3 +266,14 @@ def test_zoo_networks_are_chains_or_say_why_not():
     assert "no chain" in (
         measure_facts(load_model("resnet20", input_shape=(3, 32, 32), classes=10), data, few).obstacle
     )
+
+
+def test_the_spectrum_of_a_layer_is_computed_once(monkeypatch):
+    seen, spectrum = [], norms.layer_spectrum
+    for module in (norms,):
+        monkeypatch.setattr(module, "layer_spectrum", lambda view: seen.append(view.name) or spectrum(view))
+    settings = MeasureSettings(families=("spectra", "tails"), tails_of="eigenvalues", resamples=20)
+    measured = measure_facts(two_layers(), images(), settings)
+    assert seen == ["1", "3"]
+    for name in seen:
+        assert np.array_equal(measured.tails[name].values, measured.spectra[name].eigenvalues)
