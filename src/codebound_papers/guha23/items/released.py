@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from codebound.data.dataset import Dataset
+from codebound.data.dataset import Dataset, DeviceData
 from codebound.nets.rebuild import with_weights
 from codebound.nets.walk import Network
 from codebound.rng import torch_stream
@@ -103,12 +103,12 @@ class Change(NamedTuple):
     score: float  # difference of the scores of an example's own class: what the released code looks at
 
 
-def largest_change(pruned: Pruned, sample: Dataset, *, device: str) -> Change:
+def largest_change(pruned: Pruned, data: DeviceData) -> Change:
     """The largest changes over all examples."""
     before, after = pruned.network.predictor, pruned.model
-    found = torch.zeros(2, device=device)
+    found = torch.zeros(2, device=data.x.device)
     with torch.no_grad():
-        for x, y in sample.on(device).chunks(_CHUNK):
+        for x, y in data.chunks(_CHUNK):
             change = after(x) - before(x)
             largest = change.norm(dim=1).max(), change.gather(1, y.long().unsqueeze(1)).abs().max()
             found = torch.maximum(found, torch.stack(largest))
@@ -169,9 +169,8 @@ def bound_by_change(measured: Measured, sample: Dataset, *, seed: int, device: s
 
     The first version of the repository defines that search beside the other one, and does not call it.
     """
-    return _searched_bound(
-        measured, lambda pruned: largest_change(pruned, sample, device=device).score, seed=seed
-    )
+    data = sample.on(device)  # once for all draws
+    return _searched_bound(measured, lambda pruned: largest_change(pruned, data).score, seed=seed)
 
 
 def needed_margin(measured: Measured, pruned: Pruned) -> float:

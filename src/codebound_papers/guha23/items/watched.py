@@ -264,7 +264,7 @@ def _change(networks: Networks, strength: float) -> Row:
     settings, measured = networks.settings, networks.plotted
     facts = measured.facts
     pruned = released.draw_pruning(measured.network, strength=strength, seed=settings.seed)
-    change = released.largest_change(pruned, networks.parts.samples.train, device=settings.device)
+    change = released.largest_change(pruned, networks.parts.samples.train.on(settings.device))
     bounds = []
     for view, layer, taken in zip(pruned.network.layers, facts.layers, pruned.changes, strict=True):
         bias = 0.0 if view.bias is None else float(torch.linalg.vector_norm(view.bias.detach()))

@@ -186,7 +186,7 @@ def test_each_search_ends_where_the_margin_is_what_it_looks_at(measured, network
         by_bound.append(found.needed / margin)
         assert found.needed == needed_margin(measured, found.pruned)
         by_change.append(bound_by_change(measured, sample, seed=seed, device="cpu"))
-    changes = [largest_change(each.pruned, sample, device="cpu").score / margin for each in by_change]
+    changes = [largest_change(each.pruned, sample.on("cpu")).score / margin for each in by_change]
     assert 0.3 < np.median(changes) < 3.0
     assert len({each.pruned.strength for each in by_change}) > 1  # every step has a new mask
     strengths_ = [each.pruned.strength for each in by_change]
