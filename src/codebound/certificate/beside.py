@@ -90,11 +90,7 @@ def held_out(best: Assessed, task: Task, test_set: Dataset, engine: Engine | Non
         counts = count_errors(subject, tested.on("cpu"), fault=fault, engine=engine).counts
     kept = abstaining_tally(counts, tested.n)["kept"] if fault.kind == "abstain" else tested.n
     facts = HoldoutFacts(
-        errors=counts[0],
-        n=kept,
-        delta=task.delta,
-        classes=task.sample.classes,
-        subject=best.bound.subject,
+        errors=counts[0], n=kept, delta=task.delta, classes=task.sample.classes, subject=best.bound.subject
     )
     return holdout(facts)
 

@@ -24,14 +24,7 @@ from codebound.certificate.rows import require_disjoint, rows_of
 from codebound.chains.message import Options
 from codebound.coding.stream import Stream
 from codebound.errors import CertificateError, DataError, UsageError
-from codebound.facts import (
-    DisagreementFacts,
-    DomainFacts,
-    HoldoutFacts,
-    OccamFacts,
-    PickedFacts,
-    SplitFacts,
-)
+from codebound.facts import DisagreementFacts, DomainFacts, HoldoutFacts, OccamFacts, PickedFacts, SplitFacts
 from codebound.faults import WRONG
 from codebound.refs import implements
 
@@ -347,11 +340,7 @@ class OnDomain(AbstractClaimAboutF):
         return Conclusion(occam_domain(DomainFacts(at_theta=without_theta, theta_index=index)))
 
     def described(self, task: Task) -> dict[str, Any]:  # noqa: D102
-        return {
-            "input_low": float(self.low),
-            "input_high": float(self.high),
-            "subject_sha256": task.f.sha256,
-        }
+        return {"input_low": float(self.low), "input_high": float(self.high), "subject_sha256": task.f.sha256}
 
     @staticmethod
     def counts(facts: CertificateFacts) -> tuple[Counted, ...]:  # noqa: D102

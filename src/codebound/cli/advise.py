@@ -24,8 +24,7 @@ def command(
         int | None, option("Labels there are, or will be (default: those of --data).", None, "--n")
     ] = None,
     errors_guess: Annotated[
-        float | None,
-        option("Error on new data that a network trained on all of them would have: a guess."),
+        float | None, option("Error on new data that a network trained on all of them would have: a guess.")
     ] = None,
     data: Annotated[
         str | None, option("Labelled data to try the learners on, in place of a guess; with --quick.")

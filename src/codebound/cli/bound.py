@@ -34,8 +34,7 @@ def command(
         int | None, option("Errors of the network on the sample; ties count as errors.")
     ] = None,
     bits: Annotated[
-        float | None,
-        option("Length of the whole message in bits; required unless --holdout or --picks."),
+        float | None, option("Length of the whole message in bits; required unless --holdout or --picks.")
     ] = None,
     picks: Annotated[
         int | None,
@@ -45,8 +44,7 @@ def command(
         ),
     ] = None,
     kept: Annotated[
-        int | None,
-        option("Examples that the network did not abstain from; --errors are among them (C-17)."),
+        int | None, option("Examples that the network did not abstain from; --errors are among them (C-17).")
     ] = None,
     mean_cost: Annotated[
         float | None, option("Mean cost on the sample, between 0 and 1, in place of --errors (C-17).")

@@ -49,8 +49,7 @@ def command(
         float | None, option("Stop searching after so long, with the best until then (default: when done).")
     ] = None,
     effort: Annotated[
-        str,
-        option("In place of --minutes, the same on every machine: quick (no training), standard or max."),
+        str, option("In place of --minutes, the same on every machine: quick (no training), standard or max.")
     ] = "standard",
     delta: opt.Delta = 0.05,
     fault: opt.FaultName = "wrong",
@@ -73,8 +72,7 @@ def command(
         Path | None, option("Weights of the model that were made of that part alone; that is declared.", _F)
     ] = None,
     trust_code: Annotated[
-        bool,
-        option("If a factory cannot be traced, its code becomes an assumption of the certificate."),
+        bool, option("If a factory cannot be traced, its code becomes an assumption of the certificate.")
     ] = False,
     by_class: Annotated[
         bool, option("Bound the error of g on every class too; all of these hold at once.")

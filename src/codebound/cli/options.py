@@ -73,7 +73,7 @@ EncoderName = Annotated[
     str | None,
     option(
         "A frozen map in front of the data: efficientnet-lite0, wordllama (texts) or package.module:factory. "
-        "The sample is the table of its rows; that it was fixed without the sample is declared.",
+        "The sample is the table of its rows; that it was fixed without the sample is declared."
     ),
 ]
 CertificateFile = Annotated[Path, typer.Argument(help="The certificate (.cbound).")]

@@ -277,13 +277,7 @@ def _options(verb: str) -> dict[str, _Option]:
     return {name: option for name, option in found.items() if name not in hidden}
 
 
-_KINDS = {
-    str: "a text",
-    Path: "a path",
-    bool: "true or false",
-    int: "a whole number",
-    float: "a number",
-}
+_KINDS = {str: "a text", Path: "a path", bool: "true or false", int: "a whole number", float: "a number"}
 
 
 def _converted(name: str, option: _Option, value: Any) -> Any:

@@ -48,8 +48,7 @@ def command(
         float | None, option("Momentum of SGD, beta1 of Adam (default: 0.9).", _SETTINGS)
     ] = None,
     nesterov: Annotated[
-        bool | None,
-        option("Nesterov's form of SGD's momentum.", _SETTINGS, "--nesterov/--no-nesterov"),
+        bool | None, option("Nesterov's form of SGD's momentum.", _SETTINGS, "--nesterov/--no-nesterov")
     ] = None,
     weight_decay: Annotated[float | None, option("L2 penalty (default: 0).", _SETTINGS)] = None,
     schedule: Annotated[

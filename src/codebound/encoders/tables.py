@@ -72,11 +72,7 @@ def load_table(
 
 
 def encoded(
-    encoder: Encoder,
-    raw: Dataset | Texts,
-    *,
-    device: str | torch.device = "cpu",
-    progress: Progress = silent,
+    encoder: Encoder, raw: Dataset | Texts, *, device: str | torch.device = "cpu", progress: Progress = silent
 ) -> Dataset:
     """The table of a sample, from the cache where it is there."""
     scaling = None if isinstance(raw, Texts) else repr(raw.scaling)

@@ -161,12 +161,7 @@ def seal(data: Dataset | Values, plan: Plan, path: Path, *, allow_copies: bool =
         "kind": "seal",
         "version": 1,
         "date": _now(),
-        "data": {
-            "name": data.name[:400],
-            "sha256": data.sha256,
-            "examples": data.n,
-            "classes": data.classes,
-        },
+        "data": {"name": data.name[:400], "sha256": data.sha256, "examples": data.n, "classes": data.classes},
         "fault": str(plan.fault),
         "n": n,
         "delta": plan.delta,

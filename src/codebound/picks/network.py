@@ -156,10 +156,7 @@ def _fits(rule: Rule, divisor: float, own: Mapping[str, Tensor], known: Mapping[
     try:
         with exact_products():
             found = rule.features.mapped(
-                own["picks"][: rule.first],
-                divisor,
-                is_mirrored=rule.is_mirrored,
-                labels=known.get("labels"),
+                own["picks"][: rule.first], divisor, is_mirrored=rule.is_mirrored, labels=known.get("labels")
             ).tensors
     except (ModelError, RoomError):
         return False

@@ -6,13 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from codebound.coding.numbers import bit, gamma, uniform
-from codebound.picks.features import (
-    FEATURES,
-    AbstractFeatures,
-    ColumnFeatures,
-    FilterFeatures,
-    PatchFeatures,
-)
+from codebound.picks.features import FEATURES, AbstractFeatures, ColumnFeatures, FilterFeatures, PatchFeatures
 from codebound.picks.images import mirrored, moved, turned
 from codebound.picks.weighting import LayerFeatures
 
@@ -188,11 +182,7 @@ class Rule:
         gamma_index, ridge_index = self._code_kernel(coder)
         score_index = uniform(coder, self.score_index, 8)
         return Rule(
-            features,
-            copies=copies,
-            gamma_index=gamma_index,
-            ridge_index=ridge_index,
-            score_index=score_index,
+            features, copies=copies, gamma_index=gamma_index, ridge_index=ridge_index, score_index=score_index
         )
 
     def _code_copies(self, coder: AbstractCoder, features: AbstractFeatures) -> int:

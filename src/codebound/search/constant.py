@@ -26,8 +26,5 @@ def propose_constant(search: Search) -> None:
     bias = np.zeros(classes, dtype=np.int64)
     bias[np.bincount(labels, minlength=classes).argmax()] = 1
     chain = Chain(task.sample.input_shape, (Linear(classes, True),))
-    codes = {
-        "0.weight": Zero(chain.tensor_shapes()["0.weight"]),
-        "0.bias": best_tensor_code(bias, step=0),
-    }
+    codes = {"0.weight": Zero(chain.tensor_shapes()["0.weight"]), "0.bias": best_tensor_code(bias, step=0)}
     search.propose(Message(task.options, chain, codes))

@@ -82,11 +82,7 @@ class HeldOut:
         copies = _copies_of(self.rule)
         supports = copies * self.learned
         needed = memory_of(
-            self.learned + self.n,
-            self.dimension,
-            supports,
-            copies=copies,
-            is_joined=self.rule.is_mirrored,
+            self.learned + self.n, self.dimension, supports, copies=copies, is_joined=self.rule.is_mirrored
         )
         return supports <= _MOST_SUPPORTS[effort] and needed <= MEMORY
 

@@ -148,11 +148,7 @@ class _Trainer(AbstractTrainer[SubspaceSettings]):
 
     def message(self, plan: SubspaceSettings, integers: NDArray[np.int32]) -> Message:
         code = Subspace(
-            best_tensor_code(integers, step=0),
-            plan.entries_log2,
-            plan.step,
-            plan.zero_head,
-            plan.helper_seed,
+            best_tensor_code(integers, step=0), plan.entries_log2, plan.step, plan.zero_head, plan.helper_seed
         )
         factory = None if self.chain else dict(self.features.learner.shapes)
         return Message(self.search.task.options, self.chain, code, factory)

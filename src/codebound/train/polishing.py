@@ -99,10 +99,7 @@ class _Point:
 
 class _Search:
     def __init__(
-        self,
-        features: Features,
-        settings: SubspaceSettings,
-        base: Mapping[str, Tensor] | None,
+        self, features: Features, settings: SubspaceSettings, base: Mapping[str, Tensor] | None
     ) -> None:
         self.features, self.price = features, settings.price
         device = features.labels.device
