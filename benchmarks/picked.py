@@ -26,7 +26,8 @@ from codebound.facts import PickedFacts
 from codebound.picks.features import FilterFeatures
 from codebound.picks.message import PickedMessage
 from codebound.picks.picking import features_of, learner_of, permutation, pick
-from codebound.picks.ridge import exact_products
+from codebound.device import exact_products
+from codebound.picks.ridge import 
 from codebound.picks.rule import Rule
 from codebound.scores import margins
 

@@ -68,16 +68,23 @@ def lower_precision(precision: Precision, device: torch.device) -> AbstractConte
     return torch.autocast(device.type, torch.bfloat16, cache_enabled=False)
 
 
-@contextmanager
-def rounded_products(precision: Precision, device: torch.device) -> Iterator[None]:
+def rounded_products(precision: Precision, device: torch.device) -> AbstractContextManager[None]:
     """Products of float32 tensors inside round their factors to the 10 bits of TF32, if that is asked for, on
     GPUs that have it; everywhere else they are as they are.
     """
-    if precision != "tensorfloat32" or device.type != "cuda":
-        yield
-        return
+    is_rounded = precision == "tensorfloat32" and device.type == "cuda"
+    return _products("high") if is_rounded else nullcontext()
+
+
+def exact_products() -> AbstractContextManager[None]:
+    """Float32 products are those of float32 inside, whatever the program around allows for speed."""
+    return _products("highest")
+
+
+@contextmanager
+def _products(precision: str) -> Iterator[None]:
     before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high")
+    torch.set_float32_matmul_precision(precision)
     try:
         yield
     finally:

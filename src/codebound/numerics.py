@@ -25,6 +25,17 @@ def round_up(value: float) -> float:
     return math.nextafter(value, math.inf)
 
 
+def float_above(value: Fraction) -> float:
+    """The smallest double that is not below an exact number.
+
+    Example:
+        >>> float_above(Fraction(1, 10)) == 0.1, float_above(Fraction(1, 3)) > Fraction(1, 3)
+        (True, True)
+    """
+    nearest = float(value)
+    return nearest if Fraction(nearest) >= value else round_up(nearest)
+
+
 def bernoulli_kl(q: float, p: float) -> float:
     r"""Relative entropy ``kl(q || p)`` of two Bernoulli distributions, in nats.
 

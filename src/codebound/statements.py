@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 from codebound.certificate.file import Certificate
 from codebound.errors import UsageError
 from codebound.holdouts.ledger import read_ledger
+from codebound.numerics import float_above
 from codebound.refs import implements
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """One statement.
+class FileStatement:
+    """The statement that a file makes.
 
     Attributes:
         name: Its file.
@@ -37,12 +37,14 @@ class Made:
     event: str
 
 
-def read_statement(path: Path) -> Made:
+def read_statement(path: Path) -> FileStatement:
     """The statement that a certificate or a ledger of looks makes; checks nothing about a certificate."""
     if path.suffix == ".jsonl":
         ledger = read_ledger(path)
         data = ledger.seal["data"]["sha256"]
-        return Made(str(path), "C-16", data, ledger.seal["delta"], f"looks {ledger.content.split()[0]!r}")
+        return FileStatement(
+            str(path), "C-16", data, ledger.seal["delta"], f"looks {ledger.content.split()[0]!r}"
+        )
     certificate = Certificate.load(path)
     claim, facts = certificate.claim, certificate.facts
     event = f"file {hashlib.sha256(certificate.to_bytes()).hexdigest()}"
@@ -50,11 +52,11 @@ def read_statement(path: Path) -> Made:
         event = (
             f"code {certificate.version} {facts.sample_sha256} {facts.classes} {asdict(certificate.helper)}"
         )
-    return Made(str(path), claim.statement, facts.sample_sha256, claim.delta, event)
+    return FileStatement(str(path), claim.statement, facts.sample_sha256, claim.delta, event)
 
 
 @implements("C-18", kind="certificate")
-def joint_delta(made: Sequence[Made]) -> float:
+def joint_delta(made: Sequence[FileStatement]) -> float:
     """Failure probability of all statements together, rounded up.
 
     Statement.  The probabilities of different events add up. Certificates by C-2 on one sample with one code
@@ -63,8 +65,8 @@ def joint_delta(made: Sequence[Made]) -> float:
     Checked by. unit, validity (a table of certificates from one sample; teeth: different codes not added).
 
     Example:
-        >>> both = [Made(name, "C-2", "s", 0.05, "one code") for name in "ab"]
-        >>> joint_delta(both), joint_delta([*both, Made("c", "C-10", "s", 0.05, "another")])
+        >>> both = [FileStatement(name, "C-2", "s", 0.05, "one code") for name in "ab"]
+        >>> joint_delta(both), joint_delta([*both, FileStatement("c", "C-10", "s", 0.05, "another")])
         (0.05, 0.1)
     """
     if not made:
@@ -73,5 +75,4 @@ def joint_delta(made: Sequence[Made]) -> float:
     for each in made:
         largest[each.event] = max(each.delta, largest.get(each.event, 0.0))
     total = sum(map(Fraction, largest.values()), Fraction(0))
-    nearest = float(total)
-    return min(1.0, nearest if Fraction(nearest) >= total else math.nextafter(nearest, math.inf))
+    return min(1.0, float_above(total))

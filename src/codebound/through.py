@@ -7,7 +7,6 @@ second by fresh unlabelled inputs. The failure probabilities add up.
 from __future__ import annotations
 
 import hashlib
-import math
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ from codebound.certificate.rows import require_disjoint, rows_of
 from codebound.errors import CertificateError, UsageError
 from codebound.facts import HoldoutFacts, check_delta
 from codebound.nets.rebuild import with_weights
+from codebound.numerics import float_above
 from codebound.picks.picking import is_wrong
 from codebound.tensors import state_sha256
 
@@ -138,7 +138,7 @@ def bound_through(
         bound=through_disagreement(
             found.claim.bound, HoldoutFacts(errors=errors, n=unlabelled.n, delta=delta)
         ),
-        delta=_rounded_up(total),
+        delta=float_above(total),
         statement=found.claim.statement,
         bound_of_g=found.claim.bound,
         disagreements=errors,
@@ -150,11 +150,6 @@ def bound_through(
         sample_sha256=sample.sha256,
         unlabelled_sha256=unlabelled.sha256,
     )
-
-
-def _rounded_up(value: Fraction) -> float:
-    nearest = float(value)
-    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
 
 
 @torch.no_grad()

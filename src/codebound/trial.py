@@ -14,11 +14,12 @@ import torch
 
 from codebound.advice import Situation
 from codebound.certification import certify
+from codebound.device import exact_products
 from codebound.errors import DataError
 from codebound.nets.loading import load_model
 from codebound.picks.network import PickedNetwork
 from codebound.picks.picking import permutation
-from codebound.picks.ridge import KernelRidge, exact_products
+from codebound.picks.ridge import KernelRidge
 from codebound.progress import Progress, silent
 from codebound.scores import margins
 from codebound.train.config import TrainConfig

@@ -15,12 +15,12 @@ from codebound.bounds.occam import occam_binomial
 from codebound.data.arrays import from_arrays
 from codebound.errors import UsageError
 from codebound.facts import OccamFacts
-from codebound.statements import Made, joint_delta, read_statement
+from codebound.statements import FileStatement, joint_delta, read_statement
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.floats(1e-12, 0.4)), min_size=1, max_size=9))
 def test_events_add_up_and_count_once(drawn):
-    made = [Made(str(i), "C-2", "s", delta, event) for i, (event, delta) in enumerate(drawn)]
+    made = [FileStatement(str(i), "C-2", "s", delta, event) for i, (event, delta) in enumerate(drawn)]
     exact = sum(max(Fraction(d) for e, d in drawn if e == event) for event in {e for e, _ in drawn})
     assert min(exact, 1) <= Fraction(joint_delta(made)) <= exact * Fraction(1 + 1e-15)
 

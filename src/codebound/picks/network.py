@@ -8,11 +8,12 @@ import numpy as np
 import torch
 from torch import nn
 
+from codebound.device import exact_products
 from codebound.errors import FormatError, ModelError
 from codebound.faults import WRONG, Fault
 from codebound.picks.features import FeatureMap, RoomError
 from codebound.picks.picking import fault_counts_of
-from codebound.picks.ridge import exact_products, kernel
+from codebound.picks.ridge import kernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -11,10 +11,11 @@ import numpy as np
 import torch
 
 from codebound.coding.stream import Stream
+from codebound.device import exact_products
 from codebound.errors import UsageError
 from codebound.facts import PickedFacts
 from codebound.picks.features import RoomError
-from codebound.picks.ridge import KernelRidge, exact_products, folded
+from codebound.picks.ridge import KernelRidge, folded
 from codebound.picks.rule import ROUNDS
 from codebound.progress import Progress, silent
 from codebound.refs import implements

@@ -6,7 +6,6 @@ The kernel's values are the same on every machine. What is solved is not, but ``
 from __future__ import annotations
 
 import math
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -26,17 +25,6 @@ KEPT = 1 << 32
 """Bytes of kernels that are kept as they are; others are kept in half of them."""
 _MADE = 1 << 10  # columns of a kernel that are made again at a time
 _SLACK = 1.001  # for the rounding of the kernel's values
-
-
-@contextmanager
-def exact_products() -> Iterator[None]:
-    """Float32 products are those of float32 here, whatever the program around allows for speed."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)
 
 
 def kernel(a: Tensor, b: Tensor, *, gamma: float, unit: float, known: Tensor | None = None) -> Tensor:

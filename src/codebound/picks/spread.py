@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from codebound.device import exact_products
 from codebound.picks.picking import feature_map_of, vectors_of
-from codebound.picks.ridge import SupportKernel, Width, exact_products
+from codebound.picks.ridge import SupportKernel, Width
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -18,13 +18,14 @@ import torch
 from torch import nn
 
 from codebound.data.dataset import Dataset, Scaling
+from codebound.device import exact_products
 from codebound.encoders.encoder import Encoder, declared_name, digest
 from codebound.encoders.helpers import Scores
 from codebound.errors import FormatError, ModelError, UsageError
 from codebound.nets.loading import load_weights
 from codebound.picks.features import FEATURES, ColumnFeatures, FeatureMap, RoomError
 from codebound.picks.picking import feature_map_of, permutation, vectors_of
-from codebound.picks.ridge import exact_products, folded
+from codebound.picks.ridge import folded
 from codebound.picks.rule import Rule
 from codebound.progress import Progress, silent
 from codebound.search.picked import families_of

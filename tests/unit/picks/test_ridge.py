@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from codebound.picks.ridge import KernelRidge, Width, exact_products, folded, kernel
+from codebound.device import exact_products
+from codebound.picks.ridge import KernelRidge, Width, folded, kernel
 
 N, SIZE, CLASSES, GAMMA, UNIT, RIDGE = 40, 12, 3, 1.0, 1e4, 0.25
 
