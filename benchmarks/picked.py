@@ -22,12 +22,11 @@ from codebound.bounds.risk import percent
 from codebound.certificate.task import Task
 from codebound.data.dataset import Dataset
 from codebound.data.load import load_dataset
+from codebound.device import exact_products
 from codebound.facts import PickedFacts
 from codebound.picks.features import FilterFeatures
 from codebound.picks.message import PickedMessage
 from codebound.picks.picking import features_of, learner_of, permutation, pick
-from codebound.device import exact_products
-from codebound.picks.ridge import 
 from codebound.picks.rule import Rule
 from codebound.scores import margins
 

@@ -78,6 +78,15 @@ class Browser:
             value,
         )
 
+    def expect_a_good_page(self, name, *, scheme):
+        """It is quiet, accessible, fits the screen, and is as light or dark as it was asked to be."""
+        assert self.violations() == []
+        assert self.overhang() <= 0
+        assert self.complaints() == []
+        assert self.outside_requests() == []
+        picture = self.picture(name).convert("L").resize((1, 1))
+        assert (picture.getpixel((0, 0)) > 128) == (scheme == "light")
+
     def overhang(self):
         """By how many pixels the content is wider than the screen, or than the column that it stands in."""
         column = self.js("return document.body.scrollWidth - document.body.clientWidth")

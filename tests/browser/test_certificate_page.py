@@ -60,12 +60,7 @@ def page_of(made, name):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_is_quiet_accessible_and_fits(name, size, scheme, made, browser):
     browser.open(page_of(made, name), size=size, scheme=scheme)
-    assert browser.violations() == []
-    assert browser.overhang() <= 0
-    assert browser.complaints() == []
-    assert browser.outside_requests() == []
-    picture = browser.picture(f"{name}-{size}-{scheme}").convert("L").resize((1, 1))
-    assert (picture.getpixel((0, 0)) > 128) == (scheme == "light")
+    browser.expect_a_good_page(f"{name}-{size}-{scheme}", scheme=scheme)
 
 
 def test_axe_and_the_width_would_notice(made, browser):

@@ -61,12 +61,7 @@ def pages(tmp_path_factory):
 @pytest.mark.parametrize(("size", "scheme"), [("phone", "dark"), ("phone", "light"), ("desktop", "dark")])
 def test_a_page_is_quiet_accessible_and_fits(name, size, scheme, pages, browser):
     browser.open(pages[name], size=size, scheme=scheme)
-    assert browser.violations() == []
-    assert browser.overhang() <= 0
-    assert browser.complaints() == []
-    assert browser.outside_requests() == []
-    picture = browser.picture(f"{name}-{size}-{scheme}").convert("L").resize((1, 1))
-    assert (picture.getpixel((0, 0)) > 128) == (scheme == "light")
+    browser.expect_a_good_page(f"{name}-{size}-{scheme}", scheme=scheme)
 
 
 @pytest.mark.parametrize("name", ["sweep", "measure", "compare", "dossier"])

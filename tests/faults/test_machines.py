@@ -25,6 +25,7 @@ from codebound.store import BusyError, held, locked
 from codebound_verify.__main__ import main as verify_main
 
 PICKS = ("--method", "picks", "--effort", "quick")
+COMPRESS = ("compress", "--model", "linear", "--input-shape", "8", "--classes", "3", "--method", "naive")
 TRAIN = ("train", "linear", "--data", "sample.npz", "--epochs", "3")
 
 
@@ -148,19 +149,7 @@ def remove(monkeypatch, written):
     [
         (*TRAIN, "--out", "busy"),
         ("certify", "--data", "sample.npz", *PICKS, "--out", "busy"),
-        (
-            "compress",
-            "--model",
-            "linear",
-            "--input-shape",
-            "8",
-            "--classes",
-            "3",
-            "--method",
-            "naive",
-            "--out",
-            "busy",
-        ),
+        (*COMPRESS, "--out", "busy"),
     ],
     ids=["train", "certify", "compress"],
 )
@@ -246,19 +235,7 @@ def commands_into(place):
     return {
         "train": (*TRAIN, "--out", f"{place}/a"),
         "certify": ("certify", "--data", "sample.npz", *PICKS, "--holdout", "0.1", "--out", f"{place}/a"),
-        "compress": (
-            "compress",
-            "--model",
-            "linear",
-            "--input-shape",
-            "8",
-            "--classes",
-            "3",
-            "--method",
-            "naive",
-            "--out",
-            f"{place}/a",
-        ),
+        "compress": (*COMPRESS, "--out", f"{place}/a"),
         "save": ("data", "save", "sample.npz", "--out", f"{place}/a.npz"),
         "decode": (
             "decode",

@@ -19,6 +19,17 @@ def npy(array: np.ndarray) -> bytes:
     return buffer.getvalue()
 
 
+@st.composite
+def promising_headers(draw) -> bytes:
+    """The header of an array of any shape and type, with nothing behind it."""
+    shape = draw(st.lists(st.integers(-(2**70), 2**70), max_size=5))
+    types = ["|u1", "<f8", "|b1", "<i8", "|O", "<U9", "|V0", "<m8[s]", "[('a', '<i4')]", "zz"]
+    kind = draw(st.sampled_from(types))
+    descr = kind if kind.startswith("[") else repr(kind)
+    header = f"{{'descr': {descr}, 'fortran_order': False, 'shape': {tuple(shape)!r}, }}\n".encode()
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
+
+
 def archive(**members: bytes) -> bytes:
     """An .npz with these members, whatever they are."""
     buffer = io.BytesIO()

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional
+from worlds.networks import Skipping
 
 from codebound.chains.chain import Chain
 from codebound.chains.operations import (
@@ -162,15 +163,6 @@ class Doubled(nn.Linear):
         return 2 * super().forward(x)
 
 
-class Skip(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 2)
-
-    def forward(self, x):
-        return self.b(functional.relu(self.a(x)) + x)
-
-
 class Rows(nn.Module):
     def __init__(self):
         super().__init__()
@@ -229,7 +221,7 @@ REFUSED = {
     "a functional flatten of other axes": (Rows(), (1, 4, 4), "something else"),
     "another function than its module": (Clash(), VECTOR, "sigmoid"),
     "a subclass that computes something else": (layers(Doubled(4, 2)), VECTOR, "something else"),
-    "a skip connection": (Skip(), VECTOR, "read more than once"),
+    "a skip connection": (Skipping(4, 2), VECTOR, "read more than once"),
 }
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from worlds.networks import mlp
+from worlds.networks import Skipping, mlp
 from worlds.samples import noise_images
 
 from codebound.data.dataset import Dataset
@@ -27,16 +27,6 @@ def images(n: int = 60) -> Dataset:
 
 def two_layers(bias: bool = True) -> nn.Sequential:
     return mlp(36, 12, 3, bias=bias, flat=True)
-
-
-class Residual(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.first, self.last = nn.Linear(36, 36), nn.Linear(36, 3)
-
-    def forward(self, x):
-        x = x.flatten(1)
-        return self.last(x + self.first(x).relu())
 
 
 class Twice(nn.Module):
@@ -155,7 +145,7 @@ def test_a_network_is_folded_wrapped_and_traced_once_for_everything(monkeypatch)
 
 
 OBSTACLES = {
-    "a residual network": (Residual, "no chain"),
+    "a residual network": (lambda: Skipping(36, 3), "no chain"),
     "a layer that is called twice": (Twice, "more than once"),
     "a smooth activation": (
         lambda: nn.Sequential(nn.Flatten(), nn.Linear(36, 5), nn.GELU(), nn.Linear(5, 3)), "homogeneous",
