@@ -41,10 +41,10 @@ from codebound.errors import CodeboundError
 from codebound.estimator.reruns import RerunCertificate
 from codebound.files import read_json, read_toml
 from codebound.holdouts.ledger import parsed_ledger
-from codebound.holdouts.looking import Plan, seal
+from codebound.holdouts.looking import SealSettings, seal
 from codebound.nets.loading import load_weights
 from codebound.sweep.jobs import JobFolder
-from codebound.sweep.plan import Verb, read_plan
+from codebound.sweep.plan import PlannedVerb, read_plan
 from codebound.tensors import load_tensors, peek_record, save_tensors
 from codebound_papers.journal import Journal
 from codebound_verify import verify
@@ -73,7 +73,7 @@ INTERESTING = (
     b'"',
     b"\n",
 )
-VERBS = {"train": Verb(name="train", function="m:f", options=frozenset({"seed", "epochs", "data"}))}
+VERBS = {"train": PlannedVerb(name="train", function="m:f", options=frozenset({"seed", "epochs", "data"}))}
 PLAN = b'[defaults]\ndata = "digits"\n[grid]\nseed = [0, 1]\n[[jobs]]\nverb = "train"\nepochs = 5\n'
 TABLE = b'age{?},"colour{red|green|?}",town,y\n30,red,Rome,0\n?,green,1,1\n-1e3,,Oslo,0\n'
 
@@ -125,7 +125,7 @@ def sealed() -> bytes:
     """The ledger of a test set that was frozen."""
     data = from_arrays(np.arange(40.0).reshape(20, 2), np.arange(20) % 2, name="t", role="test")
     with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, CODEBOUND_CACHE=folder):
-        return seal(data, Plan(), Path(folder) / "looks.jsonl").content
+        return seal(data, SealSettings(), Path(folder) / "looks.jsonl").content
 
 
 def in_folder(read: Callable[[Path], object], name: str) -> Callable[[Path], object]:

@@ -13,7 +13,7 @@ from codebound.engine.cluster import RayEngine
 from codebound.engine.job import Job
 from codebound.errors import CodeboundError
 from codebound.sweep.execution import execute, states
-from codebound.sweep.plan import Verb, plan_jobs
+from codebound.sweep.plan import PlannedVerb, plan_jobs
 from codebound_verify.__main__ import main as verify_main
 
 PLAN = """
@@ -104,7 +104,7 @@ def test_a_node_that_is_lost_costs_no_row(tmp_path, monkeypatch):
 
     (tmp_path / "cluster_toys.py").write_text(TOYS)
     monkeypatch.chdir(tmp_path)
-    verb = Verb(name="work", function="cluster_toys:work", options=frozenset({"x", "sleep"}))
+    verb = PlannedVerb(name="work", function="cluster_toys:work", options=frozenset({"x", "sleep"}))
     plan = {"grid": {"x": list(range(10))}, "jobs": [{"verb": "work", "sleep": 2}]}
     jobs = plan_jobs(plan, {"work": verb})
     folder, done = tmp_path / "sweep", set()  # what has a result when the node is lost must not run again

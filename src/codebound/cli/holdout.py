@@ -82,9 +82,9 @@ def seal(
     )
     if weights and model is None:
         raise UsageError("--weights needs --model: how the networks are built.")
-    plan = looking.Plan(
+    settings = looking.SealSettings(
         looks=_looks(looks),
-        answers=answers,  # type: ignore[arg-type]  # Plan checks it
+        answers=answers,  # type: ignore[arg-type]  # SealSettings checks it
         delta=delta,
         target=target,
         step=step,
@@ -93,7 +93,7 @@ def seal(
         models=looking.identities(weights or [], model=model or "") + looking.identities(predictions or []),
     )
     path = out or Path(Path(data).stem + SUFFIX)
-    _show(looking.seal(sample, plan, path, allow_copies=allow_copies), output)
+    _show(looking.seal(sample, settings, path, allow_copies=allow_copies), output)
 
 
 @app.command()

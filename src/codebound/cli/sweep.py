@@ -24,7 +24,7 @@ from codebound.report.tables import Table
 
 if TYPE_CHECKING:
     from codebound.sweep.execution import Merged
-    from codebound.sweep.plan import PlannedJob, Verb
+    from codebound.sweep.plan import PlannedJob, PlannedVerb
 
 _BOUNDS = ("bound", "holdout", "holdout_f", "through_f")
 
@@ -202,14 +202,14 @@ def _commands() -> dict[str, SweepVerb]:
     return {**_OWN, **find_extensions()["SWEEP_VERBS"]}
 
 
-def verbs() -> dict[str, Verb]:
+def verbs() -> dict[str, PlannedVerb]:
     """Every command that can be a job, with its options."""
-    from codebound.sweep.plan import Verb
+    from codebound.sweep.plan import PlannedVerb
 
     found = {}
     for name, command in _commands().items():
         options = _options(name)
-        found[name] = Verb(
+        found[name] = PlannedVerb(
             name=name,
             function=f"{__name__}:run",
             options=frozenset(options),

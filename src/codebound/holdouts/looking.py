@@ -46,7 +46,7 @@ MOST_LOOKS = 1 << 32
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SealSettings:
     """What is fixed before the first look.
 
     Attributes:
@@ -136,12 +136,12 @@ class Plan:
         return low
 
 
-def seal(data: Dataset | Values, plan: Plan, path: Path, *, allow_copies: bool = False) -> Ledger:
+def seal(data: Dataset | Values, settings: SealSettings, path: Path, *, allow_copies: bool = False) -> Ledger:
     """Freezes a test set: writes the first line of its ledger.
 
     Args:
         data: The examples.
-        plan: What is fixed before the first look.
+        settings: What is fixed before the first look.
         path: Where the ledger goes; a new file.
         allow_copies: Whether more than one example in a hundred may be an exact copy of an earlier one:
             whoever says so declares that they are independent draws.
@@ -151,8 +151,8 @@ def seal(data: Dataset | Values, plan: Plan, path: Path, *, allow_copies: bool =
         UsageError: The file exists, or these examples were sealed on this machine before.
     """
     if data.classes is not None:
-        plan.fault.check(data.classes)
-    n = counted_examples(plan.fault, torch.from_numpy(data.y))
+        settings.fault.check(data.classes)
+    n = counted_examples(settings.fault, torch.from_numpy(data.y))
     if path.exists():
         raise UsageError(f"{path} exists already; a seal is never replaced. Choose another file.")
     require_unsealed(data.sha256)
@@ -162,16 +162,16 @@ def seal(data: Dataset | Values, plan: Plan, path: Path, *, allow_copies: bool =
         "version": 1,
         "date": _now(),
         "data": {"name": data.name[:400], "sha256": data.sha256, "examples": data.n, "classes": data.classes},
-        "fault": str(plan.fault),
+        "fault": str(settings.fault),
         "n": n,
-        "delta": plan.delta,
-        "looks": plan.looks,
-        "models": list(plan.models),
-        "levels": plan.levels(n),
-        "target": plan.target,
+        "delta": settings.delta,
+        "looks": settings.looks,
+        "models": list(settings.models),
+        "levels": settings.levels(n),
+        "target": settings.target,
     }
-    if plan.by_class or plan.fault.is_new or data.classes is None:
-        sizes = np.bincount(data.y, minlength=data.classes or 0).tolist() if plan.by_class else None
+    if settings.by_class or settings.fault.is_new or data.classes is None:
+        sizes = np.bincount(data.y, minlength=data.classes or 0).tolist() if settings.by_class else None
         record |= {"version": 2, "by_class": sizes}
     ledger = parsed_ledger(path, first_line(record))
     write_ledger(ledger)
@@ -192,7 +192,7 @@ def look(
         is_final: Whether this is the last look: it tells the exact number of errors.
 
     Raises:
-        UsageError: The plan does not allow this look.
+        UsageError: The seal does not allow this look.
         DataError: These are not the sealed examples.
     """
     with held(path):

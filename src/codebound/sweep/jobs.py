@@ -86,7 +86,7 @@ class JobFolder:
 def run_job(*, job: Mapping[str, Any], function: str, is_resumable: bool, folder: str) -> None:
     """Runs a job that is unfinished; one that is done or failed is left as it is.
 
-    It is the record of a planned job; ``function`` and ``is_resumable`` are those of its `Verb`.
+    It is the record of a planned job; ``function`` and ``is_resumable`` are those of its `PlannedVerb`.
     """
     if job["versions"] != versions():
         raise CodeboundError(

@@ -27,7 +27,7 @@ Table = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Verb:
+class PlannedVerb:
     """A command whose runs can be jobs.
 
     Attributes:
@@ -86,7 +86,7 @@ class PlannedJob:
 
     key: str
     name: str
-    verb: Verb
+    verb: PlannedVerb
     arguments: Mapping[str, Any]
     inputs: Mapping[str, str]
     cpus: int
@@ -119,7 +119,7 @@ class PlannedJob:
         }
 
 
-def read_plan(path: Path, verbs: Mapping[str, Verb]) -> tuple[PlannedJob, ...]:
+def read_plan(path: Path, verbs: Mapping[str, PlannedVerb]) -> tuple[PlannedJob, ...]:
     """The jobs of a plan file, those that others need before them.
 
     Args:
@@ -136,11 +136,11 @@ def read_plan(path: Path, verbs: Mapping[str, Verb]) -> tuple[PlannedJob, ...]:
         raise UsageError(f"{path}: {error}") from error
 
 
-def plan_jobs(table: Table, verbs: Mapping[str, Verb]) -> tuple[PlannedJob, ...]:
+def plan_jobs(table: Table, verbs: Mapping[str, PlannedVerb]) -> tuple[PlannedJob, ...]:
     """The jobs of a plan.
 
     Example:
-        >>> verb = Verb(name="train", function="m:f", options=frozenset({"seed", "epochs"}))
+        >>> verb = PlannedVerb(name="train", function="m:f", options=frozenset({"seed", "epochs"}))
         >>> table = {"grid": {"seed": [0, 1]}, "jobs": [{"verb": "train", "epochs": 5}]}
         >>> [dict(job.arguments) for job in plan_jobs(table, {"train": verb})]
         [{'seed': 0, 'epochs': 5}, {'seed': 1, 'epochs': 5}]
@@ -168,10 +168,12 @@ def plan_jobs(table: Table, verbs: Mapping[str, Verb]) -> tuple[PlannedJob, ...]
     return tuple(jobs.values())
 
 
-def _entries(entries: object, verbs: Mapping[str, Verb]) -> list[tuple[str, Verb, dict[str, Any]]]:
+def _entries(
+    entries: object, verbs: Mapping[str, PlannedVerb]
+) -> list[tuple[str, PlannedVerb, dict[str, Any]]]:
     if not isinstance(entries, list) or not entries:
         raise UsageError('a plan lists what to run, as [[jobs]] with verb = "train" and arguments below.')
-    found: list[tuple[str, Verb, dict[str, Any]]] = []
+    found: list[tuple[str, PlannedVerb, dict[str, Any]]] = []
     for entry in entries:
         own = _named(entry, "[[jobs]]")
         verb_name = own.pop("verb", None)
@@ -205,7 +207,7 @@ def _points(grid: Table, entries: int) -> Iterator[dict[str, Any]]:
 
 def _planned(
     name: str,
-    verb: Verb,
+    verb: PlannedVerb,
     options: dict[str, Any],
     above: Mapping[str, PlannedJob],
     content: Callable[[str], str],

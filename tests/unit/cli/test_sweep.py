@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from codebound.cli.main import app
 from codebound.cli.sweep import _cell
-from codebound.sweep.plan import Verb
+from codebound.sweep.plan import PlannedVerb
 
 TOYS = """
 def work(*, verb, arguments, out):
@@ -32,7 +32,7 @@ def sweep(tmp_path, monkeypatch):
     (tmp_path / "plan.toml").write_text(PLAN)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "160")
-    square = Verb(
+    square = PlannedVerb(
         name="square",
         function="cli_toys:work",
         options=frozenset({"x", "y"}),

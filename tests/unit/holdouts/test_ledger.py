@@ -17,7 +17,7 @@ from codebound.errors import CertificateError, DataError, FormatError, UsageErro
 from codebound.facts import LookFacts
 from codebound.faults import parse_fault
 from codebound.holdouts.ledger import read_ledger
-from codebound.holdouts.looking import Plan, identity, look, predicted_scores, seal
+from codebound.holdouts.looking import SealSettings, identity, look, predicted_scores, seal
 from codebound_verify.looks import verify_ledger
 
 N = 400
@@ -41,7 +41,7 @@ def tried(path, data, name: str, errors: int, **options):
 def path(tmp_path, data):
     """A ledger with three looks by levels, the second of them in vain."""
     path = tmp_path / "test.looks.jsonl"
-    seal(data, Plan(looks=10, target=0.2, step=0.01), path)
+    seal(data, SealSettings(looks=10, target=0.2, step=0.01), path)
     for name, errors in (("a", 40), ("b", 60), ("c", 18)):
         tried(path, data, name, errors)
     return path
@@ -80,7 +80,7 @@ def test_the_second_program_accepts_it_and_the_data(path, data):
 def test_networks_that_the_seal_lists_pay_for_no_answers(tmp_path, data):
     path = tmp_path / "listed.jsonl"
     models = tuple(sha256_of(str(i)) for i in range(5))
-    seal(data, Plan(looks=5, models=models), path)
+    seal(data, SealSettings(looks=5, models=models), path)
     for i in range(5):
         last = tried(path, data, str(i), 20 + i).looks[-1]
         assert (last["listed"], last["answer"], last["answer_bits"]) == (True, 20 + i, 0.0)
@@ -91,7 +91,7 @@ def test_networks_that_the_seal_lists_pay_for_no_answers(tmp_path, data):
 
 def test_exact_answers_are_paid_by_whoever_comes_later(tmp_path, data):
     path = tmp_path / "exact.jsonl"
-    seal(data, Plan(looks=3, answers="exact"), path)
+    seal(data, SealSettings(looks=3, answers="exact"), path)
     tried(path, data, "a", 20)
     last = tried(path, data, "b", 17).looks[-1]
     assert (last["answer"], last["answer_bits"]) == (17, pytest.approx(np.log2(N + 1)))
@@ -99,7 +99,7 @@ def test_exact_answers_are_paid_by_whoever_comes_later(tmp_path, data):
 
 def test_one_look_is_the_hold_out_limit(tmp_path, data):
     path = tmp_path / "one.jsonl"
-    seal(data, Plan(), path)
+    seal(data, SealSettings(), path)
     (only,) = tried(path, data, "a", 20).looks
     assert (only["answer"], only["bound"]) == (20, looked_risk(LookFacts(errors=20, n=N, delta=0.05)).value)
     with pytest.raises(UsageError, match="planned are spent"):
@@ -108,7 +108,7 @@ def test_one_look_is_the_hold_out_limit(tmp_path, data):
 
 def test_pass_or_fail_costs_little_and_meets_the_target_when_it_passes(tmp_path, data):
     path = tmp_path / "pass.jsonl"
-    (level,) = seal(data, Plan(looks=20, answers="pass", target=0.1), path).seal["levels"]
+    (level,) = seal(data, SealSettings(looks=20, answers="pass", target=0.1), path).seal["levels"]
     for i in range(18):
         assert tried(path, data, str(i), level + 1).looks[-1]["answer"] is None
     passed = tried(path, data, "good", level).looks[-1]
@@ -118,7 +118,7 @@ def test_pass_or_fail_costs_little_and_meets_the_target_when_it_passes(tmp_path,
 
 def test_a_target_out_of_reach_is_refused_at_the_seal(tmp_path, data):
     with pytest.raises(UsageError, match="not even without an error"):
-        seal(data, Plan(looks=20, answers="pass", target=0.01), tmp_path / "pass.jsonl")
+        seal(data, SealSettings(looks=20, answers="pass", target=0.01), tmp_path / "pass.jsonl")
 
 
 def test_a_final_look_tells_the_errors_and_closes(path, data):
@@ -132,7 +132,7 @@ def test_a_final_look_tells_the_errors_and_closes(path, data):
 @pytest.mark.thorough
 def test_an_open_plan_goes_on(tmp_path, data):
     path = tmp_path / "open.jsonl"
-    seal(data, Plan(looks=None), path)
+    seal(data, SealSettings(looks=None), path)
     for i in range(30):
         ledger = tried(path, data, str(i), 200 - i)
     assert len(ledger.looks) == 30
@@ -229,9 +229,9 @@ def test_a_ledger_cut_at_its_end_is_noticed_by_the_head(path):
 
 def test_the_same_examples_are_not_sealed_twice(path, tmp_path, data):
     with pytest.raises(UsageError, match=r"sealed before: .* has 3 looks"):
-        seal(data, Plan(), tmp_path / "again.jsonl")
+        seal(data, SealSettings(), tmp_path / "again.jsonl")
     with pytest.raises(UsageError, match="never replaced"):
-        seal(data, Plan(), path)
+        seal(data, SealSettings(), path)
 
 
 def test_an_older_copy_of_a_ledger_cannot_be_looked_through(path, tmp_path, data):
@@ -280,9 +280,9 @@ def test_other_examples_are_refused(path, data):
 def test_examples_that_were_repeated_are_no_test_set(tmp_path, data):
     twice = data.select([*range(N), *range(5)], role="test")
     with pytest.raises(CertificateError, match="5 of 405 examples are exact copies"):
-        seal(twice, Plan(), tmp_path / "twice.jsonl")
+        seal(twice, SealSettings(), tmp_path / "twice.jsonl")
     assert not (tmp_path / "twice.jsonl").exists()
-    assert seal(twice, Plan(), tmp_path / "twice.jsonl", allow_copies=True).seal["n"] == N + 5
+    assert seal(twice, SealSettings(), tmp_path / "twice.jsonl", allow_copies=True).seal["n"] == N + 5
 
 
 # faults
@@ -290,7 +290,7 @@ def test_examples_that_were_repeated_are_no_test_set(tmp_path, data):
 
 def test_a_class_has_its_own_examples(tmp_path, data):
     path, ones = tmp_path / "class.jsonl", int((data.y == 1).sum())
-    assert seal(data, Plan(fault=parse_fault("class:1")), path).seal["n"] == ones
+    assert seal(data, SealSettings(fault=parse_fault("class:1")), path).seal["n"] == ones
     wrong = int((data.y[:90] == 1).sum())
     (only,) = tried(path, data, "a", 90).looks
     assert only["answer"] == wrong
@@ -303,13 +303,13 @@ def test_a_class_has_its_own_examples(tmp_path, data):
 
 def test_a_class_without_examples_says_so(tmp_path, data):
     with pytest.raises(DataError, match="no example that the fault class:3 can happen on"):
-        seal(data, Plan(fault=parse_fault("class:3")), tmp_path / "none.jsonl")
+        seal(data, SealSettings(fault=parse_fault("class:3")), tmp_path / "none.jsonl")
 
 
 def test_a_fault_that_never_occurs_is_bounded_by_its_examples(tmp_path, data):
     path = tmp_path / "never.jsonl"
     twos = int((data.y == 2).sum())
-    seal(data, Plan(fault=parse_fault("confused:2:3")), path)
+    seal(data, SealSettings(fault=parse_fault("confused:2:3")), path)
     (only,) = tried(path, data, "a", 50).looks
     assert only["answer"] == 0
     assert only["bound"] == pytest.approx(1.0 - 0.05 ** (1.0 / twos), rel=1e-9)
@@ -333,7 +333,7 @@ def test_a_fault_that_never_occurs_is_bounded_by_its_examples(tmp_path, data):
 )
 def test_plans_that_make_no_sense_are_refused(options, says):
     with pytest.raises(UsageError, match=says):
-        Plan(**options)
+        SealSettings(**options)
 
 
 def test_predictions_are_classes_or_scores(tmp_path):
@@ -366,7 +366,7 @@ def whole(tmp_path_factory) -> bytes:
     examples = from_arrays(rng.normal(size=(50, 2)), rng.integers(0, 2, 50), name="made", role="test")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CODEBOUND_CACHE", str(folder / "cache"))
-        seal(examples, Plan(looks=4, target=0.5, step=0.1), folder / "a.jsonl")
+        seal(examples, SealSettings(looks=4, target=0.5, step=0.1), folder / "a.jsonl")
         for name in ("a", "b", "c"):
             rows = torch.from_numpy(rng.normal(size=(50, 2)))
             look(folder / "a.jsonl", examples, rows, name=name, identity=sha256_of(name))

@@ -10,7 +10,7 @@ from worlds.files import rechained, sha256_of
 
 from codebound.errors import DataError, UsageError
 from codebound.faults import parse_fault
-from codebound.holdouts.looking import Plan, look, seal
+from codebound.holdouts.looking import SealSettings, look, seal
 from codebound.holdouts.values import Values, load_values, predicted_values
 from codebound_verify.looks import verify_ledger
 
@@ -35,7 +35,7 @@ def limit(errors: int, n: int, level: float) -> float:
 
 def sealed(tmp_path, data, **plan):
     path = tmp_path / "made.looks.jsonl"
-    seal(data, Plan(**plan), path)
+    seal(data, SealSettings(**plan), path)
     return path
 
 
@@ -114,7 +114,7 @@ def values(tmp_path):
 
 def test_residuals_are_counted_on_values(tmp_path, values):
     path = tmp_path / "values.looks.jsonl"
-    seal(values, Plan(fault=parse_fault("residual:0.5"), target=0.2), path)
+    seal(values, SealSettings(fault=parse_fault("residual:0.5"), target=0.2), path)
     off = values.y.copy()
     off[:40] += 1.0
     off[40] = np.nan
@@ -140,7 +140,7 @@ def test_what_is_no_value_is_refused(tmp_path, values):
     with pytest.raises(DataError, match="one number"):
         predicted_values(tmp_path / "two.npy")
     with pytest.raises(UsageError, match="no classes"):
-        Plan(fault=parse_fault("residual:1"), by_class=True)
+        SealSettings(fault=parse_fault("residual:1"), by_class=True)
     with pytest.raises(UsageError, match="unknown fault"):
         parse_fault("residual:0")
     with pytest.raises(UsageError, match="PickToLearn"):
@@ -150,9 +150,9 @@ def test_what_is_no_value_is_refused(tmp_path, values):
 
 @pytest.mark.parametrize("fault", ["abstain:0.5", "cost:distance"])
 def test_answers_of_many_numbers_are_exact(fault):
-    assert Plan(looks=9, fault=parse_fault(fault)).answers == "exact"
+    assert SealSettings(looks=9, fault=parse_fault(fault)).answers == "exact"
     with pytest.raises(UsageError, match="exact"):
-        Plan(looks=9, fault=parse_fault(fault), answers="levels")
+        SealSettings(looks=9, fault=parse_fault(fault), answers="levels")
 
 
 def put(where: str, value):

@@ -20,7 +20,7 @@ from codebound.errors import CodeboundError, FormatError, UsageError
 from codebound.store import locked, versions
 from codebound.sweep.execution import execute, merge, states
 from codebound.sweep.jobs import run_job
-from codebound.sweep.plan import Verb, plan_jobs
+from codebound.sweep.plan import PlannedVerb, plan_jobs
 
 TOYS = """
 import os, pathlib, time
@@ -45,10 +45,10 @@ def work(*, verb, arguments, out):
 """
 OPTIONS = frozenset({"x", "y", "sleep", "source"})
 VERBS = {
-    "make": Verb(
+    "make": PlannedVerb(
         name="make", function="sweep_toys:work", options=OPTIONS, weights="value", is_resumable=True
     ),
-    "use": Verb(name="use", function="sweep_toys:work", options=OPTIONS, files=frozenset({"source"})),
+    "use": PlannedVerb(name="use", function="sweep_toys:work", options=OPTIONS, files=frozenset({"source"})),
 }
 PLAN = {
     "grid": {"x": [1, 2, 3]},
@@ -58,14 +58,14 @@ SCRIPT = """
 import json, sys
 from pathlib import Path
 from codebound.engine.processes import LocalEngine
-from codebound.sweep.plan import Verb
+from codebound.sweep.plan import PlannedVerb
 from codebound.sweep.execution import execute
 from codebound.sweep.plan import plan_jobs
 
 if __name__ == "__main__":
     options = frozenset({"x", "y", "sleep", "source"})
     verbs = {
-        name: Verb(name=name, function="sweep_toys:work", options=options, weights="value",
+        name: PlannedVerb(name=name, function="sweep_toys:work", options=options, weights="value",
                    files=frozenset({"source"}), is_resumable=name == "make")
         for name in ("make", "use")
     }
@@ -135,7 +135,7 @@ def test_what_an_argument_and_a_result_both_call_by_one_name_is_kept_twice(folde
     (folder.parent / "sweep_clash.py").write_text(
         "def work(*, verb, arguments, out): return {'x': 5, 'y': 6}\n"
     )
-    verbs = {"v": Verb(name="v", function="sweep_clash:work", options=frozenset({"x", "y"}))}
+    verbs = {"v": PlannedVerb(name="v", function="sweep_clash:work", options=frozenset({"x", "y"}))}
     (row,) = execute(plan_jobs({"jobs": [{"verb": "v", "x": 1, "y": 6}]}, verbs), folder, engine=engine).rows
     assert (row["x"], row["result.x"], row["y"]) == (1, 5, 6)
     assert "result.y" not in row

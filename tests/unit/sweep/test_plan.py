@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from codebound.errors import UsageError
-from codebound.sweep.plan import Reference, Verb, plan_jobs, read_plan
+from codebound.sweep.plan import PlannedVerb, Reference, plan_jobs, read_plan
 
 
 def refuse_odd(arguments):
@@ -14,7 +14,7 @@ def refuse_odd(arguments):
 
 
 VERBS = {
-    "train": Verb(
+    "train": PlannedVerb(
         name="train",
         function="m:f",
         options=frozenset({"model", "data", "seed", "epochs"}),
@@ -22,7 +22,7 @@ VERBS = {
         weights="model.bin",
         check=refuse_odd,
     ),
-    "certify": Verb(
+    "certify": PlannedVerb(
         name="certify",
         function="m:f",
         options=frozenset({"model", "data", "seed", "method", "weights"}),
@@ -84,7 +84,7 @@ def test_the_entry_beats_the_grid_and_the_grid_beats_the_defaults():
 
 
 def test_names_are_written_with_either_dash():
-    verbs = {"v": Verb(name="v", function="m:f", options=frozenset({"batch_size"}))}
+    verbs = {"v": PlannedVerb(name="v", function="m:f", options=frozenset({"batch_size"}))}
     dashed, plain = ({"jobs": [{"verb": "v", name: 3}]} for name in ("batch-size", "batch_size"))
     assert plan_jobs(dashed, verbs)[0].key == plan_jobs(plain, verbs)[0].key
 
