@@ -284,10 +284,9 @@ def _loaded(
     like: Dataset | None = None,
     progress: Progress = silent,
 ) -> Dataset:
-    known = {} if like is None else as_read(like)
     if encoder is None:
-        return load_dataset(spec, role=role, folder=folder, **known)
-    return load_table(encoder, spec, role=role, folder=folder, **known, progress=progress)
+        return load_dataset(spec, role=role, folder=folder, **({} if like is None else as_read(like)))
+    return load_table(encoder, spec, role=role, folder=folder, like=like, progress=progress)
 
 
 def load_network(

@@ -200,11 +200,7 @@ def _refuse_constant(name: str) -> None:
 
 
 def read_toml(path: Path, what: str) -> dict[str, Any]:
-    """Reads a short TOML file.
-
-    Args:
-        path: The file.
-        what: What it is, for messages.
+    """Reads a short TOML file; ``what`` it is, for messages.
 
     Raises:
         UsageError: It cannot be read, or is none.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from codebound.data.catalogue import cache_folder
+from codebound.data.dataset import as_read
 from codebound.data.load import load_dataset
 from codebound.data.texts import Texts, load_texts
 from codebound.encoders.encoder import SCALING, UNIT, ZERO
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     import torch
     from numpy.typing import NDArray
 
-    from codebound.data.columns import Title
     from codebound.data.dataset import Dataset
     from codebound.encoders.encoder import Encoder
 
@@ -34,40 +34,22 @@ def load_table(
     *,
     role: str = "train",
     folder: Path | None = None,
-    classes: int | None = None,
-    class_names: tuple[str, ...] = (),
-    columns: tuple[Title, ...] = (),
-    input_shape: tuple[int, ...] = (),
+    like: Dataset | None = None,
     device: str | torch.device = "cpu",
     progress: Progress = silent,
 ) -> Dataset:
     """A sample as the table of its encoded inputs; what was encoded before is read from the cache.
 
-    Args:
-        encoder: The encoder.
-        spec: As in ``load_dataset``, or as in ``load_texts`` for an encoder of texts.
-        role: As there.
-        folder: As there.
-        classes: As there.
-        class_names: As there.
-        columns: As there.
-        input_shape: As there.
-        device: Where it is encoded.
-        progress: Told how far it is.
+    ``spec``, ``role`` and ``folder`` are those of ``load_dataset``, or of ``load_texts`` for an encoder of
+    texts; classes and columns those of the sample that it is ``like``, where there is one.
     """
+    known = {} if like is None else as_read(like)
     raw: Dataset | Texts
     if encoder.takes_texts:
-        raw = load_texts(spec, role=role, folder=folder, classes=classes, class_names=class_names)
+        of_texts = {name: known[name] for name in ("classes", "class_names") if name in known}
+        raw = load_texts(spec, role=role, folder=folder, **of_texts)
     else:
-        raw = load_dataset(
-            spec,
-            role=role,
-            folder=folder,
-            classes=classes,
-            class_names=class_names,
-            columns=columns,
-            input_shape=input_shape,
-        )
+        raw = load_dataset(spec, role=role, folder=folder, **known)
     return encoded(encoder, raw, device=device, progress=progress)
 
 

@@ -140,13 +140,7 @@ class Round(Generic[M]):
 
 
 def rounds(contents: Contents, learner: Learner[M], rule: Rule, *, apart: int = 0) -> Iterator[Round[M]]:
-    """Carries the rule out, a round at a time.
-
-    Args:
-        contents: The sample.
-        learner: Learns and judges.
-        rule: The constants.
-        apart: Examples that are learned from besides, outside of the sample.
+    """Carries the rule out, a round at a time; so many examples ``apart`` are learned from besides.
 
     Yields:
         Each round with its model. Whoever stops early has to pay for the number of rounds.

@@ -116,10 +116,7 @@ def decode_rule(
 ) -> PickedMessage:
     """The message that these bits are; refuses bits that name no rule.
 
-    Args:
-        bits: The whole message.
-        input_shape: Shape of one input.
-        known: What a short message does not say: the setting, and how many examples come first; else None.
+    A short one does not say what is ``known``: the setting, and how many examples come first.
     """
     reader = Reader(bits)
     found = _read(reader, input_shape) if known is None else _read_short(reader, input_shape, *known)

@@ -28,10 +28,7 @@ if TYPE_CHECKING:
 def rendered(template: str, values: Mapping[str, object], *, package: str = "codebound.report") -> str:
     """A template, filled in; values are escaped unless the template says otherwise.
 
-    Args:
-        template: Name of its file.
-        values: What it shows.
-        package: Whose folder it is in; what it extends may also be in ours.
+    It is a file in the folder of the package; what it extends may also be in ours.
     """
     import jinja2
 

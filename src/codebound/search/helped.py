@@ -60,12 +60,8 @@ def helped_attempts(
 ) -> list[Attempt]:
     """What a helper comes to, where all attempts are too far above the best hold-out set; else nothing.
 
-    Args:
-        common: What the attempts had in common.
-        attempts: Those that were made, on the whole sample and without a base.
-        stated: The claim.
-        effort: How much time it may take, unless that is given: none, a quarter of an hour, or any.
-        seconds: Time that is left for it.
+    The attempts were made on the whole sample and without a base. The effort says how much time a helper may
+    take, unless ``seconds`` are given: none, a quarter of an hour, or any.
     """
     best = min(attempts, key=lambda each: each.best.rank)
     rival = next((each.search.held_out for each in attempts if each.search.held_out is not None), None)

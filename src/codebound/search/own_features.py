@@ -26,14 +26,9 @@ NAME = "the last hidden layer of the base"
 def features_encoder(
     original: Original, tensors: Tensors, says: str, sample: Dataset, *, device: str | torch.device
 ) -> Encoder:
-    """What the last layer of a network with these tensors reads, as an encoder.
+    """What the last layer of a network with these tensors reads, as an encoder that runs on the device.
 
-    Args:
-        original: The architecture.
-        tensors: Of the base, with the names of the message.
-        says: Where they come from.
-        sample: An example of it shows what the network returns.
-        device: Where it runs.
+    Examples of the sample show what it returns; ``says`` is where the tensors come from.
 
     Raises:
         UnsuitedError: The network has no last linear layer, or nothing in front of it.

@@ -193,6 +193,9 @@ def test_texts_come_from_a_table_or_a_factory(here):
     assert (texts.levels, texts.y.tolist()) == (("news", "sport"), [0, 1])
     table = load_table(load_encoder("my_encoders:letters"), "t.csv:label")
     assert (table.n, table.input_shape, table.classes) == (2, (5,), 2)
+    (here / "fresh.csv").write_text("label,title,body\nsport,a ball,\n")
+    fresh = load_table(load_encoder("my_encoders:letters"), "fresh.csv:label", role="test", like=table)
+    assert (fresh.y.tolist(), fresh.classes, fresh.role) == ([1], 2, "test")
     with pytest.raises(UsageError, match="takes texts"):
         load_encoder("my_encoders:letters").table(some())
     with pytest.raises(UsageError, match="takes numbers"):
