@@ -15,6 +15,8 @@ ALL = sorted(SOURCES.rglob("*.py"))
 DANGEROUS = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "subprocess", "socket", "ctypes", "urllib"}
 DANGEROUS |= {"http", "requests", "runpy", "code"}
 ALLOWED = {"memory.py": {"ctypes"}}  # the page says for what
+RUNS = {"src/codebound/nets/written.py": "load_file", "src/codebound_verify/__main__.py": "_of_file"}
+"""Where a Python file that the user names is run, as the page says: the only calls of exec and compile."""
 
 
 def imports(tree: ast.AST) -> set[str]:
@@ -48,6 +50,9 @@ def keyword(call: ast.Call, name: str) -> object:
 def broken_rules(path: Path, text: str) -> list[str]:
     """What a source does that the page says it does not."""
     tree, found = ast.parse(text), []
+    if path.is_relative_to(ROOT):
+        running = RUNS.get(path.relative_to(ROOT).as_posix())
+        tree.body = [each for each in tree.body if getattr(each, "name", "") != running or running is None]
     is_verifier = "codebound_verify" in path.parts
     if is_verifier and (taken := imports(tree) & DANGEROUS - ALLOWED.get(path.name, set())):
         found.append(f"{path} imports {taken}")
@@ -69,6 +74,18 @@ def broken_rules(path: Path, text: str) -> list[str]:
 
 def test_nothing_is_executed_or_unpickled():
     assert [rule for path in ALL for rule in broken_rules(path, path.read_text())] == []
+
+
+def test_the_page_names_who_runs_a_file_that_the_user_names():
+    for name, function in RUNS.items():
+        assert f"`{name}`" in PAGE
+        (running,) = (
+            each for each in ast.parse((ROOT / name).read_text()).body if vars(each).get("name") == function
+        )
+        assert sorted(each for each, _ in calls(running) if each in ("compile", "exec")) == [
+            "compile",
+            "exec",
+        ]
 
 
 @pytest.mark.parametrize(
