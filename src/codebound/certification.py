@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -37,6 +36,8 @@ from codebound.search.search import EFFORTS, Effort
 from codebound.search.starts import ENCODES, encoded_rest, read_start
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from codebound.bounds.risk import RiskBound
     from codebound.certificate.base import Pretrained
     from codebound.data.dataset import Dataset
@@ -164,7 +165,12 @@ def certify(
             progress=progress,
         )
         model = prior_tenths = helper = None
-    stated = _counting(_claim(claim, unlabelled, input_range, prior_tenths), fault, sample.classes)
+    counted = parse_fault(fault, classes=sample.classes)
+    claims = [
+        each if counted == WRONG else replace(each, fault=counted)  # type: ignore[type-var]
+        for each in _claims(claim, unlabelled, input_range, prior_tenths)
+    ]
+    stated = claims[0]
     _check_given(stated, sample, test_set, base=base, helper=helper, by_class=by_class)
     module = _module(model)
     start = read_start(
@@ -193,7 +199,7 @@ def certify(
             progress=progress,
         ),
         start=start,
-        claims=_each_share(stated, prior_tenths),
+        claims=claims,
         method=method,
         effort=effort,
         minutes=minutes,
@@ -329,38 +335,25 @@ def _test(course: Course, found: Attempt, test_set: Dataset) -> _Tested:
     return _Tested(holdout, holdout_f, copies, HoldoutFacts(errors=differ, n=test_set.n, delta=common.delta))
 
 
-def _each_share(stated: AbstractClaim, tenths: int | Sequence[int] | None) -> list[AbstractClaim]:
-    """The claim, or one for each share of the sample that a helper may be made of."""
-    if isinstance(stated, AfterSplit) and isinstance(tenths, Sequence):
-        return [replace(stated, tenths=each) for each in tenths]
-    return [stated]
-
-
-def _claim(
+def _claims(
     claim: AbstractClaim | None,
     unlabelled: Dataset | None,
     input_range: tuple[float, float] | None,
     prior_tenths: int | Sequence[int] | None,
-) -> AbstractClaim:
-    """The claim, from itself or from its short spellings."""
-    claims = [] if claim is None else [claim]
+) -> list[AbstractClaim]:
+    """The claim, from itself or from its short spellings: one for each share that a helper may be made of."""
+    ways: list[list[AbstractClaim]] = [] if claim is None else [[claim]]
     if unlabelled is not None:
-        claims.append(ByDisagreement(unlabelled))
+        ways.append([ByDisagreement(unlabelled)])
     if input_range is not None:
-        claims.append(OnDomain(*input_range))
+        ways.append([OnDomain(*input_range)])
     if prior_tenths is not None:
-        tenths = [prior_tenths] if isinstance(prior_tenths, int) else list(prior_tenths)
-        if not tenths:
-            raise UsageError("give at least one share of the sample for a helper.")
-        claims.append(AfterSplit(tenths[0]))
-    if len(claims) > 1:
+        tenths = [prior_tenths] if isinstance(prior_tenths, int) else prior_tenths
+        ways.append([AfterSplit(each) for each in tenths])
+    if len(ways) > 1:
         raise UsageError(
             "a certificate has one claim: choose one of unlabelled inputs, an input range and a prior part."
         )
-    return claims[0] if claims else AboutG()
-
-
-def _counting(claim: AbstractClaim, fault: str, classes: int) -> AbstractClaim:
-    """The claim about a fault, where one was named."""
-    found = parse_fault(fault, classes=classes)
-    return claim if found == WRONG else replace(claim, fault=found)  # type: ignore[type-var]
+    if ways == [[]]:
+        raise UsageError("give at least one share of the sample for a helper.")
+    return ways[0] if ways else [AboutG()]
