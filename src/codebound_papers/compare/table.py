@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import nn
 
@@ -22,7 +21,6 @@ from codebound.errors import CertificateError, CodeboundError, DataError, ModelE
 from codebound.facts import HoldoutFacts, OccamFacts, Subject
 from codebound.files import finite
 from codebound.nets.origins import origin_of
-from codebound.nets.rebuild import first_weight
 from codebound.nets.walk import Network, wrap
 from codebound.progress import Progress, silent
 from codebound.search.search import Effort
@@ -33,6 +31,7 @@ from codebound_papers.compare.proximity import closeness
 from codebound_papers.facts import NetworkFacts
 from codebound_papers.measure.outputs import margin_report
 from codebound_papers.measure.record import Measured, MeasureSettings, measure_facts
+from codebound_papers.measure.steps import first_example
 from codebound_papers.published import Evidence, Refused, evaluate
 from codebound_papers.value import PublishedValue
 
@@ -217,9 +216,7 @@ def _read(model: nn.Module, sample: Dataset) -> nn.Module | Network:
     """The network as it can be evaluated and measured: one tensor in, its logits out."""
     if next(model.parameters(), None) is None:
         return model
-    weight = first_weight(model)
-    example = sample.on(weight.device).batch(torch.arange(1), weight.dtype)[0]
-    return wrap(model, example=example, classes=sample.classes)
+    return wrap(model, example=first_example(model, sample), classes=sample.classes)
 
 
 def _complexities(evidence: Evidence) -> tuple[LayerComplexity, ...]:

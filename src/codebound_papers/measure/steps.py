@@ -202,6 +202,12 @@ class FoldedNetwork:
         )
 
 
+def first_example(module: nn.Module, sample: Dataset) -> Tensor:
+    """A batch of the first example alone, of the type and in the place of the network's numbers."""
+    weight = first_weight(module)
+    return sample.on("cpu").part(0, 1).batch(torch.arange(1), weight.dtype)[0].to(weight.device)
+
+
 def fold_and_wrap(model: nn.Module | Network, sample: Dataset) -> FoldedNetwork:
     """Folds, wraps and traces a network once; one that is wrapped and has no batch norms is taken as it is.
 
@@ -211,8 +217,7 @@ def fold_and_wrap(model: nn.Module | Network, sample: Dataset) -> FoldedNetwork:
     require_tensors(module)
     if next(module.parameters(), None) is None:
         raise ModelError(f"{type(module).__name__} has no weights, so nothing to measure.")
-    weight = first_weight(module)
-    example = sample.on(weight.device).batch(torch.arange(1), weight.dtype)[0]
+    example = first_example(module, sample)
     if isinstance(model, Network) and not has_batch_norms(module):
         return FoldedNetwork(model, example, model.notes)
     network = model if isinstance(model, Network) else wrap(module, example=example, classes=sample.classes)
