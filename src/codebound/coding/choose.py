@@ -49,21 +49,18 @@ Candidate = tuple[float, AbstractTensorCode]
 
 
 @implements("K-MIN", kind="algorithm")
-def best_tensor_code(
-    levels: NDArray[Any], *, step: int, strides: Iterable[int] = (), max_elements: int = MAX_SLOW_ELEMENTS
-) -> AbstractTensorCode:
+def best_tensor_code(levels: NDArray[Any], *, step: int, strides: Iterable[int] = ()) -> AbstractTensorCode:
     """The shortest code of integer levels: the choice is part of the code, so it is paid.
 
     All context kinds, with and without flags of rows and columns, the dense, enumerative, bell-shaped and
-    static codes are compared by their lengths in closed form. A tensor with more than ``max_elements``, even
-    without its empty rows and columns, takes the static code.
+    static codes are compared by their lengths in closed form. A tensor with more than ``MAX_SLOW_ELEMENTS``,
+    even without its empty rows and columns, takes the static code.
 
     Args:
         levels: Integers in the shape of the tensor.
         step: Index of the step.
         strides: Distances in a row at which elements may be alike, such as the width of an image; those of a
             convolution's filters are tried anyway.
-        max_elements: Most elements for the codes that work symbol by symbol.
 
     Example:
         >>> code = best_tensor_code(np.eye(8, dtype=np.int32), step=0)
@@ -80,9 +77,9 @@ def best_tensor_code(
     if limit > MAX_LEVEL:
         raise UsageError(f"levels lie within {MAX_LEVEL:,} of zero. Got {limit:,}: choose a larger step.")
     levels = levels.astype(np.int32)
-    candidates = list(_plain(levels, step, limit)) if levels.size <= max_elements else []
+    candidates = list(_plain(levels, step, limit)) if levels.size <= MAX_SLOW_ELEMENTS else []
     if limit <= MAX_MODEL_LEVEL:
-        candidates += _static(levels, step, limit), *_adaptive(levels, step, limit, strides, max_elements)
+        candidates += _static(levels, step, limit), *_adaptive(levels, step, limit, strides)
     if not candidates:
         raise UsageError(
             f"no code takes {levels.size:,} levels up to {limit:,}: those of long tensors lie within "
@@ -108,9 +105,7 @@ def _static(levels: Levels, step: int, limit: int) -> Candidate:
     return gamma_bits(limit) + table_bits(table) + block_bits(counts, table, lanes_log2), code
 
 
-def _adaptive(
-    levels: Levels, step: int, limit: int, strides: Iterable[int], max_elements: int
-) -> Iterator[Candidate]:
+def _adaptive(levels: Levels, step: int, limit: int, strides: Iterable[int]) -> Iterator[Candidate]:
     matrix = levels.reshape(matrix_shape(levels.shape))
     nonzero = matrix != 0
     by_row, by_column = nonzero.sum(axis=1), nonzero.sum(axis=0)
@@ -122,7 +117,7 @@ def _adaptive(
         rows = by_row > 0 if row_flags else by_row >= 0
         columns = by_column > 0 if column_flags else by_column >= 0
         height, width = int(rows.sum()), int(columns.sum())
-        if height * width + row_flags * len(rows) + column_flags * len(columns) > max_elements:
+        if height * width + row_flags * len(rows) + column_flags * len(columns) > MAX_SLOW_ELEMENTS:
             continue
         bits = gamma_bits(limit) + value_bits + 4.0
         if row_flags:

@@ -206,7 +206,7 @@ class _Comparison:
             self.known[known] = features_of(rule, self.part, device=self.search.device)
         return self.known[known]
 
-    def _tried(self, rule: Rule, features: tuple[FeatureMap, Tensor] | None = None) -> Picked | None:
+    def _tried(self, rule: Rule) -> Picked | None:
         search = self.search
         search.progress(len(self.found), None, f"comparing rules on {self.part.n} examples {search.note}")
         if rule not in self.found:
@@ -217,7 +217,7 @@ class _Comparison:
                     device=search.device,
                     is_checked=False,
                     patience=True,
-                    features=features or self._features(rule),
+                    features=self._features(rule),
                 )
             except (ModelError, RoomError):
                 return None
