@@ -14,7 +14,7 @@ from codebound.errors import ModelError, UsageError
 from codebound.nets import walk
 from codebound.nets.loading import load_model
 from codebound_papers.guha23.kappa import prune_for_margin
-from codebound_papers.measure import norms, record
+from codebound_papers.measure import norms
 from codebound_papers.measure.record import MeasureSettings, measure_facts
 from codebound_papers.published import Evidence
 
@@ -260,8 +260,7 @@ def test_zoo_networks_are_chains_or_say_why_not():
 
 def test_the_spectrum_of_a_layer_is_computed_once(monkeypatch):
     seen, spectrum = [], norms.layer_spectrum
-    for module in (norms,):
-        monkeypatch.setattr(module, "layer_spectrum", lambda view: seen.append(view.name) or spectrum(view))
+    monkeypatch.setattr(norms, "layer_spectrum", lambda view: seen.append(view.name) or spectrum(view))
     settings = MeasureSettings(families=("spectra", "tails"), tails_of="eigenvalues", resamples=20)
     measured = measure_facts(two_layers(), images(), settings)
     assert seen == ["1", "3"]
