@@ -18,6 +18,7 @@ from torch.nn import functional
 from codebound.errors import UsageError
 from codebound.progress import Progress, silent
 from codebound.rng import torch_stream
+from codebound.train.descent import Adam
 from codebound.train.passes import Passes, half_cosine
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def prune(
     masks = {name: torch.ones_like(weight) for name, weight in weights.items()}
     energy = {name: torch.zeros_like(weight) for name, weight in weights.items()}
     gain = torch.zeros((), device=device, requires_grad=True)
-    optimizer = torch.optim.Adam([*weights.values(), gain], lr=settings.learning_rate, foreach=True)
+    optimizer = Adam([*weights.values(), gain])
     size = sum(weight.numel() for weight in weights.values())
     passes = Passes(
         n=sample.n,
@@ -107,7 +108,6 @@ def prune(
 
     def step(done: int, indices: Tensor) -> Tensor:
         part = done / passes.steps
-        optimizer.param_groups[0]["lr"] = settings.learning_rate * half_cosine(part)
         if done % _STEPS_BETWEEN_MASKS == 0 and part > _DENSE_UNTIL:
             left = max(0.0, 1.0 - (part - _DENSE_UNTIL) / (_PRUNED_AT - _DENSE_UNTIL)) ** 3
             _shrink_masks(masks, weights, energy, keep=settings.keep + round((size - settings.keep) * left))
@@ -118,12 +118,11 @@ def prune(
         # a classifier does not depend on the scale of its outputs: train on normalised ones
         scale = 4.0 * gain.exp() / (logits.detach().square().mean().sqrt() + 1e-12)
         loss = functional.cross_entropy(logits * scale, y)
-        optimizer.zero_grad(set_to_none=True)
         torch.autograd.backward(loss)
         for name, weight in weights.items():
             if weight.grad is not None:
                 energy[name].mul_(0.98).addcmul_(weight.grad, weight.grad, value=0.02)
-        optimizer.step()
+        optimizer.step(settings.learning_rate * half_cosine(part))
         return loss
 
     passes.run(step, device=device, activity="while pruning", progress=progress)

@@ -30,6 +30,7 @@ from codebound.refs import implements
 from codebound.rng import torch_stream
 from codebound.search.search import Search, UnsuitedError
 from codebound.search.trainers import require_training
+from codebound.train.descent import Adam
 from codebound.train.passes import Passes
 from codebound_papers.compress import compressors
 from codebound_papers.compress.codes import Ticket
@@ -319,18 +320,15 @@ def descend(
     device = sample.x.device
     first = compressors.first_names(module)
     state = {first[name]: tensor.detach().to(device) for name, tensor in module.state_dict().items()}
-    optimizer = torch.optim.Adam(list(parameters), lr=learning_rate, foreach=True)
+    optimizer = Adam(parameters)
     passes = Passes(n=sample.n, epochs=epochs, batch_size=batch_size, order=order)
 
     def step(done: int, indices: Tensor) -> Tensor:
-        rate = 0.5 * learning_rate * (1.0 + math.cos(math.pi * done / passes.steps))
-        optimizer.param_groups[0]["lr"] = rate
         x, y = sample.batch(indices)
         now = {**state, **{first[name]: tensor for name, tensor in weights().items()}}
         loss = functional.cross_entropy(functional_call(module, now, (x,)), y)
-        optimizer.zero_grad(set_to_none=True)
         torch.autograd.backward(loss, inputs=list(parameters))
-        optimizer.step()
+        optimizer.step(0.5 * learning_rate * (1.0 + math.cos(math.pi * done / passes.steps)))
         return loss
 
     passes.run(step, device=device, activity="in training", progress=progress)
