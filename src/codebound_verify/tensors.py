@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from array import array
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -307,7 +308,7 @@ class Blocks:
             raise Refused("Message: it ends inside a block.")
         padded = np.zeros((table.lanes, 8), np.uint8)
         padded[:, 8 - STATE_BYTES :] = head.reshape(table.lanes, STATE_BYTES)
-        state = padded.view(">u8")[:, 0].astype(np.uint64)
+        state = padded.view(">i8")[:, 0].astype(np.int64)
         if (state < LOWEST).any():
             raise Refused("Message: a block starts with a state below 2^24.")
         tail = self._bytes[self._next + head.size :]
@@ -320,40 +321,42 @@ class Blocks:
         return Content(result, table.exponent, table.limit), 8 * size
 
 
-def _slots(table: Static) -> tuple[Integers, NDArray[np.uint64], NDArray[np.uint64]]:
+def _slots(table: Static) -> tuple[Integers, NDArray[np.int64], NDArray[np.int64]]:
     """For each slot: the element, its frequency, and the place of the slot among its own."""
     values = np.arange(-table.limit, table.limit + 1, dtype=narrowest(table.limit))
-    below = np.repeat(np.cumsum(table.frequencies) - table.frequencies, table.frequencies)
-    frequency = np.repeat(table.frequencies, table.frequencies).astype(np.uint64)
-    return (
-        np.repeat(values, table.frequencies),
-        frequency,
-        np.arange(SLOTS, dtype=np.uint64) - below.astype(np.uint64),
-    )
+    frequencies = np.asarray(table.frequencies, np.int64)
+    below = np.repeat(np.cumsum(frequencies) - frequencies, frequencies)
+    return np.repeat(values, frequencies), np.repeat(frequencies, frequencies), np.arange(SLOTS) - below
 
 
-def _side_by_side(
-    table: Static, state: NDArray[np.uint64], words: NDArray[np.uint16]
-) -> tuple[Integers, int]:
+def _side_by_side(table: Static, state: NDArray[np.int64], words: NDArray[np.uint16]) -> tuple[Integers, int]:
     """The elements of a block, a group of all lanes at a time, and the words that they take."""
     value_at, frequency_at, rest_at = _slots(table)
     result, used = np.empty(table.count, narrowest(table.limit)), 0
-    for first in range(0, table.count, table.lanes):
-        group = result[first : first + table.lanes]
-        active = state[: group.size]
-        slot = active & np.uint64(SLOTS - 1)
-        group[:] = value_at[slot]
-        active[:] = frequency_at[slot] * (active >> np.uint64(16)) + rest_at[slot]  # below 2^40
-        hungry = np.flatnonzero(active < LOWEST)
-        fresh = words[used : used + hungry.size]
-        if fresh.size < hungry.size:
-            raise Refused("Message: it ends inside a block.")
-        active[hungry] = active[hungry] << np.uint64(16) | fresh
-        used += hungry.size
+    whole, some = table.count - table.count % table.lanes, max(TILE // table.lanes, 1) * table.lanes
+    ends = [*range(0, whole, some), whole, *([table.count] if whole < table.count else [])]
+    for first, end in pairwise(ends):
+        active = state[: end - first]  # all lanes, but for the last elements
+        slots = np.empty(((end - first) // active.size, active.size), np.int64)
+        # arrays and places of outputs, because a call with a number or a name takes numpy twice as long
+        low, half, lowest = (np.full(active.size, each) for each in (SLOTS - 1, 16, LOWEST))
+        for slot in slots:
+            np.bitwise_and(active, low, slot)
+            np.right_shift(active, half, active)
+            np.multiply(active, frequency_at[slot], active)
+            np.add(active, rest_at[slot], active)  # below 2^40
+            hungry = np.less(active, lowest).nonzero()[0]
+            if hungry.size:
+                fresh = words[used : used + hungry.size]
+                if fresh.size < hungry.size:
+                    raise Refused("Message: it ends inside a block.")
+                active[hungry] = active[hungry] << 16 | fresh
+                used += hungry.size
+        result[first:end] = value_at[slots].ravel()
     return result, used
 
 
-def _in_turn(table: Static, state: NDArray[np.uint64], words: NDArray[np.uint16]) -> tuple[Integers, int]:
+def _in_turn(table: Static, state: NDArray[np.int64], words: NDArray[np.uint16]) -> tuple[Integers, int]:
     """The same with integers of Python, which is faster for few lanes."""
     value_at, frequency_at, rest_at = (each.tolist() for each in _slots(table))
     result, used = np.empty(table.count, narrowest(table.limit)), 0
