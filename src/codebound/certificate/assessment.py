@@ -10,6 +10,7 @@ import datetime
 import hashlib
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from codebound import __version__
@@ -31,6 +32,8 @@ from codebound.progress import Progress, silent
 from codebound.refs import implements
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from torch import nn
 
     from codebound.bounds.risk import RiskBound
@@ -106,6 +109,8 @@ class Assessed:
 
 Encoded = tuple["Bits", tuple[tuple[str, int], ...]]
 """The bits of a message, and where they went."""
+
+_SAFELY = 1.0 - 1e-9  # of a guess: less than it by more than rounding
 
 
 def assess(
@@ -209,18 +214,59 @@ def _cost_forms(cost: int, facts: OccamFacts, task: Task, added: float) -> tuple
     return min(1.0, (kl + added) * (1.0 + 1e-15)), min(1.0, (hoeffding + added) * (1.0 + 1e-15))
 
 
-def guess(message: Message, task: Task, *, to_beat: float = math.inf) -> tuple[float, Encoded] | None:
+@dataclass(eq=False)
+class Guess:
     """What the bound would be if the first examples were typical: for choosing among messages, no bound.
 
-    None where that is no less than ``to_beat``, however short the message turns out to be.
+    Attributes:
+        message: The message.
+        least: The value is no less, and
+        most: no more: known without the blocks, which are long to make.
     """
-    begun = message.word()
+
+    message: Message
+    least: float
+    most: float
+    _word: Encoded
+    _rate: float
+    _task: Task
+
+    @cached_property
+    def encoded(self) -> Encoded:
+        """The whole message."""
+        return self.message.with_blocks(*self._word)
+
+    @cached_property
+    def value(self) -> float:
+        """The guess."""
+        return _guessed(self._rate, self._word[0].length + self._block_bits, self._task)
+
+    def is_below(self, other: Guess) -> bool:
+        """Whether its value is smaller; blocks are made only where the limits do not tell."""
+        if self.most < _SAFELY * other.least:
+            return True
+        if other.most < _SAFELY * self.least:
+            return False
+        if self._block_keys == other._block_keys:  # as of weights at the largest level alone
+            self._block_bits = other._block_bits
+        return self.value < other.value
+
+    @cached_property
+    def _block_bits(self) -> int:
+        return self.encoded[0].length - self._word[0].length
+
+    @cached_property
+    def _block_keys(self) -> list[Hashable]:
+        return self.message.block_keys()
+
+
+def guess(message: Message, task: Task) -> Guess:
+    """Guesses the bound of a message from its errors on the first examples."""
+    word = message.word()
     network = build_network(message, module=task.module, base=task.base_tensors)
     rate = estimated_error_rate(network, task.first_data)
-    if _guessed(rate, message.least_bits(begun[0]), task) >= to_beat:
-        return None
-    encoded = message.with_blocks(*begun)
-    return _guessed(rate, encoded[0].length, task), encoded
+    least, most = (_guessed(rate, bits, task) for bits in message.length_limits(word[0]))
+    return Guess(message, least, most, word, rate, task)
 
 
 def _guessed(rate: float, code_bits: int, task: Task) -> float:

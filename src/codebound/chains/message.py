@@ -40,7 +40,7 @@ from codebound.faults import WRONG
 from codebound.refs import implements
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 
     from numpy.typing import NDArray
 
@@ -199,11 +199,20 @@ class Message:
         entries = tuple((f"block {name}", block.length) for name, block in behind)
         return join(word, *(block for _, block in behind)), (*ledger, *entries)
 
-    def least_bits(self, word: Bits) -> int:
-        """Bits that the whole message has at least, from its word: blocks are long to make."""
-        if self.is_short or isinstance(self.codes, Subspace):
-            return word.length
-        return word.length + sum(code.least_block_bits() for code in self.codes.values())
+    def length_limits(self, word: Bits) -> tuple[int, int]:
+        """Bits that the whole message has at least and at most, from its word: blocks are long to make."""
+        if self.is_short:
+            return word.length, word.length
+        limits = [code.block_limits() for code in self._tensor_codes]
+        return word.length + sum(least for least, _ in limits), word.length + sum(most for _, most in limits)
+
+    def block_keys(self) -> list[Hashable]:
+        """Equal for messages whose blocks are known to be equal."""
+        return [] if self.is_short else [code.block_key() for code in self._tensor_codes]
+
+    @property
+    def _tensor_codes(self) -> Collection[AbstractTensorCode]:
+        return [self.codes.inner] if isinstance(self.codes, Subspace) else self.codes.values()
 
     def _write_architecture(self, writer: Writer) -> None:
         if self.chain is None:

@@ -32,6 +32,7 @@ _BATCH = 1 << 20  # elements whose frequencies are looked up at a time
 _MOST_GROUPS = 1 << 17  # of one block: a decoder takes about 10 microseconds for each
 _FEW_LANES_LOG2 = 5  # with fewer than 2^5 lanes numpy is no faster than plain Python
 _LOST_BITS = math.log2(1.0 / (1.0 - 2.0 ** (SCALE_BITS - LOWEST_BITS)))  # of an element at most, by rounding
+_GAINED_BITS = math.log2(1.0 + 2.0 ** (SCALE_BITS - LOWEST_BITS))  # the same
 
 
 def frequency_table(counts: Integers) -> Integers:
@@ -110,18 +111,22 @@ def decode_block(
     return symbols, start + 8 * head + 16 * taken
 
 
-def least_block_bits(counts: Integers, table: Integers, lanes_log2: int) -> int:
-    """Bits that a block of symbols with these counts has at least, whatever their order.
+def block_limits(counts: Integers, table: Integers, lanes_log2: int) -> tuple[int, int]:
+    """Bits that a block of symbols with these counts has at least and at most, whatever their order.
 
-    An element of frequency f multiplies its state, but for rounding, by 2^16 / f. A state begins at 2^24 and
-    ends below 2^40, so words take up what is more.
+    An element of frequency f multiplies its state by 2^16 / f, and by rounding once more, by a number between
+    1 - 2^-8 and 1 + 2^-8: without the word that goes, the state is 2^8 f or more. A state begins at 2^24 and
+    ends in [2^24, 2^40), so words take up what is more.
     """
     used = counts > 0
     ideal = float(counts[used] @ (SCALE_BITS - np.log2(table[used])))
-    growth = ideal * (1.0 - 1e-9) - _LOST_BITS * int(counts.sum())
-    lanes = 1 << lanes_log2
-    words = max(0, math.floor((growth - WORD_BITS * lanes) / WORD_BITS))
-    return 8 * STATE_BYTES * lanes + WORD_BITS * words
+    lanes, elements = 1 << lanes_log2, int(counts.sum())
+    least = ideal * (1.0 - 1e-9) - _LOST_BITS * elements - WORD_BITS * lanes
+    most = ideal * (1.0 + 1e-9) + _GAINED_BITS * elements
+    states = 8 * STATE_BYTES * lanes
+    return states + WORD_BITS * max(0, math.floor(least / WORD_BITS)), states + WORD_BITS * math.ceil(
+        most / WORD_BITS
+    )
 
 
 def _encode_few(symbols: Integers, table: Integers, states: Integers) -> Integers:
@@ -167,33 +172,37 @@ def _encode_lanes(symbols: Integers, table: Integers, states: Integers) -> Integ
     """The words that remain when ``states`` take up the symbols, last group first; changes ``states``."""
     lanes = len(states)
     before, ceiling = np.cumsum(table) - table, (table << LOWEST_BITS) - 1
-    work = np.empty_like(states)
+    own, work = np.empty_like(states), np.empty_like(states)
     whole = len(symbols) - len(symbols) % lanes
     parts = (
         [_encode_lanes(symbols[whole:], table, states[: len(symbols) - whole])]
         if whole < len(symbols)
         else []
     )
-    # numpy is twice as fast with arrays of constants as with scalars
+    # a group takes some microseconds, most of which goes into calls: numpy is twice as fast with arrays of
+    # constants as with scalars, and with outputs by their place
     word_bits, sign_bit = np.full(lanes, WORD_BITS), np.full(lanes, 63)
+    subtract, shift, divide, times, plus = np.subtract, np.right_shift, np.floor_divide, np.multiply, np.add
     size = max(_BATCH // lanes, 1) * lanes
     for start in reversed(range(0, whole, size)):
         batch = symbols[start : min(start + size, whole)].reshape(-1, lanes)
         most, freq, cum = ceiling[batch], table[batch], before[batch]
-        seen = np.empty_like(most)
-        for state, top, divisor, growth, offset in zip(
-            seen[::-1], most[::-1], freq[::-1], (SCALE - freq)[::-1], cum[::-1], strict=True
+        seen = np.empty((len(batch) + 1, lanes), dtype=np.int64)  # the states before a group are behind it
+        seen[-1] = states
+        rows = list(seen[::-1])
+        for state, following, top, divisor, growth, offset in zip(
+            rows, rows[1:], most[::-1], freq[::-1], (SCALE - freq)[::-1], cum[::-1], strict=False
         ):
-            state[:] = states
-            np.subtract(top, states, out=work)  # negative where a word has to go
-            np.right_shift(work, sign_bit, out=work)
-            np.bitwise_and(work, word_bits, out=work)
-            np.right_shift(states, work, out=states)
-            np.floor_divide(states, divisor, out=work)
-            np.multiply(work, growth, out=work)
-            np.add(states, work, out=states)
-            np.add(states, offset, out=states)
-        parts.append((seen & _WORD)[seen > most])
+            subtract(top, state, work)  # negative where a word has to go
+            shift(work, sign_bit, work)
+            np.bitwise_and(work, word_bits, work)
+            shift(state, work, own)
+            divide(own, divisor, work)
+            times(work, growth, work)
+            plus(work, offset, work)
+            plus(own, work, following)
+        states[:] = seen[0]
+        parts.append((seen[1:] & _WORD)[seen[1:] > most])
     return np.concatenate([np.empty(0, dtype=np.int64), *reversed(parts)])
 
 

@@ -6,6 +6,7 @@ for both directions: a writer codes the content; a reader starts from a blank on
 
 from __future__ import annotations
 
+import hashlib
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
@@ -16,11 +17,13 @@ from numpy.typing import NDArray
 
 from codebound.coding.numbers import FlagContexts, SymbolContext, bit, float32, gamma, signed, uniform
 from codebound.coding.quantization import MAX_LEVEL, MAX_STEP, round_to_float32, step_size
-from codebound.coding.static import MAX_LANES_LOG2, SCALE, decode_block, encode_block, least_block_bits
+from codebound.coding.static import MAX_LANES_LOG2, SCALE, block_limits, decode_block, encode_block
 from codebound.errors import FormatError, UsageError
 from codebound.refs import implements
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from codebound.coding.arithmetic import AbstractCoder
     from codebound.coding.bits import Bits
     from codebound.coding.static import Integers
@@ -99,9 +102,14 @@ class AbstractTensorCode(ABC):
         """The bits behind the code word, if any."""
         return []
 
-    def least_block_bits(self) -> int:
-        """Bits that the blocks have at least, without making them."""
-        return 0
+    def block_limits(self) -> tuple[int, int]:
+        """Bits that the blocks have at least and at most; a code with blocks tells it without making them."""
+        length = sum(block.length for block in self.blocks())
+        return length, length
+
+    def block_key(self) -> Hashable:
+        """Equal for codes whose blocks are known to be equal."""
+        return self if self.blocks() else None
 
     def with_blocks(self, bits: Bits, start: int) -> tuple[AbstractTensorCode, int]:
         """The tensor whose blocks begin at bit ``start``, and the bit where they end."""
@@ -381,9 +389,14 @@ class Static(AbstractGridCode):
         coder.charge_work(-(-self.levels.size >> lanes_log2) * GROUP_WORK)
         return Static(self.levels, step, limit, table=table, lanes_log2=lanes_log2)
 
-    def least_block_bits(self) -> int:  # noqa: D102
+    def block_limits(self) -> tuple[int, int]:  # noqa: D102
         counts = np.bincount(self.levels.ravel() + self.limit, minlength=len(self.table))
-        return least_block_bits(counts, self.table, self.lanes_log2)
+        return block_limits(counts, self.table, self.lanes_log2)
+
+    def block_key(self) -> Hashable:  # noqa: D102
+        used = self.table > 0  # an element is told by its place among those that occur
+        places = (np.cumsum(used) - 1).astype(np.uint16)[self.levels.ravel() + self.limit]
+        return self.lanes_log2, self.table[used].tobytes(), hashlib.blake2b(places.tobytes()).digest()
 
     def blocks(self) -> list[Bits]:  # noqa: D102
         return [encode_block(self.levels.ravel() + self.limit, self.table, self.lanes_log2)]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     import torch
 
-    from codebound.certificate.assessment import Encoded
+    from codebound.certificate.assessment import Encoded, Guess
     from codebound.certificate.task import Task
     from codebound.chains.message import Message
     from codebound.data.dataset import DeviceData
@@ -119,7 +119,7 @@ class Search:
             makers: One function per message; None for a message that cannot be the best.
         """
         to_beat = math.inf if self.best is None else self.best.score
-        guesses: list[tuple[float, int, Message, Encoded]] = []
+        finalists: list[Guess] = []
         for done, make in enumerate(makers):
             self.progress(done, len(makers) + _FINALISTS, self.note)
             message = make()
@@ -127,15 +127,12 @@ class Search:
                 continue
             if self.task.claim.stays_near_f:
                 self.propose(message)
-            else:
-                worst = guesses[-1][0] if len(guesses) == _FINALISTS else math.inf
-                found = guess(message, self.task, to_beat=min(worst, _NEAR * to_beat))
-                if found is not None:
-                    guesses.append((found[0], done, message, found[1]))
-                    guesses = sorted(guesses)[:_FINALISTS]  # a message can be as large as the network
-        for done, (_, _, message, encoded) in enumerate(guesses, start=len(makers)):
+                continue
+            _enter(finalists, guess(message, self.task), to_beat=_NEAR * to_beat)
+        for done, each in enumerate(finalists, start=len(makers)):
+            message = each.message  # the last one that was made is let go
             self.progress(done, len(makers) + _FINALISTS, self.note)
-            self.propose(message, encoded)
+            self.propose(message, each.encoded)
 
     @property
     def most_bits(self) -> float:
@@ -259,3 +256,14 @@ def _watched(search: Search, progress: Progress, done: int, total: int | None, n
     progress(done, total, note)
     if search.best is not None or search._held is not None:
         search.require_time()
+
+
+def _enter(finalists: list[Guess], found: Guess, *, to_beat: float) -> None:
+    """Puts a guess in its place among the best ones; no other is kept, for messages can be as large as f."""
+    if found.least >= to_beat:
+        return
+    place = len(finalists)
+    while place and found.is_below(finalists[place - 1]):
+        place -= 1
+    finalists.insert(place, found)
+    del finalists[_FINALISTS:]

@@ -117,7 +117,7 @@ class TestEveryClaim:
 
     def test_a_guess_needs_no_more_than_the_task(self, ref):
         task = task_of(CLAIMS[ref])
-        assert 0.0 < guess(message_for(task), task)[0] < 1.0
+        assert 0.0 < guess(message_for(task), task).value < 1.0
 
 
 SETTING = Setting(3, Scaling(16.0))
@@ -271,4 +271,4 @@ def test_facts_of_a_guess_are_those_of_the_first_examples():
     assert task.first_data.n == SAMPLE.n
     found = assess(message_for(task), task)
     facts = OccamFacts(errors=found.facts.errors, n=400, code_bits=found.bits.length, delta=0.05)
-    assert guess(message_for(task), task)[0] == pytest.approx(occam_binomial(facts).value, abs=0.03)
+    assert guess(message_for(task), task).value == pytest.approx(occam_binomial(facts).value, abs=0.03)

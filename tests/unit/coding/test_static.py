@@ -34,22 +34,22 @@ def test_few_lanes_and_many_write_and_read_the_same(made):
         assert taken == len(words)
 
 
-def least_of(symbols, kinds, lanes_log2):
+def limits_of(symbols, kinds, lanes_log2):
     counts = np.bincount(symbols, minlength=kinds)
     table = static.frequency_table(counts)
-    least = static.least_block_bits(counts, table, lanes_log2)
-    return least, static.encode_block(symbols, table, lanes_log2).length
+    least, most = static.block_limits(counts, table, lanes_log2)
+    return least, static.encode_block(symbols, table, lanes_log2).length, most
 
 
 @given(blocks())
-def test_no_block_is_shorter_than_it_is_at_least(made):
-    least, found = least_of(*made)
-    assert least <= found
+def test_no_block_is_shorter_or_longer_than_its_limits(made):
+    least, found, most = limits_of(*made)
+    assert least <= found <= most
 
 
 @pytest.mark.parametrize("lanes_log2", [0, 2, 6])
-def test_what_a_block_has_at_least_is_nearly_what_it_has(lanes_log2):
+def test_the_limits_of_a_block_are_near_what_it_has(lanes_log2):
     random = np.random.default_rng(lanes_log2)
     symbols = random.choice(5, 50_000, p=[0.02, 0.08, 0.8, 0.08, 0.02])
-    least, found = least_of(symbols, 5, lanes_log2)
-    assert 0.97 * found < least <= found
+    least, found, most = limits_of(symbols, 5, lanes_log2)
+    assert 0.97 * found < least <= found <= most < 1.03 * found

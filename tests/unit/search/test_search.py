@@ -210,9 +210,10 @@ def test_blocks_of_messages_that_cannot_be_the_best_are_not_made(monkeypatch):
     quick, whole = search(), search()
     quick.consider(makers)
     few, made[:] = len(made), []
-    monkeypatch.setattr(Message, "least_bits", lambda self, word: 0)
+    monkeypatch.setattr(Message, "length_limits", lambda self, word: (0, 10**9))
     whole.consider(makers)
-    assert few < len(made)
+    assert few < len(made) == len(makers)
+    assert few <= 4  # the finalists, and where the limits did not tell
     assert quick.tried == whole.tried == 2
     assert quick.best.bits == whole.best.bits
 
