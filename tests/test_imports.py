@@ -45,6 +45,18 @@ def test_the_mathematics_loads_no_torch():
     assert result.stdout == "False\n"
 
 
+def test_measuring_a_perceptron_loads_no_compiler():
+    """PyTorch imports its own, and sympy, for torch.func and its optimisers: a second before any result."""
+    code = (
+        "import sys, torch\nfrom torch import nn\n"
+        "from codebound_papers.measure.noise.meter import stability\n"
+        "model = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 3))\n"
+        "found = stability(model, torch.randn(8, 4))\n"
+        "print('torch._dynamo' in sys.modules)"
+    )
+    assert run(code).stdout == "False\n"
+
+
 @pytest.mark.thorough
 def test_training_and_measuring_import_with_torch_and_numpy_alone():
     blocked = ("scipy", "sklearn", "PIL", "safetensors", "typer", "rich")

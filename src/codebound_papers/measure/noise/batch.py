@@ -106,9 +106,14 @@ class Link:
     def at(self, x: Tensor, out_shape: tuple[int, ...]) -> jacobian.AbstractDerivative:
         """The derivative at a batch of activations."""
         if self.elementwise is not None and self.matrix is not None and x.dim() == 2:
-            value, pullback = torch.func.vjp(self.elementwise, x)[:2]
+            with torch.enable_grad():  # torch.func would import the compiler of PyTorch, which takes a second
+                given = x.detach().requires_grad_()
+                value = self.elementwise(given)
             if value.shape == x.shape:
-                return jacobian.LayerDerivative(self.matrix, pullback(torch.ones_like(x))[0])
+                slopes = torch.zeros_like(x)  # of what does not depend on x
+                if value.requires_grad:
+                    (slopes,) = torch.autograd.grad(value, given, torch.ones_like(x), materialize_grads=True)
+                return jacobian.LayerDerivative(self.matrix, slopes)
         return jacobian.SegmentDerivative(self.function, x, out_shape)
 
 
