@@ -25,7 +25,7 @@ from codebound import __version__
 
 HERE = Path(__file__).resolve().parent
 HELPERS = ("ratios", "run")
-BY_THEMSELVES = ("frontier", "when", "coded_features")  # figures, and what needs a certificate
+BY_THEMSELVES = ("frontier", "when", "coded_features", "profiles")  # no timings beside others
 PAGE = """\
 # Beside what people use instead
 
@@ -46,8 +46,9 @@ codebound {version}, Python {python}, torch {torch}, {cores} cores ({processor})
 How time and memory of certify, verify, measure and compare grow up to 10^8 weights and 10^6 examples
 (`python benchmarks/scaling.py --full`) is in `docs/howto/sweep.md`.
 
-`frontier.py` and `when.py` draw figures of the documentation, `coded_features.py` needs a certificate: run
-them by themselves.
+`frontier.py` and `when.py` draw figures of the documentation, `coded_features.py` needs a certificate,
+`profiles.py` says which functions take the time of certify, verify, measure and compare: run them by
+themselves.
 """
 
 

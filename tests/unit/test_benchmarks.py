@@ -5,6 +5,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
+
+from codebound.train.descent import Adam
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 
@@ -61,3 +64,24 @@ def test_a_peer_that_cannot_be_imported_is_left_out_with_a_line(run, capsys):
     assert ratios.is_installed("json")
     assert not ratios.is_installed("no_such_peer")
     assert capsys.readouterr().out == "no_such_peer is left out: No module named 'no_such_peer'\n"
+
+
+def test_time_in_calls_of_others_belongs_to_the_function_of_ours_that_made_them(run):
+    profiles = importlib.import_module("profiles")
+    weight = torch.ones(200, 200, requires_grad=True)
+    optimizer = Adam([weight])
+
+    def steps() -> None:
+        for _ in range(20):
+            weight.grad = torch.ones(200, 200)
+            optimizer.step(0.1)
+
+    profile = profiles.cProfile.Profile()
+    profile.runcall(steps)
+    found = profiles.spots(profile)[0]
+    assert found.name == "codebound.train.descent.step"
+    assert found.dearest.startswith("torch._foreach")
+    table = profiles.pstats.Stats(profile).stats
+    own = next(row[2] for place, row in table.items() if "descent.py" in place[0] and place[2] == "step")
+    assert 2.0 * own < found.seconds < profiles.pstats.Stats(profile).total_tt
+    sys.modules.pop("profiles")
