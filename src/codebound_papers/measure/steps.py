@@ -3,7 +3,6 @@
 The steps are cut where one activation determines what comes after.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -35,6 +34,18 @@ class Step:
 
 
 @dataclass(frozen=True, eq=False)
+class Segment:
+    """The map from one activation of a network to a later one; it leaves its argument alone."""
+
+    module: fx.GraphModule
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The later activation."""
+        found: Tensor = self.module(x.clone())
+        return found
+
+
+@dataclass(frozen=True, eq=False)
 class Steps:
     """A network as steps and cuts."""
 
@@ -54,7 +65,7 @@ class Steps:
             for previous, index in pairwise(main)
         )
 
-    def segment(self, start: int, stop: int) -> Callable[[Tensor], Tensor]:
+    def segment(self, start: int, stop: int) -> Segment:
         """The map from the activation at cut ``start`` to the activation at cut ``stop``.
 
         Composing segments gives the forward pass of the predictor bit for bit. The map is differentiable
@@ -79,7 +90,7 @@ class Steps:
                 "torch.fx cannot write this network as code: the name of a module has a quotation mark, a "
                 "backslash or a line break in it. Rename it, in add_module or in a dictionary of modules."
             ) from None
-        return lambda x: module(x.clone())
+        return Segment(module)
 
 
 def steps_of(network: Network) -> Steps:

@@ -21,6 +21,8 @@ from torch.nn import functional
 from codebound.errors import UsageError
 from codebound.refs import implements
 from codebound.rng import torch_stream
+from codebound_papers.measure.noise.tangents import tangent_map
+from codebound_papers.measure.steps import Segment
 
 MAX_ENTRIES = {"cpu": 2**22, "cuda": 2**26}
 """Entries of cotangents held at a time, by type of device: what stays near a cache, or fills a GPU."""
@@ -71,11 +73,15 @@ class SegmentDerivative(AbstractDerivative):
         return pullback
 
     @cached_property
-    def _pushforward(self) -> Callable[[Tensor], tuple[Tensor]]:
+    def _pushforward(self) -> Callable[[Tensor], Tensor]:
+        if isinstance(self._function, Segment):
+            push = tangent_map(self._function.module, self.like)
+            if push is not None:
+                return push
         # a pullback is linear and J is its transpose; forward mode rests on deprecated parts of PyTorch
         zero = self.like.new_zeros(self.examples, *self.out_shape)
-        push: Callable[[Tensor], tuple[Tensor]] = torch.func.vjp(lambda c: self._pullback(c)[0], zero)[1]
-        return push
+        twice: Callable[[Tensor], tuple[Tensor]] = torch.func.vjp(lambda c: self._pullback(c)[0], zero)[1]
+        return lambda tangent: twice(tangent)[0]
 
     def pull(self, cotangents: Tensor) -> Tensor:
         """Reverse mode, all cotangents at once."""
@@ -83,8 +89,8 @@ class SegmentDerivative(AbstractDerivative):
         return pulled
 
     def push(self, tangents: Tensor) -> Tensor:
-        """Reverse mode twice, tangent by tangent: the second derivative of pooling fails under vmap."""
-        return torch.stack([self._pushforward(tangent)[0] for tangent in tangents])
+        """Tangent by tangent: the second derivative of pooling fails under vmap."""
+        return torch.stack([self._pushforward(tangent) for tangent in tangents])
 
 
 class LayerDerivative(AbstractDerivative):
