@@ -81,7 +81,7 @@ class Column:
         has_numbers: Whether it has an input for numbers.
         can_miss: Whether it is declared that values can be missing.
         has_type: Whether its levels are those of a categorical type, and not written into its name.
-        has_open_words: Whether it was not declared that it holds words.
+        open_word: The first word in it, where it was not declared that it holds words.
     """
 
     name: str
@@ -91,7 +91,7 @@ class Column:
     has_numbers: bool = True
     can_miss: bool = False
     has_type: bool = False
-    has_open_words: bool = False
+    open_word: str = ""
 
     @property
     def title(self) -> Title:
@@ -156,7 +156,7 @@ def column_of(title: Title, values: Values, *, name: str) -> Column:
         else None,
         has_numbers=has_numbers,
         can_miss=title.can_miss,
-        has_open_words=has_words and not is_declared,
+        open_word="" if is_declared or not has_words else cells[is_word.index(True)] or "",
     )
 
 

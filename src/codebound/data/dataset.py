@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 STORED_DTYPES = ("uint8", "float32", "float64")
 _HASH_CHUNK_BYTES = 1 << 24
+_LARGEST = 1e300  # docs/format.md, 10.2
 
 
 def arrays_sha256(*arrays: NDArray[np.generic]) -> str:
@@ -127,9 +128,10 @@ class Dataset:
                 f"{self.name}: labels must be int64 of shape ({len(self.x)},), one per input. "
                 f"Got {self.y.dtype.name} of shape {self.y.shape}."
             )
-        if self.x.dtype.kind == "f" and not _are_finite(self.x):
+        if self.x.dtype.kind == "f" and not _can_be_computed_with(self.x):
             raise DataError(
-                f"{self.name}: inputs contain NaN or infinity. Remove or replace those examples, or give a "
+                f"{self.name}: inputs contain NaN, infinity or numbers beyond {_LARGEST:g}, which no rule "
+                "computes with. Remove or replace those examples, or rescale them by a constant, or give a "
                 "data frame, in which NaN is a value that is missing."
             )
         low, high = int(self.y.min()), int(self.y.max())
@@ -200,9 +202,10 @@ class Dataset:
         )
 
 
-def _are_finite(x: NDArray[np.generic]) -> bool:
+def _can_be_computed_with(x: NDArray[np.generic]) -> bool:
     rows = max(1, _HASH_CHUNK_BYTES // (x.nbytes // len(x)))
-    return all(np.isfinite(x[start : start + rows]).all() for start in range(0, len(x), rows))
+    largest = min(_LARGEST, float(np.finfo(x.dtype).max))
+    return all((np.abs(x[start : start + rows]) <= largest).all() for start in range(0, len(x), rows))
 
 
 def as_dataset(given: object, *, role: str = "train", like: Dataset | None = None) -> Dataset:

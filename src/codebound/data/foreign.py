@@ -159,12 +159,18 @@ def values_of(column: Any, *, name: str) -> Values:
     """The values of one column, as numbers, codes or texts: of a frame, an array, a tensor or a list.
 
     Raises:
-        DataError: It holds something else.
+        DataError: It holds something else, or what Python has no value for.
     """
     reader = _READERS.get(type(column).__module__.partition(".")[0])
     if reader is not None and hasattr(column, "iloc") and getattr(column, "ndim", 1) == 2:
         column = column.iloc[:, 0]
-    return (reader or _of_list)(column, name)
+    try:
+        return (reader or _of_list)(column, name)
+    except (OverflowError, ValueError) as error:  # each kind of frame says it in its own way
+        raise DataError(
+            f"{name} holds what Python has no value for, such as a day after the year 9999: {error}. Replace "
+            "it by numbers, or leave the cell empty."
+        ) from error
 
 
 def _of_pandas(column: Any, name: str) -> Values:

@@ -27,6 +27,7 @@ _EXACT = float(1 << 53)
 _COUNTED = 10  # rows from which on a column that numbers them is no accident
 _SHOWN = 3
 _SHOWN_LEVELS = 12
+_SHOWN_CHARACTERS = 24
 
 
 def split_table(
@@ -215,13 +216,15 @@ def _remarks(columns: Sequence[Column]) -> list[str]:
     if lacking := [each.name for each in columns if not each.can_miss and np.isnan(each.values).any()]:
         remarks.append(
             f"values are missing in {_few(lacking)}: such a column has another input, 1 where one is; that "
-            f"they can be was known before the sample was drawn (to declare it: {lacking[0]}{{?}})"
+            f"they can be was known before the sample was drawn (to declare it: {_short(lacking[0])}{{?}})"
         )
-    if hashed := [each.name for each in columns if each.has_open_words]:
+    if hashed := [each for each in columns if each.open_word]:
+        names = [each.name for each in hashed]
         remarks.append(
-            f"words without declared levels in {_few(hashed)}: a word is 1 in one of {BUCKETS} inputs, by "
-            "its SHA-256; that the column holds words was known before the sample was drawn (levels are "
-            f"declared as in {hashed[0]}{{red|green}}, any words as {hashed[0]}{{*}})"
+            f"words without declared levels in {_few(names)}, such as {_short(hashed[0].open_word)!r}: a word "
+            f"is 1 in one of {BUCKETS} inputs, by its SHA-256; that the column holds words was known before "
+            f"the sample was drawn (levels: {_short(names[0])}{{red|green}}, any words: {{*}}; a number "
+            "is written 1234.5, a day 2020-02-29)"
         )
     if typed := [each.name for each in columns if each.has_type]:
         remarks.append(
@@ -231,7 +234,7 @@ def _remarks(columns: Sequence[Column]) -> list[str]:
     if huge := [each.name for each in columns if (np.abs(each.values) > _EXACT).any()]:
         remarks.append(
             f"numbers beyond 2^53 in {_few(huge)}: 16 of their digits are kept, so neighbours are equal; "
-            f"names of things are words (to declare it: {huge[0]}{{*}})"
+            f"names of things are words (to declare it: {_short(huge[0])}{{*}})"
         )
     if counted := [each.name for each in columns if _numbers_rows(each)]:
         remarks.append(
@@ -254,7 +257,12 @@ def _numbers_rows(column: Column) -> bool:
 
 def _few(names: Sequence[str]) -> str:
     more = f" and {len(names) - _SHOWN} more columns" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
+    return ", ".join(map(_short, names[:_SHOWN])) + more
+
+
+def _short(text: str) -> str:
+    """So much of a name that a declaration in a certificate has room for the rest of its sentence."""
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[: _SHOWN_CHARACTERS - 3]}..."
 
 
 def find_target(names: Sequence[str], target: str | None, *, name: str) -> int:

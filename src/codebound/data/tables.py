@@ -102,7 +102,7 @@ def _titled(path: Path) -> list[tuple[Title, Values]]:
 def _texts(content: bytes, *, delimiter: str, name: str) -> list[tuple[Title, list[str]]]:
     rows = _rows(content, delimiter, name)
     if len(rows) < 2 or not 1 < len(rows[0]) <= _MAX_COLUMNS:
-        other = "" if not rows else next((each for each in ";\t," if each in rows[0][0]), "")
+        other = "" if not rows else next((each for each in ";\t,|" if each in rows[0][0]), "")
         raise DataError(
             f"{name} needs a row of names, then a row for each example, with at least two columns between "
             f"{delimiter!r}. Got {len(rows)} rows, {len(rows[0]) if rows else 0} columns in the first"

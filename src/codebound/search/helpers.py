@@ -458,8 +458,9 @@ def linear_helper(first: Dataset) -> nn.Module:
     linear = network[1]
     assert isinstance(linear, nn.Linear)
     with torch.no_grad():
-        linear.weight.copy_(weight.T)
-        linear.bias.copy_(bias - middle @ weight)
+        # numbers too large or too small for its arithmetic teach it nothing, and stop no other method
+        linear.weight.copy_(weight.T.float().nan_to_num(0.0, 0.0, 0.0))
+        linear.bias.copy_((bias - middle @ weight).float().nan_to_num(0.0, 0.0, 0.0))
     return network.eval()
 
 

@@ -97,6 +97,8 @@ def test_select_keeps_the_order_and_drops_labels_of_unlabelled_parts():
         (np.zeros((3, 2), np.uint8), [0, 0, 3], 3, r"\[0, 2\].*0 to 3"),
         (np.zeros((3, 2), np.uint8), [0, 0, -1], 3, "-1"),
         (np.full((3, 2), np.nan, np.float32), [0, 0, 0], 1, "NaN"),
+        (np.full((3, 2), -np.inf, np.float32), [0, 0, 0], 1, "infinity"),
+        (np.full((3, 2), -1.1e300), [0, 0, 0], 1, r"beyond 1e\+300"),
     ],
 )
 def test_refuses_what_is_no_sample(x, y, classes, message):

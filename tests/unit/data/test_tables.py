@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from r_writer import table as r_table
 
+from codebound.certificate.declarations import MAX_CHARACTERS
 from codebound.data.cells import number_in
 from codebound.data.columns import Column, Title, inputs_of
 from codebound.data.dataset import as_dataset
@@ -135,6 +136,31 @@ def test_words_without_levels_are_hashed_and_that_is_said(tmp_path):
     assert mixed.x[1, 2:].tolist() == sample.x[1, :16].tolist()
 
 
+@pytest.mark.parametrize("cell", ['"1,5"', '"12,345.6"', "7%", "$3", "29/02/2020"])
+def test_numbers_as_others_write_them_are_shown_as_words(tmp_path, cell):
+    (remark,) = load_dataset(str(write(tmp_path, f"a,b,y\n2,{cell},0\n3,4,1\n"))).warnings
+    word = cell.strip('"')
+    assert f"in b, such as '{word}'" in remark
+    assert "a number is written 1234.5, a day 2020-02-29" in remark
+
+
+def test_a_declaration_has_room_for_all_that_is_declared_of_columns_with_long_names(tmp_path):
+    names = ",".join(f"how often in the last twelve months did you use {i}" * 3 for i in range(5))
+    rows = "".join(f"{'a' * 99},,{10**17},,b,{i % 2}\n" for i in range(4))
+    remarks = load_dataset(str(write(tmp_path, f"{names},y\n{rows}"))).warnings
+    assert len(remarks) == 3
+    assert all(len(f"About the data: {each}") <= MAX_CHARACTERS for each in remarks)
+
+
+def test_days_that_python_does_not_have_are_refused_in_words(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    pyarrow = pytest.importorskip("pyarrow")
+    far = pyarrow.array([10**12, 0], type=pyarrow.timestamp("s"))
+    parquet.write_table(pyarrow.table({"a": far, "y": [0, 1]}), tmp_path / "t.parquet")
+    with pytest.raises(DataError, match=r"column 'a' holds .* a day after the year 9999"):
+        load_dataset(tmp_path / "t.parquet")
+
+
 def frames():
     pandas = pytest.importorskip("pandas")
     values = {"age": [30.0, None, 41.0], "colour": ["red", None, "blue"], "town": ["Rome", "Oslo", None]}
@@ -220,6 +246,7 @@ def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
         ("a,y\n1,\n2,1\n", "", "column 'y' lacks 1 of 2 labels, the first in example 1"),
         ("a,y\n1,0.5\n", "", "words or whole numbers, counted from 0"),
         ("a;y\n1;0\n", "", "it has ';', so save it with ','"),
+        ("a|y\n1|0\n", "", r"it has '\|', so save it with ','"),
         ("5.1,3.5,setosa\n4.9,3,setosa\n", ":setosa", "begins with numbers"),
         ("a{#|red},y\nred,0\n", "", r"neither numbers \(#\) nor other words"),
         ("a{#},y\nred,0\n", "", r"example 1 has 'red' in column 'a', which holds numbers.*a\{#\|\*\}"),

@@ -134,6 +134,14 @@ def test_the_linear_helper_is_ridge_regression():
     assert min(np.abs(outputs - other).max() for other in others) < 1e-4
 
 
+@pytest.mark.parametrize("scale", [1e200, 1e-45])
+def test_numbers_too_large_or_small_for_a_linear_helper_stop_no_other_method(scale):
+    sample = table(200, 4)
+    x = sample.x.astype(np.float64) * np.array([scale, 1.0, 1.0, 1.0])
+    found = certify(None, (x, sample.y), effort="quick", allow_copies=True)
+    assert found.certificate.claim.bound < 1.0
+
+
 @pytest.mark.parametrize("block", [64, 1024])
 def test_the_kernel_helper_is_kernel_ridge_regression(monkeypatch, block):
     monkeypatch.setattr(helpers, "_BLOCK", block)
