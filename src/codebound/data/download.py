@@ -325,7 +325,7 @@ def _read_sheet(path: Path) -> NDArray[np.uint8]:
     from PIL import Image
 
     try:
-        with Image.open(path) as sheet:
+        with Image.open(path, formats=("PNG",)) as sheet:
             if sheet.mode != "RGB" or sheet.width != PIXELS or sheet.height > _MAX_SHEET_ROWS:
                 raise DataError(
                     f"{path.name} is {sheet.mode} of {sheet.width} x {sheet.height}, no CIFAR-10 sheet"
