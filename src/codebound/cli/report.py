@@ -70,7 +70,8 @@ def command(
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise FormatError(f"{folder}/result.json is not what certify writes: {error!r}.") from error
     write_text(folder / PAGE, page)
-    note(f"Written: {folder / PAGE}. Sign it: codebound sign {folder / PAGE} --key KEY")
+    sign = shlex.join(["codebound", "sign", str(folder / PAGE), "--key", "KEY"])
+    note(f"Written: {folder / PAGE}. Sign it: {sign}")
     if verdict["verdict"] != "ACCEPT":
         note("The independent program REFUSES the certificate today: " + " ".join(verdict["reasons"]))
         raise typer.Exit(1)

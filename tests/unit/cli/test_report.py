@@ -1,6 +1,8 @@
 """``codebound report``: the page for an auditor, from a certificate that really was issued."""
 
 import re
+import shlex
+import shutil
 
 import numpy as np
 import pytest
@@ -48,6 +50,13 @@ def test_a_page_has_everything_and_the_numbers_of_requirements(filled, codebound
     assert "through the compressed network g" in page
     for requirement in PROFILES[profile].values():
         assert requirement.split(":")[0] in page
+
+
+def test_the_command_that_signs_can_be_copied_whatever_the_folder_is_called(filled, codebound, tmp_path):
+    folder = shutil.copytree(filled, tmp_path / "a (b); c")
+    code, _, err = codebound("report", folder)
+    assert code == 0, err
+    assert shlex.split(err.partition("Sign it: ")[2])[:3] == ["codebound", "sign", f"{folder}/dossier.html"]
 
 
 def test_empty_words_are_asked_for(filled, codebound):
