@@ -166,12 +166,9 @@ def locked(
                     raise BusyError(path, what, file.read(200).strip())
                 time.sleep(_POLL_SECONDS)
             is_there = path.exists() and os.path.samestat(path.stat(), os.fstat(file.fileno()))
-            if is_there:
-                file.truncate(0)
-                os.write(file.fileno(), f"process {os.getpid()} on {platform.node()}\n".encode())
         except OSError as error:
             raise CodeboundError(
-                f"{path} cannot be locked: {error.strerror}. Choose a folder on a disk with room and locks."
+                f"{path} cannot be locked: {error.strerror}. Choose a folder on a disk with locks."
             ) from error
         if not is_there:  # whoever held it has removed it
             left = deadline - time.monotonic()
@@ -179,6 +176,9 @@ def locked(
                 yield
             return
         try:
+            with suppress(OSError):  # a lock without room for the name of its holder holds all the same
+                file.truncate(0)
+                os.write(file.fileno(), f"process {os.getpid()} on {platform.node()}\n".encode())
             yield
         finally:
             if not is_kept:

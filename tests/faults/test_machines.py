@@ -313,6 +313,19 @@ def test_the_result_of_a_search_is_not_lost_where_the_folder_has_no_room(sample,
     assert json.dumps(sorted(path.name for path in Path().iterdir())) == '["sample.npz"]'
 
 
+def test_a_network_is_compressed_into_a_whole_folder_or_none(sample, codebound, mounted):
+    place = mounted("size=8k")
+    (place / "filler").write_bytes(bytes(4096))  # which leaves room for the first of five files
+    code, _, err = codebound(*commands_into(place)["compress"])
+    assert (code, "No space left" in err) == (1, True)
+    assert [path.name for path in place.iterdir()] == ["filler"]
+    (place / "filler").unlink()
+    subprocess.run([shutil.which("mount") or "mount", "-o", "remount,size=64k", place], check=True)
+    assert codebound(*commands_into(place)["compress"])[0] == 0
+    assert (place / "a/result.json").exists()
+    assert not leftovers(place)
+
+
 def test_a_look_leaves_nothing_hidden_and_is_made_whole_or_not_at_all(
     sample, codebound, monkeypatch, mounted
 ):

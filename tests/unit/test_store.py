@@ -124,6 +124,17 @@ def test_a_lock_file_stays_or_goes(tmp_path, is_kept):
         assert path.exists() is is_kept
 
 
+def test_a_lock_without_room_for_the_name_of_its_holder_holds_and_goes(tmp_path, monkeypatch):
+    def full(descriptor, content):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.write", full)
+    path = tmp_path / "lock"
+    with locked(path, "this", is_kept=False), pytest.raises(BusyError), locked(path, "this"):
+        pass
+    assert not path.exists()
+
+
 def test_a_folder_that_is_none_is_said_with_advice(tmp_path):
     (tmp_path / "file").write_bytes(b"")
     with (

