@@ -204,7 +204,7 @@ def read_npy(path: Path) -> NDArray[np.generic]:
     """The array in a ``.npy`` file, which is mapped.
 
     Raises:
-        DataError: It is no such file.
+        DataError: It is no such file, or cannot be read.
     """
     try:
         with path.open("rb") as file:
@@ -216,6 +216,8 @@ def read_npy(path: Path) -> NDArray[np.generic]:
         raise DataError(f"{path.parent} has no {path.name}. Save it with numpy.save.") from error
     except DataError:
         raise
+    except OSError as error:  # such as no room among addresses, which says nothing about the file
+        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
     except Exception as error:  # a crafted file can make the parser raise nearly anything
         raise DataError(f"{path} is no readable .npy file: {error}. Save it with numpy.save.") from error
     return found

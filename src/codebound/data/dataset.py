@@ -204,7 +204,7 @@ class Dataset:
 
 def _can_be_computed_with(x: NDArray[np.generic]) -> bool:
     rows = max(1, _HASH_CHUNK_BYTES // (x.nbytes // len(x)))
-    largest = min(_LARGEST, float(np.finfo(x.dtype).max))
+    largest = min(_LARGEST, float(np.finfo(x.dtype.name).max))
     return all((np.abs(x[start : start + rows]) <= largest).all() for start in range(0, len(x), rows))
 
 

@@ -221,10 +221,10 @@ def _remarks(columns: Sequence[Column]) -> list[str]:
     if hashed := [each for each in columns if each.open_word]:
         names = [each.name for each in hashed]
         remarks.append(
-            f"words without declared levels in {_few(names)}, such as {_short(hashed[0].open_word)!r}: a word "
-            f"is 1 in one of {BUCKETS} inputs, by its SHA-256; that the column holds words was known before "
-            f"the sample was drawn (levels: {_short(names[0])}{{red|green}}, any words: {{*}}; a number "
-            "is written 1234.5, a day 2020-02-29)"
+            f"words without declared levels in {_few(names)}, such as {_short(hashed[0].open_word)!r}: a "
+            f"word is 1 in one of {BUCKETS} inputs, by its SHA-256; that the column holds words was known "
+            f"before the sample was drawn (levels: {_short(names[0])}{{red|green}}, any words: {{*}}; a "
+            "number is written 1234.5, a day 2020-02-29)"
         )
     if typed := [each.name for each in columns if each.has_type]:
         remarks.append(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".pgm", ".ppm"})
-_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")  # whatever a file is called: EPS runs programs
+_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")  # of no file is another program run
 _GREY = frozenset({"1", "L", "LA", "I", "F", "I;16", "I;16B", "I;16L", "I;16N"})
 _USUAL = (32, 32)
 _MAX_SIDE = 20_000
@@ -250,6 +250,8 @@ def _opened(path: Path) -> Iterator[Image.Image]:
     except DataError:
         raise
     except UnidentifiedImageError as error:
-        raise DataError(f"{path} cannot be read as an image: it begins like none that is read. Take it away.") from error
+        raise DataError(
+            f"{path} cannot be read as an image: it begins like none that is read. Take it away."
+        ) from error
     except Exception as error:  # a crafted file can make the parsers raise nearly anything
         raise DataError(f"{path} cannot be read as an image: {error}.") from error

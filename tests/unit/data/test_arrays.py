@@ -7,7 +7,7 @@ from worlds.files import archive, npy
 
 from codebound.certificate.decoding import verify
 from codebound.certification import certify
-from codebound.data.arrays import SCALED, from_arrays, read_npz
+from codebound.data.arrays import SCALED, from_arrays, read_npy, read_npz
 from codebound.data.dataset import Scaling
 from codebound.data.standard import STANDARDISED, looks_standardised
 from codebound.errors import DataError
@@ -240,3 +240,13 @@ def test_columns_with_constants_of_their_own_are_stored_scaled_and_certified():
     assert STANDARDISED in by_the_sample.warnings
     with pytest.raises(DataError, match="3 means and 1 deviations for 6 columns"):
         from_arrays(x, y, name="t", scaling=Scaling(1.0, (1.0, 2.0, 3.0)))
+
+
+def test_a_file_that_there_is_no_room_to_map_is_not_called_damaged(tmp_path, monkeypatch):
+    def full(*arguments, **options):
+        raise OSError(12, "Cannot allocate memory")
+
+    np.save(tmp_path / "x.npy", np.zeros((3, 2)))
+    monkeypatch.setattr("numpy.load", full)
+    with pytest.raises(DataError, match=r"x\.npy cannot be read: Cannot allocate memory\.$"):
+        read_npy(tmp_path / "x.npy")

@@ -144,7 +144,7 @@ def test_no_picture_has_another_program_run(tmp_path, monkeypatch):
     monkeypatch.setattr("PIL.EpsImagePlugin.gs_binary", "/bin/true")
     save(tmp_path / "a/1.png", 0)
     (tmp_path / "a/2.png").write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 4 4\n%%EndComments\n")
-    with pytest.raises(DataError, match=r"2\.png cannot be read as an image: it begins like none that is read"):
+    with pytest.raises(DataError, match=r"2\.png cannot be read .* it begins like none that is read"):
         read_image_folder(tmp_path, role="train")
 
 
