@@ -68,8 +68,9 @@ def rows_of(sample: Dataset, *, allow_copies: bool = False) -> Rows:
     if MOST_COPIES * copies > sample.n and not (allow_copies or sample.has_equal_draws):
         raise CertificateError(
             f"{sample.name}: {found.sentence}, and no bound holds for a sample whose examples were repeated. "
-            "Leave the copies out, or allow them (allow_copies), which declares that they are independent "
-            "draws that happen to be equal."
+            "Leave out what was repeated, or allow them (allow_copies), which declares that they are "
+            "independent draws that happen to be equal, as rows of coarse numbers and few words are: to "
+            "leave such rows out would change what the sample was drawn from."
         )
     return found
 
