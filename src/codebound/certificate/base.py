@@ -15,7 +15,7 @@ import torch
 from codebound.certificate.rows import MOST_COPIES
 from codebound.errors import CertificateError, FormatError, UsageError
 from codebound.files import read_json
-from codebound.nets.loading import install, load_weights
+from codebound.nets.loading import install, read_weights
 from codebound.nets.origins import UNKNOWN, Origin
 from codebound.nets.rebuild import with_weights
 from codebound.tensors import ADVICE
@@ -78,7 +78,7 @@ def load_base(path: Path | str, model: nn.Module, *, sample: Dataset, says: str 
     """
     path = Path(path)
     same_data = _refuse_trained_on(sample, path)
-    found, wanted = load_weights(path), model.state_dict()
+    found, wanted = read_weights(path), model.state_dict()
     head = _last_layer(wanted)
     fits = all(name in found and found[name].shape == wanted[name].shape for name in head)
     zeroed = () if fits else head

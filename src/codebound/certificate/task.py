@@ -106,13 +106,13 @@ class Original:
         """A network whose architecture is a helper: a file that says of which operations it consists."""
         from codebound.nets.exported import plain_network
         from codebound.nets.layered import with_layers
-        from codebound.nets.written import FACTORY, name_of, source_of
+        from codebound.nets.written import FACTORY, name_of, network_of, source_of
 
         plain = inside if is_plain(inside) else with_layers(plain_network(inside, example))
         folded = without_batch_norms(plain).float()
         state = message_state(folded)
         source = source_of(folded)
-        sha256 = traced_sha256(folded, tuple(example.shape[1:]), state)
+        sha256 = traced_sha256(network_of(source), tuple(example.shape[1:]), state)  # what others will have
         name = name_of(source)
         sources = ((name, hashlib.sha256(source.encode()).hexdigest()),)
         named = Factory(f"{name}:{FACTORY}", sha256, sources)

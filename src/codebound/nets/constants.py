@@ -43,6 +43,8 @@ def fold_constants(graph: fx.Graph, tensors: dict[str, Tensor]) -> list[str]:
     for node, value in list(found.items()):
         if node.op == "get_attr" or node in free or not value.is_floating_point():
             continue
+        if not value.isfinite().all():  # no code has it: a mask is made anew
+            continue
         if _is_view(node) or all(user in found for user in node.users):
             continue
         sources = _sources(node)

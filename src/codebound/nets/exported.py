@@ -23,6 +23,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from codebound.errors import ModelError
 from codebound.nets.adapting import Adapter, quiet
+from codebound.nets.alone import mixing_step
 from codebound.nets.constants import fold_constants
 from codebound.nets.kinds import arguments_of
 from codebound.nets.rebuild import WHOLE, brief, copy_with, first_weight, tensors_of, unwrapped
@@ -128,7 +129,7 @@ def plain_network(model: nn.Module, example: Tensor, *, classes: int | None = No
     program, batch = _exported(adapter, inputs, name)
     reader = _Reader(program, inputs_are_whole=adapter.is_whole, batch=batch)
     plain = reader.plain((*notes, *kept, *adapter.notes), inside)
-    _require_same(plain, adapter, inputs, name)
+    _require_same(plain, adapter, inputs, name, tolerance=0.05 if _is_narrow(program) else 1e-3)
     return plain
 
 
@@ -258,8 +259,17 @@ class _Reader:
             value = held.tensor.detach() if held.kind != "parameter" else held.tensor
         else:
             value = program.state_dict[target] if target in program.state_dict else program.constants[target]
-        is_saved = held is not None and held.is_persistent and value.is_floating_point()
+        hidden = value == -torch.inf
+        is_mask = held is None or held.kind != "parameter"
+        is_mask = is_mask and bool(hidden.any()) and bool(value[~hidden].isfinite().all())
+        is_saved = held is not None and held.is_persistent and value.is_floating_point() and not is_mask
         if not is_saved and (made := self._made(value)) is not None:
+            return made
+        if is_mask:
+            kept = self._attribute(name, value.detach().masked_fill(hidden, 0.0))
+            places = self._whole(f"{name}_hidden", hidden)
+            made = self._call(aten.masked_fill.Scalar, (kept, places, -torch.inf))
+            made.meta["val"] = value
             return made
         if value.is_floating_point():
             return self._attribute(name, value)
@@ -272,6 +282,9 @@ class _Reader:
             raise ModelError(
                 f"tensor {name} has integers beyond {_MOST_WHOLE}, which have no code: make them in forward."
             )
+        return self._whole(name, value)
+
+    def _whole(self, name: str, value: Tensor) -> fx.Node:
         self.whole.add(name)
         kept = self._attribute(name, value.to(torch.float32))
         cast = self._call(aten.to.dtype, (kept, value.dtype))
@@ -444,8 +457,15 @@ def _in_one_precision(plain: Plain) -> nn.Module:
     ).module()
 
 
+def _is_narrow(program: ExportedProgram) -> bool:
+    """Whether something in it is computed in less than float32."""
+    parts = (part for part in program.graph_module.modules() if isinstance(part, fx.GraphModule))
+    values = (node.meta.get("val") for part in parts for node in part.graph.nodes)
+    return any(_is_float(value) and torch.finfo(value.dtype).bits < 32 for value in values)
+
+
 @torch.no_grad()
-def _require_same(plain: Plain, adapter: Adapter, x: Tensor, name: str) -> None:
+def _require_same(plain: Plain, adapter: Adapter, x: Tensor, name: str, *, tolerance: float) -> None:
     """The plain network and the module agree: on batches of another size, again, and on examples alone."""
     random = torch.Generator().manual_seed(0)
     batch = torch.rand((3, *x.shape[1:]), generator=random).to(x)
@@ -453,13 +473,18 @@ def _require_same(plain: Plain, adapter: Adapter, x: Tensor, name: str) -> None:
         batch = (2 * batch).round()
     try:
         with quiet():
+            mixing = mixing_step(plain.graph, plain.tensors, x)
             ours = _in_one_precision(plain)(batch.double())
             theirs = [adapter(batch.clone()), adapter(batch.clone())]
             theirs.append(torch.cat([adapter(one.clone()) for one in torch.split(batch, 1)]))
     except Exception as error:
         raise ModelError(f"{name} cannot be read for batches of every size: {brief(error)}.") from error
-    types = {tensor.dtype for tensor in adapter.state_dict().values()}
-    tolerance = 0.05 if types & {torch.float16, torch.bfloat16} else 1e-3
+    if mixing:
+        raise ModelError(
+            f"{name} is no function of one example: its operation {mixing} looks at the rest of the batch, "
+            "or at its size. Batch statistics become running statistics, or those of a norm of each example; "
+            "sums, sorting and squeeze name the axes of an example."
+        )
     for found in theirs:
         near = tolerance * ours.abs().amax().nan_to_num() + 1e-12
         if found.shape != ours.shape or bool(((found.double() - ours).abs() > near).any()):

@@ -44,6 +44,7 @@ def with_layers(plain: Plain) -> fx.GraphModule:
             call.meta = dict(node.meta)
             node.replace_all_uses_with(call)
             graph.erase_node(node)
+    found.rename_others()
     for node in reversed(list(graph.nodes)):
         if node.op == "get_attr" and not node.users:
             graph.erase_node(node)
@@ -56,7 +57,7 @@ def with_layers(plain: Plain) -> fx.GraphModule:
         layer = name.rpartition(".")[0]
         if layer in found.layers:
             put(root, layer, found.layers[layer])
-        elif name in read:
+        if name in read and name not in found.filled:
             put(root, name, parameter(tensor))
     return marked(fx.GraphModule(root, graph), plain.whole)
 
@@ -68,6 +69,7 @@ class _Layers:
     tensors: dict[str, Tensor]
     layers: dict[str, nn.Module] = field(default_factory=dict)
     renamed: dict[str, str] = field(default_factory=dict)
+    filled: set[str] = field(default_factory=set)
     read: dict[str, tuple[str | None, ...]] = field(default_factory=dict)
 
     def layer_of(self, node: fx.Node) -> str | None:
@@ -88,7 +90,15 @@ class _Layers:
         self.layers[called], self.read[called] = layer, names
         parts = ("weight", "bias", "running_mean", "running_var")
         self.renamed |= {name: f"{called}.{part}" for name, part in zip(names, parts, strict=False) if name}
+        self.filled |= {f"{called}.{part}" for name, part in zip(names, parts, strict=False) if name}
         return called
+
+    def rename_others(self) -> None:
+        """Other tensors of a layer, such as a bias that is added behind it, do not take its places."""
+        for name in self.tensors:
+            prefix, _, last = name.rpartition(".")
+            if name not in self.renamed and prefix in self.layers and hasattr(self.layers[prefix], last):
+                self.renamed[name] = f"{name}_"
 
     def _name(self, weight: str) -> str:
         """The name of a weight without its last word, or a new one where there is a layer of that name."""

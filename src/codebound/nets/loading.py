@@ -15,7 +15,7 @@ from torch.nn.parameter import is_lazy
 
 from codebound.errors import ModelError, UsageError
 from codebound.nets.origins import Origin, remember
-from codebound.nets.rebuild import dtype_name, unwrapped
+from codebound.nets.rebuild import dtype_name, forbidden_entries, tensors_of, unwrapped
 from codebound.nets.written import load_file
 from codebound.nets.zoo import ZOO, build, seeded
 from codebound.user_code import current_directory_importable
@@ -69,7 +69,7 @@ def load_model(
             "mlp:depth=5,width=784, or a function that returns a network as package.module:function."
         )
     if weights is not None:
-        install(model, load_weights(weights), path=weights)
+        install(model, read_weights(weights), path=weights)
     return model
 
 
@@ -89,7 +89,14 @@ def load_arrays(path: Path | str) -> dict[str, NDArray[np.float32]]:
 
 
 def load_weights(path: Path | str) -> dict[str, Tensor]:
-    """The named tensors of a weights file, on the CPU, in the file's dtypes; all finite.
+    """The named tensors of :func:`read_weights`, all of them finite."""
+    tensors = read_weights(path)
+    _require_finite([name for name, tensor in tensors.items() if not bool(tensor.isfinite().all())], path)
+    return tensors
+
+
+def read_weights(path: Path | str) -> dict[str, Tensor]:
+    """The named tensors of a weights file, on the CPU, in the file's dtypes, as they are.
 
     Reads ``.safetensors``, or a torch checkpoint with ``weights_only=True``; never runs code from a file.
 
@@ -122,7 +129,8 @@ def install(model: nn.Module, found: Mapping[str, Tensor], *, path: Path) -> Non
 
     A tensor is converted to the dtype of the network when that is exact: float16 and bfloat16 widen to
     float32; float64 is refused where rounding to float32 would alter a value, because a claim about
-    the network in the file would then be made about another one. Batch-norm counters may be missing.
+    the network in the file would then be made about another one. Batch-norm counters may be missing, and
+    masks may hold minus infinity.
     """
     model = unwrapped(model)[0]
     wanted = model.state_dict()
@@ -145,6 +153,8 @@ def install(model: nn.Module, found: Mapping[str, Tensor], *, path: Path) -> Non
         raise ModelError(
             f"{path}: wrong shapes: {_some(misshapen)}. Check the model's options and the data's classes."
         )
+    held = {name: each for each in tensors_of(model) for name in each.names}
+    _require_finite([name for name, tensor in found.items() if forbidden_entries(held[name], tensor)], path)
     altered = [
         f"{name} ({dtype_name(tensor)} to {dtype_name(wanted[name])})"
         for name, tensor in found.items()
@@ -265,11 +275,9 @@ def _check_tensors(tensors: Mapping[str, Tensor], *, path: Path) -> None:
         raise ModelError(f"{path}: only dense real tensors are read. Found: {_some(odd)}.")
     # strides of zero let a small file describe a large tensor
     _check_total(sum(tensor.numel() * tensor.element_size() for tensor in tensors.values()), path=path)
-    infinite = [
-        name
-        for name, tensor in tensors.items()
-        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all())
-    ]
+
+
+def _require_finite(infinite: list[str], path: Path | str) -> None:
     if infinite:
         raise ModelError(f"{path}: NaN or infinity in {_some(infinite)}. No claim holds for such a network.")
 

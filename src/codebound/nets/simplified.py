@@ -172,6 +172,26 @@ def _reshaped(node: fx.Node) -> fx.Node | None:
     return source
 
 
+def _biased(node: fx.Node) -> fx.Node | None:
+    """A linear layer and a vector that is added to what it makes are one operation."""
+    if node.target is not aten.add.Tensor or node.kwargs:
+        return None
+    for made, bias in (node.args, node.args[::-1]):
+        if (
+            isinstance(made, fx.Node)
+            and isinstance(bias, fx.Node)
+            and made.target is aten.linear.default
+            and (len(made.args), len(made.users)) == (2, 1)
+            and bias.op == "get_attr"
+            and _sizes(bias) == _sizes(made.args[1])[:1]
+        ):
+            with node.graph.inserting_before(node):
+                joined = node.graph.call_function(aten.linear.default, (*made.args, bias))
+            joined.meta = dict(node.meta)
+            return joined
+    return None
+
+
 def _normed(node: fx.Node) -> fx.Node | None:
     """``w x / sqrt(mean(x^2) + eps)`` as one operation."""
     for weight, scaled in _factors(node):
@@ -211,4 +231,10 @@ def _epsilon(root: fx.Node, x: fx.Node) -> float | None:
     return None if total.kwargs or mean.kwargs else eps
 
 
-_RULES: tuple[Callable[[fx.Node], fx.Node | None], ...] = (_without_effect, _joined, _reshaped, _normed)
+_RULES: tuple[Callable[[fx.Node], fx.Node | None], ...] = (
+    _without_effect,
+    _joined,
+    _reshaped,
+    _biased,
+    _normed,
+)

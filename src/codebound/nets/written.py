@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 FACTORY = "make"
 """What the function is called that makes the network."""
+_OWN = ("weight", "bias", "running_mean", "running_var")  # what layers make for themselves
 _SIGNS = {operator.mul: "*", operator.floordiv: "//", operator.add: "+", operator.sub: "-"}
 
 _FRAME = '''"""A network as operations of torch; its tensors are in the message of a certificate."""
@@ -84,6 +85,13 @@ def source_of(module: fx.GraphModule) -> str:
     return _FRAME.format(parts=parts, steps=steps)
 
 
+def network_of(source: str) -> nn.Module:
+    """The network that the text of :func:`source_of` makes; its tensors are zero."""
+    namespace: dict[str, Any] = {"__name__": name_of(source)}
+    exec(compile(source, namespace["__name__"], "exec"), namespace)
+    return namespace[FACTORY]()  # type: ignore[no-any-return]
+
+
 def name_of(source: str) -> str:
     """The name of the Python module with that text."""
     return f"network_{hashlib.sha256(source.encode()).hexdigest()[:8]}"
@@ -107,13 +115,15 @@ def _parts(module: fx.GraphModule) -> Iterator[tuple[str, str]]:
     """Layers and single tensors, in the order of the state."""
     done = set()
     for name, tensor in module.state_dict().items():
-        owner = name.rpartition(".")[0]
+        owner, _, own = name.rpartition(".")
         layer = module.get_submodule(owner)
-        if type(layer) is nn.Module or layer is module:
-            yield name, repr(tuple(tensor.shape))
-        elif owner not in done:
+        is_layer = type(layer) is not nn.Module and layer is not module
+        if is_layer and owner not in done:
             done.add(owner)
-            yield owner, re.sub(r"padding=(same|valid)", r"padding='\1'", f"nn.{layer!r}")
+            made = f"nn.{type(layer).__name__}({layer.extra_repr()})"
+            yield owner, re.sub(r"padding=(same|valid)", r"padding='\1'", made)
+        if not is_layer or own not in _OWN:
+            yield name, repr(tuple(tensor.shape))
 
 
 def _steps(module: fx.GraphModule) -> Iterator[str]:

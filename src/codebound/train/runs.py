@@ -18,7 +18,7 @@ from codebound import __version__
 from codebound.data.dataset import row_digests
 from codebound.errors import FormatError, UsageError
 from codebound.files import is_unfinished_write, read_json, write_atomically, write_json
-from codebound.nets.loading import install, load_weights
+from codebound.nets.loading import install, read_weights
 from codebound.store import differences, held
 from codebound.tensors import (
     ADVICE,
@@ -326,7 +326,7 @@ def update_result(folder: Path, record: Mapping[str, object]) -> None:
 
 def load_result(folder: Path, model: nn.Module, config: TrainConfig) -> TrainResult:
     """Reads a finished run; ``model`` gets the trained weights and is part of the result."""
-    install(model, load_weights(folder / WEIGHTS), path=folder / WEIGHTS)
+    install(model, read_weights(folder / WEIGHTS), path=folder / WEIGHTS)
     model.eval()
     record: dict[str, Any] = read_json(folder / RESULT, advice=ADVICE)
     history = _read_history(folder)

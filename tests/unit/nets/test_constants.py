@@ -79,3 +79,15 @@ def test_a_name_that_is_taken_is_left_alone():
     read, tensors, _, _ = folded(write, **given, layer__weight=taken)
     assert sorted(read) == ["layer.weight", "layer.weight_"]
     assert torch.equal(tensors["layer.weight"], taken)
+
+
+def test_a_mask_of_minus_infinity_is_no_tensor_that_a_message_could_say():
+    def write(graph, x, read):
+        hidden = graph.call_function(aten.gt.Scalar, (read("mask"), 0.5))
+        made = graph.call_function(aten.masked_fill.Scalar, (read("mask"), hidden, -torch.inf))
+        return graph.call_function(aten.add.Tensor, (x, made))
+
+    read, tensors, notes, _ = folded(write, mask=torch.tensor([0.0, 1.0, 0.0, 1.0], dtype=torch.float64))
+    assert set(read) == {"mask"}
+    assert list(tensors) == ["mask"]
+    assert not notes

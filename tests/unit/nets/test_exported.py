@@ -87,3 +87,58 @@ def test_whole_numbers_are_remembered():
     module = Plain(graph, {}, frozenset({"places"})).module()
     assert frozenset({"places"}) in module.meta.values()
     assert not module.training
+
+
+class Masked(nn.Module):
+    """Attention of rows on rows under a mask that is saved with the weights."""
+
+    def __init__(self, mask):
+        super().__init__()
+        self.register_buffer("mask", mask)
+        self.layer = nn.Linear(4, 2)
+
+    def forward(self, x):
+        scores = x[:, :, None] * x[:, None, :] + self.mask
+        return self.layer((scores.softmax(-1) @ x[:, :, None]).flatten(1))
+
+
+CAUSAL = torch.full((4, 4), -torch.inf).triu(1)
+MASKS = {
+    "causal": (CAUSAL, {"layer.weight", "layer.bias"}),
+    "of a window": (
+        CAUSAL.masked_fill(torch.ones(4, 4).tril(-2) > 0, -torch.inf),
+        {"layer.weight", "layer.bias", "mask", "mask_hidden"},
+    ),
+    "with slopes": (
+        CAUSAL - 0.3 * torch.arange(4.0),
+        {"layer.weight", "layer.bias", "mask", "mask_hidden"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("mask", "names"), MASKS.values(), ids=MASKS)
+def test_a_saved_mask_of_minus_infinity_is_made_of_numbers_that_can_be_coded(mask, names):
+    model = Masked(mask).eval()
+    plain = plain_network(model, X)
+    assert set(plain.tensors) == names
+    assert all(tensor.isfinite().all() for tensor in plain.tensors.values())
+    with torch.no_grad():
+        torch.testing.assert_close(plain.module()(X), model(X), rtol=1e-6, atol=1e-7)
+
+
+class Narrow(nn.Module):
+    """Mixed precision, as people train and evaluate."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = mlp(4, 64, 2)
+
+    def forward(self, x):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return self.layers(x)
+
+
+def test_what_is_computed_in_few_digits_is_compared_in_few_digits():
+    model = Narrow().eval()
+    apart = (plain_network(model, X).module()(X) - model(X)).abs().max()
+    assert 1e-4 < apart < 0.05

@@ -121,3 +121,26 @@ def test_what_is_computed_is_no_layer():
     module = layered(write, inputs(2, 4), fc__weight=inputs(3, 4))
     assert not [node for node in module.graph.nodes if node.op == "call_module"]
     assert list(module.state_dict()) == ["fc.weight"]
+
+
+def scaled_layer(graph, x, read):
+    made = graph.call_function(aten.linear.default, (x, read("fc.weight"), read("fc.bias")))
+    return graph.call_function(aten.mul.Tensor, (made, read("fc.gain")))
+
+
+def test_a_layer_may_have_tensors_that_no_layer_of_torch_has():
+    tensors = {"fc__weight": inputs(3, 4), "fc__bias": inputs(3), "fc__gain": inputs(3)}
+    module = layered(scaled_layer, inputs(2, 4), **tensors)
+    assert list(module.state_dict()) == ["fc.weight", "fc.bias", "fc.gain"]
+
+
+def biased_twice(graph, x, read):
+    made = graph.call_function(aten.linear.default, (x, read("fc.weight")))
+    made = graph.call_function(aten.relu.default, (made,))
+    return graph.call_function(aten.add.Tensor, (made, read("fc.bias")))
+
+
+def test_a_bias_that_comes_later_is_not_that_of_the_layer():
+    module = layered(biased_twice, inputs(2, 4), fc__weight=inputs(3, 4), fc__bias=inputs(3))
+    assert module.fc.bias is None
+    assert list(module.state_dict()) == ["fc.weight", "fc.bias_"]

@@ -11,7 +11,7 @@ from torch import nn
 
 from codebound.errors import ModelError, UsageError
 from codebound.nets import loading
-from codebound.nets.loading import load_model, load_weights
+from codebound.nets.loading import install, load_model, load_weights, read_weights
 from codebound.nets.zoo import build
 
 SHAPE, CLASSES = (4,), 3
@@ -112,6 +112,17 @@ def test_non_finite_weights_are_refused(tmp_path, state, value):
     save_file(state, tmp_path / "w.safetensors")
     with pytest.raises(ModelError, match=r"NaN or infinity in linear1.weight"):
         load(tmp_path / "w.safetensors")
+    with pytest.raises(ModelError, match=r"NaN or infinity in linear1.weight"):
+        load_weights(tmp_path / "w.safetensors")
+
+
+def test_a_mask_in_a_file_may_hold_minus_infinity(tmp_path):
+    model = nn.Sequential(nn.Linear(2, 2))
+    model.register_buffer("mask", torch.zeros(2, 2))
+    mask = torch.full((2, 2), -torch.inf).triu(1)
+    save_file({**model.state_dict(), "mask": mask}, tmp_path / "w.safetensors")
+    install(model, read_weights(tmp_path / "w.safetensors"), path=tmp_path / "w.safetensors")
+    assert torch.equal(model.mask, mask)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])

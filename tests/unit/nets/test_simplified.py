@@ -132,3 +132,22 @@ def test_linear_layers_need_no_reshape():
         return graph.call_function(aten.reshape.default, (made, [5, 2, 3]))
 
     assert simplified(write, x=inputs(5, 2, 4), w=inputs(3, 4, seed=1))[0] == ["linear"]
+
+
+@pytest.mark.parametrize("is_first", [False, True])
+def test_a_vector_that_is_added_to_a_linear_layer_is_its_bias(is_first):
+    def write(graph, x, read):
+        made = graph.call_function(aten.linear.default, (x, read("w")))
+        both = (read("b"), made) if is_first else (made, read("b"))
+        return graph.call_function(aten.add.Tensor, both)
+
+    assert simplified(write, w=inputs(3, 4), b=inputs(3))[0] == ["linear"]
+
+
+def test_what_is_read_without_the_vector_too_stays_as_it_is():
+    def write(graph, x, read):
+        made = graph.call_function(aten.linear.default, (x, read("w")))
+        biased = graph.call_function(aten.add.Tensor, (made, read("b")))
+        return graph.call_function(aten.mul.Tensor, (made, biased))
+
+    assert simplified(write, w=inputs(3, 4), b=inputs(3))[0] == ["linear", "add", "mul"]
