@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import operator
 import traceback
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from codebound.errors import ModelError
 from codebound.nets.adapting import Adapter, quiet
-from codebound.nets.alone import mixing_step
+from codebound.nets.compared import require_same
 from codebound.nets.constants import fold_constants
 from codebound.nets.kinds import arguments_of
 from codebound.nets.rebuild import WHOLE, brief, copy_with, first_weight, tensors_of, unwrapped
@@ -129,7 +129,7 @@ def plain_network(model: nn.Module, example: Tensor, *, classes: int | None = No
     program, batch = _exported(adapter, inputs, name)
     reader = _Reader(program, inputs_are_whole=adapter.is_whole, batch=batch)
     plain = reader.plain((*notes, *kept, *adapter.notes), inside)
-    _require_same(plain, adapter, inputs, name, tolerance=0.05 if _is_narrow(program) else 1e-3)
+    require_same(plain, adapter, inputs, name, tolerance=0.05 if _is_narrow(program) else 1e-3)
     return plain
 
 
@@ -203,12 +203,8 @@ class _Reader:
         """The network; tensors have their first name in the model, and are its own."""
         signature = self.program.graph_signature
         kinds = [spec.kind for spec in signature.output_specs]
-        if kinds != [OutputKind.USER_OUTPUT]:
-            raise ModelError(
-                "this network changes tensors of its own when it is evaluated: it remembers earlier calls. "
-                "Let it do so under `if self.training` alone."
-            )
         self.held = {f"network.{name}": held for held in tensors_of(model) for name in held.names}
+        self.changed = set(signature.buffers_to_mutate.values())
         self.x = self.graph.placeholder("x")
         self.dtype = self.graph.call_function(getattr, (self.x, "dtype"))
         self.size: fx.Node | None = None
@@ -220,8 +216,9 @@ class _Reader:
                 known[node] = self.x
             elif node.users:
                 known[node] = self._tensor(spec)
-        (result,) = self._inline(self.program.graph, known)
-        self.graph.output(result)
+        self.graph.output(self._inline(self.program.graph, known)[kinds.index(OutputKind.USER_OUTPUT)])
+        self.graph.eliminate_dead_code()
+        self._require_no_memory(kinds)
         folded = fold_constants(self.graph, self.tensors)
         folded += simplify(self.graph, self.tensors)
         self.graph.eliminate_dead_code()
@@ -233,6 +230,16 @@ class _Reader:
             frozenset(self.whole & used),
             (*notes, *folded),
         )
+
+    def _require_no_memory(self, kinds: Sequence[OutputKind]) -> None:
+        """Tensors may change as long as no logit reads them, as counters of calls do."""
+        names = {self.held[name].name for name in self.changed}
+        is_read = any(node.op == "get_attr" and node.target in names for node in self.graph.nodes)
+        if is_read or set(kinds) - {OutputKind.USER_OUTPUT, OutputKind.BUFFER_MUTATION}:
+            raise ModelError(
+                "this network changes tensors of its own when it is evaluated: it remembers earlier calls. "
+                "Let it do so under `if self.training` alone."
+            )
 
     def _settle_precision(self) -> None:
         """The precision is that of a weight, where there is one: inputs may be integers."""
@@ -263,7 +270,7 @@ class _Reader:
         is_mask = held is None or held.kind != "parameter"
         is_mask = is_mask and bool(hidden.any()) and bool(value[~hidden].isfinite().all())
         is_saved = held is not None and held.is_persistent and value.is_floating_point() and not is_mask
-        if not is_saved and (made := self._made(value)) is not None:
+        if not is_saved and target not in self.changed and (made := self._made(value)) is not None:
             return made
         if is_mask:
             kept = self._attribute(name, value.detach().masked_fill(hidden, 0.0))
@@ -451,46 +458,8 @@ def _reads_float(node: fx.Node) -> bool:
     return any(_is_float(used.meta.get("val")) for used in node.all_input_nodes)
 
 
-def _in_one_precision(plain: Plain) -> nn.Module:
-    return replace(
-        plain, tensors={name: tensor.detach().double() for name, tensor in plain.tensors.items()}
-    ).module()
-
-
 def _is_narrow(program: ExportedProgram) -> bool:
     """Whether something in it is computed in less than float32."""
     parts = (part for part in program.graph_module.modules() if isinstance(part, fx.GraphModule))
     values = (node.meta.get("val") for part in parts for node in part.graph.nodes)
     return any(_is_float(value) and torch.finfo(value.dtype).bits < 32 for value in values)
-
-
-@torch.no_grad()
-def _require_same(plain: Plain, adapter: Adapter, x: Tensor, name: str, *, tolerance: float) -> None:
-    """The plain network and the module agree: on batches of another size, again, and on examples alone."""
-    random = torch.Generator().manual_seed(0)
-    batch = torch.rand((3, *x.shape[1:]), generator=random).to(x)
-    if adapter.is_whole:
-        batch = (2 * batch).round()
-    try:
-        with quiet():
-            mixing = mixing_step(plain.graph, plain.tensors, x)
-            ours = _in_one_precision(plain)(batch.double())
-            theirs = [adapter(batch.clone()), adapter(batch.clone())]
-            theirs.append(torch.cat([adapter(one.clone()) for one in torch.split(batch, 1)]))
-    except Exception as error:
-        raise ModelError(f"{name} cannot be read for batches of every size: {brief(error)}.") from error
-    if mixing:
-        raise ModelError(
-            f"{name} is no function of one example: its operation {mixing} looks at the rest of the batch, "
-            "or at its size. Batch statistics become running statistics, or those of a norm of each example; "
-            "sums, sorting and squeeze name the axes of an example."
-        )
-    for found in theirs:
-        near = tolerance * ours.abs().amax().nan_to_num() + 1e-12
-        if found.shape != ours.shape or bool(((found.double() - ours).abs() > near).any()):
-            raise ModelError(
-                f"{name} is no function of one example: what it computes is not what torch reads in it. It "
-                "draws random numbers, looks at the rest of the batch or remembers earlier calls. Dropout "
-                "belongs in nn.Dropout or under `if self.training`; batch statistics are replaced by running "
-                "statistics, or by a norm of each example."
-            )

@@ -15,7 +15,7 @@ from torch.nn.parameter import is_lazy
 
 from codebound.errors import ModelError, UsageError
 from codebound.nets.origins import Origin, remember
-from codebound.nets.rebuild import dtype_name, forbidden_entries, tensors_of, unwrapped
+from codebound.nets.rebuild import brief, dtype_name, forbidden_entries, tensors_of, unwrapped
 from codebound.nets.written import load_file
 from codebound.nets.zoo import ZOO, build, seeded
 from codebound.user_code import current_directory_importable
@@ -30,6 +30,7 @@ MAX_BYTES = 8 << 30  # of a weights file and of the tensors in it, checked befor
 _WRAPPERS = ("state_dict", "model_state_dict", "model")
 _COUNTER = "num_batches_tracked"  # of batch norm: plays no part in evaluation, so a file may leave it out
 _REAL = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+_COMPLEX = (torch.complex64, torch.complex128)
 _WHOLE = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
@@ -89,8 +90,9 @@ def load_arrays(path: Path | str) -> dict[str, NDArray[np.float32]]:
 
 
 def load_weights(path: Path | str) -> dict[str, Tensor]:
-    """The named tensors of :func:`read_weights`, all of them finite."""
+    """The named tensors of :func:`read_weights`, all of them real and finite."""
     tensors = read_weights(path)
+    _check_kinds(tensors, _REAL + _WHOLE, path)
     _require_finite([name for name, tensor in tensors.items() if not bool(tensor.isfinite().all())], path)
     return tensors
 
@@ -101,7 +103,8 @@ def read_weights(path: Path | str) -> dict[str, Tensor]:
     Reads ``.safetensors``, or a torch checkpoint with ``weights_only=True``; never runs code from a file.
 
     A torch checkpoint may be the tensors themselves or hold them under ``state_dict``, ``model_state_dict``
-    or ``model``; a prefix ``module.`` that all names share is dropped.
+    or ``model``, or under another name if there are no others; a prefix ``module.`` that all names share is
+    dropped.
     """
     path = Path(path)
     if path.suffix == ".pt2":
@@ -142,7 +145,7 @@ def install(model: nn.Module, found: Mapping[str, Tensor], *, path: Path) -> Non
             f"{path}: the tensors are not those of the network.\n"
             f"  missing from the file: {_some(missing)}\n"
             f"  unknown to the network: {_some(unexpected)}\n"
-            "  Choose the model (and its options) that the file was saved from."
+            f"  {_remedy(missing, found)}"
         )
     misshapen = [
         f"{name} {tuple(tensor.shape)} instead of {tuple(wanted[name].shape)}"
@@ -166,6 +169,15 @@ def install(model: nn.Module, found: Mapping[str, Tensor], *, path: Path) -> Non
             "Save the file in the dtype you want to make claims about, such as tensor.float()."
         )
     model.load_state_dict({**wanted, **found})
+
+
+def _remedy(missing: list[str], found: Mapping[str, Tensor]) -> str:
+    """What to do about a file that does not fit: it may hold the network beside other things."""
+    firsts = dict.fromkeys(name.partition(".")[0] for name in found)
+    whole = next((f for f in firsts if missing and all(f"{f}.{name}" in found for name in missing)), None)
+    if whole is None:
+        return "Choose the model (and its options) that the file was saved from."
+    return f"All of them are there under {whole}, beside others: save the state_dict() of that part alone."
 
 
 def _without_prefix(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
@@ -247,8 +259,9 @@ def _read_torch(path: Path) -> dict[str, object]:
             "safetensors.torch.save_file(model.state_dict(), 'weights.safetensors')."
         ) from cause
     except Exception as cause:  # torch's reader raises many types on a damaged file
-        reason = str(cause).strip().split("\n")[0]
-        raise ModelError(f"{path}: not a readable torch checkpoint ({reason}). Save it again.") from cause
+        raise ModelError(
+            f"{path}: not a readable torch checkpoint ({brief(cause)}). Save it again."
+        ) from cause
     if not isinstance(payload, dict) or not all(isinstance(name, str) for name in payload):
         raise ModelError(f"{path}: expected named tensors (a state dict). Got {type(payload).__name__}.")
     return dict(payload)
@@ -260,19 +273,30 @@ def _unwrap(payload: dict[str, object], path: Path) -> dict[str, Tensor]:
         if isinstance(inner, dict):
             return _unwrap(dict(inner), path)
     strangers = [str(name) for name, value in payload.items() if not isinstance(value, Tensor)]
+    held = [inner for inner in payload.values() if isinstance(inner, dict) and _is_state(inner)]
+    if len(held) == 1 and len(strangers) == len(payload):
+        return _unwrap(held[0], path)
     if strangers or not payload:
         raise ModelError(f"{path}: expected named tensors. These are none: {_some(strangers)}.")
     return {str(name): value for name, value in payload.items() if isinstance(value, Tensor)}
 
 
-def _check_tensors(tensors: Mapping[str, Tensor], *, path: Path) -> None:
+def _is_state(inner: Mapping[object, object]) -> bool:
+    return bool(inner) and all(isinstance(value, Tensor) for value in inner.values())
+
+
+def _check_kinds(tensors: Mapping[str, Tensor], kinds: tuple[torch.dtype, ...], path: Path | str) -> None:
     odd = [
         f"{name} ({dtype_name(tensor)})"
         for name, tensor in tensors.items()
-        if tensor.dtype not in _REAL + _WHOLE or tensor.layout is not torch.strided or tensor.is_meta
+        if tensor.dtype not in kinds or tensor.layout is not torch.strided or tensor.is_meta
     ]
     if odd:
         raise ModelError(f"{path}: only dense real tensors are read. Found: {_some(odd)}.")
+
+
+def _check_tensors(tensors: Mapping[str, Tensor], *, path: Path) -> None:
+    _check_kinds(tensors, _REAL + _COMPLEX + _WHOLE, path)
     # strides of zero let a small file describe a large tensor
     _check_total(sum(tensor.numel() * tensor.element_size() for tensor in tensors.values()), path=path)
 

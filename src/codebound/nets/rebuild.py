@@ -160,9 +160,10 @@ def copy_with(model: nn.Module, substitutes: Mapping[int, Tensor]) -> nn.Module:
     Replacing instead of copying works where deepcopy alone does not: a pruned or weight-normalised layer
     keeps its weight as a computed tensor, which deepcopy refuses.
     """
-    if isinstance(model, torch.jit.ScriptModule):
+    scripted = (name for name, part in model.named_modules() if isinstance(part, torch.jit.ScriptModule))
+    if (name := next(scripted, None)) is not None:
         raise ModelError(
-            f"{type(model).__name__} is a TorchScript program, whose layers cannot be read. "
+            f"{name or type(model).__name__} is a TorchScript program, whose layers cannot be read. "
             "Pass the nn.Module it was made from."
         )
     require_tensors(model)

@@ -142,3 +142,23 @@ def test_what_is_computed_in_few_digits_is_compared_in_few_digits():
     model = Narrow().eval()
     apart = (plain_network(model, X).module()(X) - model(X)).abs().max()
     assert 1e-4 < apart < 0.05
+
+
+class Noting(nn.Module):
+    """Counts its calls in a buffer, and may compute with it."""
+
+    def __init__(self, weight):
+        super().__init__()
+        self.layer = nn.Linear(4, 2)
+        self.weight = weight
+        self.register_buffer("calls", torch.tensor(0))
+
+    def forward(self, x):
+        self.calls += 1
+        return self.layer(x) + self.calls if self.weight else self.layer(x)
+
+
+def test_a_buffer_that_nothing_reads_may_change():
+    assert set(plain_network(Noting(0).eval(), X).tensors) == {"layer.weight", "layer.bias"}
+    with pytest.raises(ModelError, match="changes tensors of its own"):
+        plain_network(Noting(1).eval(), X)

@@ -251,3 +251,23 @@ def test_a_failing_factory_is_an_error_with_its_cause(factories, spec, words):
 def test_an_unknown_model_lists_the_known_ones(spec):
     with pytest.raises(UsageError, match=r"resnet20.*package.module:function"):
         load_model(spec, input_shape=(4,), classes=3)
+
+
+def test_tensors_under_one_other_name_are_found(tmp_path, state):
+    torch.save({"net": state, "acc": 93.1, "epoch": 4, "optimizer": {}}, tmp_path / "w.pt")
+    assert load_weights(tmp_path / "w.pt").keys() == state.keys()
+    torch.save({"net": state, "average": state}, tmp_path / "w.pt")
+    with pytest.raises(ModelError, match="These are none: net, average"):
+        load_weights(tmp_path / "w.pt")
+
+
+def test_a_network_beside_other_tensors_is_told(tmp_path, state):
+    beside = {f"net.{name}": tensor for name, tensor in state.items()} | {"loss.weight": torch.ones(3)}
+    save_file(beside, tmp_path / "w.safetensors")
+    with pytest.raises(ModelError, match="there under net, beside others"):
+        load(tmp_path / "w.safetensors")
+
+
+def test_complex_weights_are_read_into_networks(tmp_path):
+    save_file({"w": torch.tensor([1 + 2j])}, tmp_path / "w.safetensors")
+    assert torch.equal(read_weights(tmp_path / "w.safetensors")["w"], torch.tensor([1 + 2j]))

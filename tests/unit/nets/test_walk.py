@@ -85,6 +85,8 @@ def test_what_cannot_be_wrapped_says_why():
         script = torch.jit.trace(nn.Linear(2, 2), torch.zeros(1, 2))
     with pytest.raises(ModelError, match="TorchScript"):
         wrap(script)
+    with pytest.raises(ModelError, match="1 is a TorchScript program"):
+        wrap(nn.Sequential(nn.Linear(2, 2), script))
     model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
     model[1].lock = threading.Lock()
     with pytest.raises(ModelError, match=r"attribute 'lock' of 1 \(ReLU\)"):
