@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from codebound.encoders.tables import load_table, prototypes
 from codebound.errors import CodeboundError, DataError, UsageError
 from codebound.nets.loading import factory_of, load_model
 from codebound.nets.origins import remember
+from codebound.nets.rebuild import dtype_name, with_weights
 from codebound.nets.walk import Network, wrap
 from codebound.nets.zoo import ZOO
 from codebound.progress import NOBODY, Listener, Progress, silent
@@ -304,6 +306,18 @@ def load_layers(
     """The network with its layers in view; a strict view refuses parts that cannot be seen."""
     module = load_model(model, input_shape=shape, classes=classes, weights=weights)
     return wrap(module, example=torch.zeros(2, *shape), classes=classes, strict=strict)
+
+
+def in_single_precision(network: Network, shape: tuple[int, ...], classes: int) -> Network:
+    """The same network in float32, which is what codes decode to, with a word about it."""
+    state = network.model.state_dict()
+    others = sorted({dtype_name(each) for each in state.values() if each.is_floating_point()} - {"float32"})
+    if not others:
+        return network
+    single = with_weights(network.model, state).float()
+    again = wrap(single, example=torch.zeros(2, *shape), classes=classes, strict=True)
+    words = f"Its weights are {' and '.join(others)}, and codes decode to float32: it is compressed in that."
+    return replace(again, notes=(*network.notes, words))
 
 
 def model_sizes(

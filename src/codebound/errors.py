@@ -29,6 +29,10 @@ class UnsupportedLayerError(ModelError):
     """A network contains a layer or tensor that has no registered view."""
 
 
+class DependenceError(ModelError):
+    """What a network says of an example depends on more than the example."""
+
+
 class FormatError(CodeboundError):
     """A file does not follow its format: truncated, too long, or with unknown fields."""
 

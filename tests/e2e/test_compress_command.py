@@ -33,6 +33,9 @@ QUICK = {"lottery": ("--set", "epochs=1"), "imp": ("--set", "epochs=1"), "conv":
 FACTORIES = """
 from torch import nn
 
+def half():
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.ReLU(), nn.Linear(8, 10)).half()
+
 def broken():
     raise RuntimeError("no network today")
 
@@ -245,3 +248,20 @@ def test_pretrained_resnets(name, method, codebound, tmp_path):
     again = decoded(tmp_path / "o")
     for tensor, value in load_file(tmp_path / "o" / "compressed.safetensors").items():
         assert value.tobytes() == again[tensor].tobytes()
+
+
+def test_a_network_of_another_precision_is_compressed_in_the_one_that_codes_have(codebound, tmp_path):
+    (tmp_path / "some_nets.py").write_text(FACTORIES)
+    try:
+        code, _, err = codebound(
+            *("compress", "--model", "some_nets:half", "--input-shape", "1x8x8", "--method", "naive"),
+            *("--out", "o"),
+        )
+    finally:
+        sys.modules.pop("some_nets", None)
+    assert code == 0, err
+    assert "Its weights are float16, and codes decode to float32" in " ".join(err.split())
+    assert "float16" in json.loads((tmp_path / "o" / "result.json").read_text())["notes"][-1]
+    assert {
+        tensor.dtype.name for tensor in load_file(tmp_path / "o" / "compressed.safetensors").values()
+    } == {"float32"}

@@ -12,8 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from codebound.errors import ModelError
-from codebound.nets.rebuild import brief, with_weights
+from codebound.errors import DependenceError, ModelError
+from codebound.nets.rebuild import brief, first_weight, with_weights
+from codebound.nets.walk import readable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +33,7 @@ def require_one_example(module: nn.Module, sample: Dataset) -> None:
     """Refuses a network whose logits for an example depend on anything but the example.
 
     Args:
-        module: The network; read only.
+        module: The network; read only. Its operations are looked at where they can be read.
         sample: A few hundred of its examples are evaluated.
 
     Raises:
@@ -59,6 +60,19 @@ def require_one_example(module: nn.Module, sample: Dataset) -> None:
         "its logits for an example depend on the rest of the batch. Replace what looks at the batch, such as "
         "batch statistics in evaluation mode, by running statistics or by a norm of each example.",
     )
+    _require_no_dependence(module, sample)
+
+
+def _require_no_dependence(module: nn.Module, sample: Dataset) -> None:
+    """What a few examples do not show: an operation that looks at the batch for rare values."""
+    first = first_weight(module)
+    example = torch.zeros(1, *sample.input_shape, dtype=first.dtype, device=first.device)
+    try:
+        readable(module, example, classes=sample.classes)
+    except DependenceError:
+        raise
+    except ModelError:  # of code that cannot be read only examples tell
+        return
 
 
 def _logits(network: nn.Module, batches: Sequence[Tensor], *, seed: int) -> Tensor:
@@ -78,7 +92,7 @@ def _require_same(one: Tensor, other: Tensor, problem: str) -> None:
     apart = ~((one - other).abs() <= _TOLERANCE * scale) & ~(one.isnan() & other.isnan()) & (one != other)
     if bool(apart.any()):
         count = int(apart.any(dim=1).sum())
-        raise ModelError(
+        raise DependenceError(
             f"this network is no function of one example: {problem}\n  The logits of {count} of {len(one)} "
             "examples differ by more than a millionth; no certificate can be about such a network."
         )

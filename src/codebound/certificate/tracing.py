@@ -176,7 +176,10 @@ class _GraphText:
             distance, self.previous = position - self.previous, position
             return ["tensor", distance]
         what = f"a list of {len(value)} entries" if isinstance(value, list) else f"a {type(value).__name__}"
-        raise ModelError(f"no hash can name what this network computes: it hands {what} to an operation.")
+        raise ModelError(
+            f"no hash can name what this network computes: it hands {what} to an operation. Lists have at "
+            f"most {_MOST_ENTRIES}; recurrent layers in one module become several, one behind the other."
+        )
 
     def _require_few_numbers(self, steps: int) -> None:
         count = len(self.tensors)

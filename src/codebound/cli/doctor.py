@@ -13,7 +13,7 @@ from codebound.errors import UsageError
 from codebound.report.tables import Table, tabulate
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
 
     from codebound.nets.walk import Network
 
@@ -100,17 +100,24 @@ def _prospects(network: Network, shape: tuple[int, ...], classes: int) -> Iterat
     except ModelError as error:
         yield f"A certificate cannot be about this network: {error}"
     else:
-        yield _coding(network.model, shape)
+        yield _coding(network.model, example)
 
 
-def _coding(module: nn.Module, shape: tuple[int, ...]) -> str:
+def _coding(module: nn.Module, example: Tensor) -> str:
     """How a message of ``certify`` says what the network is, before anybody searches for one."""
     from codebound.chains.reading import chain_of
     from codebound.errors import ModelError, UnsupportedLayerError
+    from codebound.nets.exported import plain_network
+    from codebound.nets.rebuild import is_plain
 
     try:
-        chain, tensors = chain_of(module, shape)
+        chain, tensors = chain_of(module, tuple(example.shape[1:]))
     except (ModelError, UnsupportedLayerError) as error:
+        try:
+            if not is_plain(module):
+                plain_network(module, example)
+        except ModelError as unreadable:
+            return f"A certificate cannot be about this network: {unreadable}"
         return f"In a certificate only its tensors are coded; a file beside it says what is computed: {error}"
     entries = sum(tensor.numel() for tensor in tensors.values())
     return (

@@ -53,9 +53,10 @@ class Adapter(nn.Module):
                 f"{name} takes no example alone ({failures[0]}): what it says of one depends on the rest of "
                 "the batch. Batch statistics become running statistics, or those of a norm of each example."
             )
+        wants_integers = "Long" in failures[0]  # in torch's words
         raise ModelError(
-            f"{name} fails on inputs of shape {tuple(x.shape)}: {failures[0]}. It must take one tensor, of "
-            "floating-point numbers or of integers; wrap it in a module that does."
+            f"{name} fails on inputs of shape {tuple(x.shape)}: {failures[wants_integers]}. It must take one "
+            "tensor, of floating-point numbers or of integers; wrap it in a module that does."
         )
 
     def _takes_two(self, x: Tensor) -> bool:

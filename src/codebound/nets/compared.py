@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from codebound.errors import ModelError
+from codebound.errors import DependenceError, ModelError
 from codebound.nets.adapting import Adapter, quiet
 from codebound.nets.alone import mixing_step
 from codebound.nets.rebuild import brief
@@ -45,13 +45,13 @@ def require_same(plain: Plain, adapter: Adapter, x: Tensor, name: str, *, tolera
             "the examples, nor reckon with their number."
         ) from error
     if mixing:
-        raise ModelError(
+        raise DependenceError(
             f"{name} is no function of one example: its operation {mixing} looks at the rest of the batch, "
             "or at its size. Batch statistics become running statistics, or those of a norm of each example; "
             "sums, sorting and squeeze name the axes of an example."
         )
     if changed:
-        raise ModelError(
+        raise DependenceError(
             f"{name} counts its calls: {', '.join(changed)} of it is another number after every one, and "
             "what it says may depend on that. Let it change under `if self.training` alone."
         )

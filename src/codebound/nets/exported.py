@@ -11,6 +11,7 @@ from __future__ import annotations
 import operator
 import traceback
 from dataclasses import dataclass, field
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from torch.export import Dim, export
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from codebound.errors import ModelError
+from codebound.errors import DependenceError, ModelError
 from codebound.nets.adapting import Adapter, quiet
 from codebound.nets.compared import require_same
 from codebound.nets.constants import fold_constants
@@ -224,19 +225,21 @@ class _Reader:
         self.graph.eliminate_dead_code()
         self._settle_precision()
         used = {str(node.target) for node in self.graph.nodes if node.op == "get_attr"}
-        return Plain(
-            self.graph,
-            {name: self.tensors[name] for name in self.tensors if name in used},
-            frozenset(self.whole & used),
-            (*notes, *folded),
-        )
+        tensors = {name: self.tensors[name] for name in self.tensors if name in used}
+        types = {tensor.dtype for name, tensor in tensors.items() if name not in self.whole}
+        if len(types) > 1:
+            widest = reduce(torch.promote_types, types)
+            kept = {name: tensors[name] for name in self.whole & used}
+            tensors = {name: nn.Parameter(each.detach().to(widest)) for name, each in tensors.items()} | kept
+            folded.append(f"Its tensors are of {len(types)} precisions: it is computed in {widest}.")
+        return Plain(self.graph, tensors, frozenset(self.whole & used), (*notes, *folded))
 
     def _require_no_memory(self, kinds: Sequence[OutputKind]) -> None:
         """Tensors may change as long as no logit reads them, as counters of calls do."""
         names = {self.held[name].name for name in self.changed}
         is_read = any(node.op == "get_attr" and node.target in names for node in self.graph.nodes)
         if is_read or set(kinds) - {OutputKind.USER_OUTPUT, OutputKind.BUFFER_MUTATION}:
-            raise ModelError(
+            raise DependenceError(
                 "this network changes tensors of its own when it is evaluated: it remembers earlier calls. "
                 "Let it do so under `if self.training` alone."
             )
@@ -368,7 +371,11 @@ class _Reader:
         source = args[0] if args and isinstance(args[0], fx.Node) else None
         if name in _SAME and source is not None and _is_alike(value, source.meta.get("val")):
             return source
-        _require_no_chance(node)
+        if name == "rrelu" and not (given := arguments_of(node))["training"]:
+            middle = (given["lower"] + given["upper"]) / 2
+            target, args, kwargs = aten.leaky_relu.default, (source, middle), {}
+        else:
+            _require_no_chance(node)
         if name == "_to_copy" and value.is_complex():
             target, args, kwargs = (
                 aten.complex.default,
@@ -444,7 +451,7 @@ def _require_no_chance(node: fx.Node) -> None:
     if isinstance(target, OpOverload) and torch.Tag.nondeterministic_seeded in target.tags:
         given = arguments_of(node)
         if not any(given.get(key) == harmless for key, harmless in _NO_CHANCE):
-            raise ModelError(
+            raise DependenceError(
                 f"this network draws random numbers ({target}), so it is no function of one example. Put "
                 "dropout into nn.Dropout, or under self.training."
             )

@@ -105,6 +105,8 @@ def _tables(record: dict[str, Any]) -> Iterator[Table]:
 def _explain(record: dict[str, Any]) -> None:
     """What the result means, on stderr."""
     layers, moved = record["layers"], record["deviation"]
+    for sentence in record["notes"]:
+        note(sentence)
     note("Options: " + " ".join(f"--set {name}={value}" for name, value in record["options"].items()))
     if moved is not None and moved["reason"]:
         note(f"A bound is missing: {moved['reason']}")

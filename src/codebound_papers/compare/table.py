@@ -14,6 +14,7 @@ from codebound.bounds.held_out import holdout
 from codebound.bounds.lengths import raw_weight_bits
 from codebound.bounds.occam import occam_binomial
 from codebound.certificate.file import Certificate
+from codebound.certificate.one_example import require_one_example
 from codebound.certification import certify
 from codebound.data.dataset import Dataset, cross_duplicates
 from codebound.engine.job import Engine
@@ -154,6 +155,9 @@ def compare(
     measured = measure_facts(network, sample, settings, initial=initial, engine=engine, progress=progress)
     facts, errors, notes = measured.facts, measured.errors, [*measured.notes, SENTENCE]
     rows: list[lines.Row] = [_raw_row(module, facts, errors)]
+    is_read = isinstance(network, Network) and network.is_readable
+    dependence = "" if is_read else _dependence(module, sample)
+    notes += [dependence] if dependence else []
     if not certificates and effort is not None:
         try:
             delta, seed, device = settings.delta, settings.seed, settings.device
@@ -201,6 +205,8 @@ def compare(
         )
         for each in bounds
     ]
+    if dependence:
+        rows = [replace(row, guarantee=False) if row.subject == "f" else row for row in rows]
     return Comparison(
         rows=tuple(sorted(rows, key=_rank)),
         details=details,
@@ -270,6 +276,15 @@ def _fresh_rows(
         rows.append(lines.risk_row(bound, name=f"Hold-out bound of {name}", kind="holdout", note=note))
         rows.append(lines.error_row(facts, name=f"Test error of {name}", note=f"{count}."))
     return rows
+
+
+def _dependence(module: nn.Module, sample: Dataset) -> str:
+    """Why nothing is guaranteed of f, which has to be a function of one example; empty where it is."""
+    try:
+        require_one_example(module, sample)
+    except ModelError as reason:
+        return f"Nothing is guaranteed of f: {reason}"
+    return ""
 
 
 def _doubts(sample: Dataset, test_set: Dataset, trained_on: str | None) -> dict[Subject, str]:

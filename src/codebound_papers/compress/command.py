@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from codebound.commands import load_layers, load_samples, model_sizes, record_options
+from codebound.commands import in_single_precision, load_layers, load_samples, model_sizes, record_options
 from codebound.data.load import load_dataset
 from codebound.errors import UsageError
 from codebound.files import write_atomically, write_json, written_whole
@@ -39,6 +39,7 @@ def compress_from_options(
         measured = load_dataset(options["test"], role="test", folder=options["data_folder"])
     shape, outputs = model_sizes(model, options["input_shape"], options["classes"], measured)
     network = load_layers(model, shape, outputs, options["weights"])
+    network = in_single_precision(network, shape, outputs)
     if measured is not None and options["examples"] is not None:
         measured = measured.select(range(min(options["examples"], measured.n)), role=measured.role)
     with new_folder(out, "compress") as folder, listener.bar(method) as progress:
@@ -55,7 +56,8 @@ def compress_from_options(
         compressed = run_method(method, chosen, job)
         summary = summarise(compressed, None if measured is None else measured.on("cpu"), progress=progress)
         texts = {name: option_text(value) for name, value in chosen.items()}
-        record = {"method": method, "options": texts, **summary.record(), "out": str(folder)}
+        told = {"notes": list(network.notes), "out": str(folder)}
+        record = {"method": method, "options": texts, **summary.record(), **told}
         sizes = {"options": texts, "input_shape": list(shape), "classes": outputs}
         with written_whole(folder) as place:
             _save(place, compressed, summary)

@@ -48,7 +48,7 @@ def compare_table(record: Record, *, whole: bool = False) -> Table:
 
 def _kind(row: Record) -> str:
     """What a row is, whether it is a guarantee, and whether it says anything."""
-    no = ", no guarantee" if row["kind"] == "holdout" and not row["guarantee"] else ""
+    no = ", no guarantee" if row["kind"] in ("certified", "holdout") and not row["guarantee"] else ""
     return f"{GROUPS[row['kind']]}{no}{', vacuous' if row['vacuous'] else ''}"
 
 

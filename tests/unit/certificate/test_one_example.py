@@ -8,7 +8,7 @@ from torch import nn
 
 from codebound.certificate.one_example import require_one_example
 from codebound.data.arrays import from_arrays
-from codebound.errors import ModelError
+from codebound.errors import DependenceError, ModelError
 
 
 @pytest.mark.parametrize("factory", [Residual, EachByItself, lambda: nn.Sequential(nn.Flatten())])
@@ -58,3 +58,16 @@ def test_the_generator_of_the_caller_is_left_alone():
     torch.manual_seed(7)
     require_one_example(network, SAMPLE)
     assert torch.equal(torch.rand(3), expected)
+
+
+class Rarely(nn.Module):
+    """Looks at the batch for numbers that no example of the sample has."""
+
+    def forward(self, x):
+        scores = x.flatten(1)[:, :3]
+        return torch.where(scores > 1e6, scores - scores.mean(0), scores)
+
+
+def test_company_that_no_example_shows():
+    with pytest.raises(DependenceError, match="operation mean looks at the rest of the batch"):
+        require_one_example(Rarely(), SAMPLE)

@@ -37,6 +37,15 @@ class Curved(nn.Module):
 
     def forward(self, x):
         return self.last(self.first(x).tanh())
+
+
+class Stuck(nn.Dropout):  # drops in evaluation too
+    def train(self, mode=True):
+        return super().train(True)
+
+
+def stuck():
+    return nn.Sequential(nn.Linear(4, 3), Stuck(), nn.ReLU(), nn.Linear(3, 2))
 """
 
 
@@ -100,3 +109,8 @@ def test_strict_refuses_what_cannot_be_read(doctor):
 )
 def test_wrong_usage_is_refused(doctor, arguments):
     assert isinstance(doctor(*arguments).exception, UsageError)
+
+
+def test_a_network_that_no_certificate_can_be_about_is_told_however_it_looks(doctor):
+    told = doctor("--model", "doctored_nets:stuck", "--input-shape", "4", "--classes", "2").output
+    assert "A certificate cannot be about this network: this network draws random numbers" in told

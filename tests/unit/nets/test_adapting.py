@@ -99,6 +99,11 @@ def test_the_first_failure_is_told():
         Adapter(nn.Linear(5, 3), 3).settle(X, "it")
 
 
+def test_a_network_of_tokens_is_told_how_it_fails_on_tokens():
+    with pytest.raises(ModelError, match=r"mat1 and mat2 shapes cannot be multiplied \(8x5 and 6x3\)"):
+        Adapter(nn.Sequential(nn.Embedding(9, 5), nn.Linear(6, 3)), 3).settle(X.abs(), "it")
+
+
 @pytest.mark.parametrize(
     ("network", "is_run"),
     [

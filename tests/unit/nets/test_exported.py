@@ -162,3 +162,34 @@ def test_a_buffer_that_nothing_reads_may_change():
     assert set(plain_network(Noting(0).eval(), X).tensors) == {"layer.weight", "layer.bias"}
     with pytest.raises(ModelError, match="changes tensors of its own"):
         plain_network(Noting(1).eval(), X)
+
+
+class OfTwoPrecisions(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 3).double(), nn.Linear(3, 2).half()
+        self.register_buffer("order", torch.tensor([2, 0, 1]))
+
+    def forward(self, x):
+        return self.second(self.first(x.double())[:, self.order].half()).float()
+
+
+def test_weights_of_several_precisions_get_one():
+    plain = plain_network(OfTwoPrecisions().eval(), X)
+    types = {tensor.dtype for name, tensor in plain.tensors.items() if name not in plain.whole}
+    assert types == {torch.float64}
+    assert plain.notes[-1] == "Its tensors are of 2 precisions: it is computed in torch.float64."
+    assert plain.module()(X.double()).shape == (5, 2)
+
+
+def test_slopes_that_are_drawn_in_training_are_their_mean_in_evaluation():
+    model = nn.Sequential(nn.Linear(4, 3), nn.RReLU(0.1, 0.4), nn.Linear(3, 2)).eval()
+    with torch.no_grad():
+        torch.testing.assert_close(plain_network(model, X).module()(X), model(X))
+    with pytest.raises(ModelError, match="draws random numbers"):
+        plain_network(AlwaysDrawing(), X)
+
+
+class AlwaysDrawing(nn.Module):
+    def forward(self, x):
+        return torch.rrelu(x, training=True)

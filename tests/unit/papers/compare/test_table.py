@@ -324,3 +324,23 @@ def test_the_package_is_its_main_function_whatever_was_imported_before():
     found = codebound.compare(trained(), blobs(120, seed=1), effort=None, settings=PLAN)
     assert isinstance(found, Comparison)
     assert "no guarantee" in str(found)
+
+
+class Centred(nn.Module):
+    """A network whose scores depend on the rest of the batch."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(6, 3)
+
+    def forward(self, x):
+        return self.layer(x - x.mean(0))
+
+
+def test_nothing_is_guaranteed_of_a_network_that_looks_at_the_batch():
+    sample, fresh = blobs(60, seed=0), blobs(40, seed=1, role="test")
+    found = compare(Centred(), sample, fresh, effort=None, settings=PLAN)
+    of_f = [row for row in found.rows if row.subject == "f" and row.kind in ("certified", "holdout")]
+    assert [row.reference for row in of_f] == ["C-12c", "C-11"]
+    assert not any(row.guarantee for row in of_f)
+    assert any(note.startswith("Nothing is guaranteed of f") for note in found.notes)
