@@ -12,6 +12,7 @@ import math
 import operator
 import re
 import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -87,9 +88,7 @@ def source_of(module: fx.GraphModule) -> str:
 
 def network_of(source: str) -> nn.Module:
     """The network that the text of :func:`source_of` makes; its tensors are zero."""
-    namespace: dict[str, Any] = {"__name__": name_of(source)}
-    exec(compile(source, namespace["__name__"], "exec"), namespace)
-    return namespace[FACTORY]()  # type: ignore[no-any-return]
+    return getattr(_run(source, ModuleType(name_of(source))), FACTORY)()  # type: ignore[no-any-return]
 
 
 def name_of(source: str) -> str:
@@ -107,7 +106,12 @@ def load_file(path: Path) -> Any:
         raise ModelError(f"{path}: not a Python file.")
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
-    exec(compile(path.read_bytes(), path, "exec"), module.__dict__)
+    return _run(path.read_bytes(), module)
+
+
+def _run(text: str | bytes, module: ModuleType) -> ModuleType:
+    """Runs the text of a module: of a file that the user names, or of a network that was written here."""
+    exec(compile(text, module.__dict__.get("__file__", module.__name__), "exec"), module.__dict__)
     return module
 
 
