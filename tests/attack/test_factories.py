@@ -93,8 +93,8 @@ PAID = {  # what the code hides is lifted into the message, and paid for
 def test_certify_refuses(name):
     module = ATTACKS[name][0]().eval()
     words = (
-        "cannot be read|no function of one|the code of this|no operation of torch|draws random|remembers|counts its calls|"
-        "it reads memory or files that nobody has written for it"
+        "cannot be read|no function of one|the code of this|no operation of torch|draws random|remembers|"
+        "counts its calls|it reads memory or files that nobody has written for it"
     )
     with pytest.raises(CodeboundError, match=words):
         certify(module, SAMPLE, factory="tests:model", method="prune", effort="quick")
