@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from codebound.errors import ModelError, UsageError
+from codebound.files import read_json
 from codebound.nets.origins import Origin, remember
 from codebound.nets.rebuild import brief, dtype_name, forbidden_entries, tensors_of, unwrapped
 from codebound.nets.written import load_file
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MAX_BYTES = 8 << 30  # of a weights file and of the tensors in it, checked before they are read
+_INDEX = ".index.json"  # of weights in several files
 _WRAPPERS = ("state_dict", "model_state_dict", "model")
 _COUNTER = "num_batches_tracked"  # of batch norm: plays no part in evaluation, so a file may leave it out
 _REAL = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -100,7 +102,8 @@ def load_weights(path: Path | str) -> dict[str, Tensor]:
 def read_weights(path: Path | str) -> dict[str, Tensor]:
     """The named tensors of a weights file, on the CPU, in the file's dtypes, as they are.
 
-    Reads ``.safetensors``, or a torch checkpoint with ``weights_only=True``; never runs code from a file.
+    Reads ``.safetensors``, or a torch checkpoint with ``weights_only=True``; never runs code from a file. Of
+    weights in several files give the index, ``model.safetensors.index.json``.
 
     A torch checkpoint may be the tensors themselves or hold them under ``state_dict``, ``model_state_dict``
     or ``model``, or under another name if there are no others; a prefix ``module.`` that all names share is
@@ -120,7 +123,7 @@ def read_weights(path: Path | str) -> dict[str, Tensor]:
         raise ModelError(f"{path}: cannot be read ({cause.strerror}).") from cause
     if size > MAX_BYTES:
         raise ModelError(f"{path}: {size} bytes, more than the limit of {MAX_BYTES} bytes.")
-    tensors = _unwrap(_read_safetensors(path) if path.suffix == ".safetensors" else _read_torch(path), path)
+    tensors = _read_parts(path) if path.name.endswith(_INDEX) else _read_file(path)
     if all(name.startswith("module.") for name in tensors):
         tensors = {name.removeprefix("module."): tensor for name, tensor in tensors.items()}
     _check_tensors(tensors, path=path)
@@ -230,6 +233,34 @@ def _settle_lazy(model: nn.Module, input_shape: tuple[int, ...]) -> None:
         except (RuntimeError, TypeError):
             model(x.long())  # tokens
     model.train(was_training)
+
+
+def _read_parts(path: Path) -> dict[str, Tensor]:
+    """The tensors of the files that an index names; all of them lie beside it."""
+    found = read_json(path, advice="Fetch or save it again.").get("weight_map")
+    listed = found if isinstance(found, dict) else {}
+    names = sorted(set(map(str, listed.values())))
+    strange = [name for name in names if Path(name).name != name or name.endswith(_INDEX)]
+    if strange or not names:
+        raise ModelError(
+            f"{path}: an index says in weight_map which file beside it has which tensor. "
+            f"Found {_some(strange) if strange else 'no such files'}."
+        )
+    parts = [path.with_name(name) for name in names]
+    missing = [part.name for part in parts if not part.is_file()]
+    if missing:
+        raise ModelError(f"{path}: its files {_some(missing)} are not beside it. Fetch them too.")
+    _check_total(sum(part.stat().st_size for part in parts), path=path)
+    tensors: dict[str, Tensor] = {}
+    for part in parts:
+        tensors |= _read_file(part)
+    if absent := listed.keys() - tensors.keys():
+        raise ModelError(f"{path}: no file has {_some(sorted(absent))}. Fetch or save them again.")
+    return tensors
+
+
+def _read_file(path: Path) -> dict[str, Tensor]:
+    return _unwrap(_read_safetensors(path) if path.suffix == ".safetensors" else _read_torch(path), path)
 
 
 def _read_safetensors(path: Path) -> dict[str, object]:

@@ -1,5 +1,6 @@
 """Models and weights from outside: what fits is loaded unchanged, everything else is refused by name."""
 
+import json
 import pickle
 import sys
 import zipfile
@@ -271,3 +272,47 @@ def test_a_network_beside_other_tensors_is_told(tmp_path, state):
 def test_complex_weights_are_read_into_networks(tmp_path):
     save_file({"w": torch.tensor([1 + 2j])}, tmp_path / "w.safetensors")
     assert torch.equal(read_weights(tmp_path / "w.safetensors")["w"], torch.tensor([1 + 2j]))
+
+
+def indexed(folder, state, weight_map=None):
+    """Weights in two files with an index, as transformers saves large networks."""
+    names = list(state)
+    for number, part in enumerate((names[:1], names[1:])):
+        save_file({name: state[name] for name in part}, folder / f"part{number}.safetensors")
+    if weight_map is None:
+        weight_map = {name: f"part{int(name != names[0])}.safetensors" for name in names}
+    path = folder / "model.safetensors.index.json"
+    path.write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
+    return path
+
+
+def test_weights_in_several_files_are_one(tmp_path, state):
+    found = read_weights(indexed(tmp_path, state))
+    assert found.keys() == state.keys()
+    assert all(torch.equal(found[name], tensor) for name, tensor in state.items())
+    (tmp_path / "part1.safetensors").unlink()
+    with pytest.raises(ModelError, match=r"its files part1\.safetensors are not beside it"):
+        read_weights(tmp_path / "model.safetensors.index.json")
+
+
+@pytest.mark.parametrize(
+    ("weight_map", "words"),
+    [
+        ({}, "no such files"),
+        ([1], "no such files"),
+        ({"a": "../elsewhere.safetensors"}, r"Found \.\./elsewhere"),
+        ({"a": "model.safetensors.index.json"}, "Found model"),
+        ({"another": "part0.safetensors"}, "no file has another"),
+    ],
+)
+def test_an_index_names_files_beside_it(tmp_path, state, weight_map, words):
+    with pytest.raises(ModelError, match=words):
+        read_weights(indexed(tmp_path, state, weight_map))
+
+
+def test_files_of_an_index_are_limited_together(tmp_path, state, monkeypatch):
+    path = indexed(tmp_path, state)
+    sizes = [part.stat().st_size for part in tmp_path.iterdir()]
+    monkeypatch.setattr(loading, "MAX_BYTES", max(sizes) + 1)
+    with pytest.raises(ModelError, match="more than the limit"):
+        read_weights(path)
