@@ -1,7 +1,5 @@
 """``codebound compare``: certified bounds, hold-out bounds and all published ones in one table."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any

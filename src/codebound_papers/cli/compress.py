@@ -1,7 +1,5 @@
 """``codebound compress``: a smaller network, what it cost, and the message that says it."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """``codebound measure``: norms, spectra, tails, noise stability and margins of a network, layer by layer."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from codebound.cli import options as opt

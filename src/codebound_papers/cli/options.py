@@ -1,7 +1,5 @@
 """The options that several verbs of the papers share."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

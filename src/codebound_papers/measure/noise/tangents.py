@@ -4,10 +4,9 @@ Reverse mode applied twice gives the same numbers, but its second pass computes 
 too, which nobody asked for: half of its time.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -34,7 +33,8 @@ def tangent_map(module: fx.GraphModule, x: Tensor) -> Callable[[Tensor], Tensor]
         is_function = node.op in ("call_function", "call_method")
         # a subclass may compute something else
         if type(layer) is nn.Conv2d and layer.padding_mode == "zeros":
-            rules[node] = _Convolution(layer)
+            geometry = (None, layer.stride, layer.padding, layer.dilation, layer.groups)  # without the bias
+            rules[node] = partial(_convolve, layer.weight, geometry)
         elif type(layer) in _MOVES and layer is not None:
             rules[node] = layer
         elif type(layer) is nn.ReLU or (is_function and node.target in _RELUS):
@@ -63,17 +63,8 @@ def tangent_map(module: fx.GraphModule, x: Tensor) -> Callable[[Tensor], Tensor]
     return push
 
 
-class _Convolution:
-    """A convolution without its bias."""
-
-    def __init__(self, layer: nn.Conv2d) -> None:
-        self.layer = layer
-
-    def __call__(self, tangent: Tensor) -> Tensor:
-        layer = self.layer
-        return functional.conv2d(
-            tangent, layer.weight, None, layer.stride, layer.padding, layer.dilation, layer.groups
-        )
+def _convolve(weight: Tensor, geometry: tuple[Any, ...], tangent: Tensor) -> Tensor:
+    return functional.conv2d(tangent, weight, *geometry)
 
 
 class _Kept(fx.Interpreter):
