@@ -14,6 +14,7 @@ def networks():
     spec = importlib.util.spec_from_file_location("networks", SCRIPT)
     module = sys.modules["networks"] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    module.mend_torchvision()  # before anything imports timm
     return module
 
 
