@@ -17,10 +17,10 @@ import codebound as cb
 from codebound.certificate.assessment import assess
 from codebound.certificate.evaluate import count_errors
 from codebound.certificate.task import Task
-from codebound.chains.message import Message, Options
-from codebound.chains.reading import chain_of
-from codebound.chains.units import rescaled, without_biases
 from codebound.coding.choose import best_tensor_code
+from codebound.coding.message import Message, Options
+from codebound.coding.reading import chain_of
+from codebound.coding.units import rescaled, without_biases
 from codebound.train.pruning import PruneSettings, prune
 
 ROOT = Path(__file__).parents[1]

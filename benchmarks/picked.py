@@ -17,13 +17,13 @@ import numpy as np
 import torch
 from ratios import beside
 
+from codebound.bounds.facts import PickedFacts
 from codebound.bounds.picked import picked_risk
 from codebound.bounds.risk import percent
 from codebound.certificate.task import Task
 from codebound.data.dataset import Dataset
 from codebound.data.load import load_dataset
 from codebound.device import exact_products
-from codebound.facts import PickedFacts
 from codebound.picks.features import FilterFeatures
 from codebound.picks.message import PickedMessage
 from codebound.picks.picking import features_of, learner_of, permutation, pick

@@ -16,8 +16,8 @@ from ratios import beside
 from torch.func import functional_call
 from torch.nn import functional
 
-from codebound.chains.chain import Chain
-from codebound.chains.operations import Linear, MaxPool, NormalisedConv
+from codebound.coding.chain import Chain
+from codebound.coding.operations import Linear, MaxPool, NormalisedConv
 from codebound.train.subspace import Features, Learner, SubspaceSettings, train_in_subspace
 
 CHAIN = Chain(

@@ -34,14 +34,14 @@ import torch
 from everyday import HELPER_TENTHS, pictures, texts
 
 from codebound import __version__
+from codebound.bounds.facts import LookFacts
 from codebound.bounds.looked import looked_risk
+from codebound.bounds.numerics import binomial_inverse_upper
 from codebound.bounds.risk import percent
 from codebound.certificate.claims import prior_and_rest
 from codebound.certification import certify
 from codebound.data.load import load_dataset
 from codebound.errors import ModelError
-from codebound.facts import LookFacts
-from codebound.numerics import binomial_inverse_upper
 from codebound.picks.features import RoomError
 from codebound.search import rivals
 from codebound.search.helpers import kernel_helper

@@ -26,6 +26,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from codebound.bounds.facts import OccamFacts, PickedFacts
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.picked import picked_risk
 from codebound.certificate.base import Pretrained
@@ -34,7 +35,6 @@ from codebound.data.dataset import Dataset
 from codebound.encoders.encoder import SCALING, UNIT, ZERO
 from codebound.encoders.known import load_encoder
 from codebound.encoders.tables import prototypes
-from codebound.facts import OccamFacts, PickedFacts
 from codebound.picks.features import ColumnFeatures
 from codebound.picks.rule import Rule, usual_rule
 from codebound.search import rivals

@@ -25,15 +25,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from codebound.bounds.facts import HoldoutFacts, OccamFacts
 from codebound.bounds.held_out import holdout
 from codebound.bounds.occam import occam_kl
-from codebound.chains.chain import Chain
-from codebound.chains.message import Message, Options
-from codebound.chains.operations import AveragePool, Dictionary, Linear, MaxPool, NormalisedConv, Shifts
+from codebound.coding.chain import Chain
 from codebound.coding.choose import best_tensor_code
+from codebound.coding.message import Message, Options
+from codebound.coding.operations import AveragePool, Dictionary, Linear, MaxPool, NormalisedConv, Shifts
 from codebound.coding.subspace import Subspace
 from codebound.data.load import load_dataset
-from codebound.facts import HoldoutFacts, OccamFacts
 from codebound.search.trainers import errors_per_bit
 from codebound.train.polishing import polish
 from codebound.train.subspace import Expansion, Features, Learner, SubspaceSettings, train_in_subspace
@@ -41,7 +41,7 @@ from codebound.train.subspace import Expansion, Features, Learner, SubspaceSetti
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from codebound.chains.operations import AbstractOperation
+    from codebound.coding.operations import AbstractOperation
 
 HERE = Path(__file__).parent
 DELTA = 0.05

@@ -30,6 +30,7 @@ from safetensors.numpy import save_file
 from torch import Tensor, nn
 from torch.nn import functional
 
+from codebound.bounds.facts import HoldoutFacts, OccamFacts, PickedFacts
 from codebound.bounds.held_out import holdout
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.picked import picked_risk
@@ -38,7 +39,6 @@ from codebound.data.dataset import Dataset
 from codebound.data.load import load_dataset
 from codebound.encoders.encoder import SCALING, Encoder, digest, stored
 from codebound.encoders.helpers import made_of_words
-from codebound.facts import HoldoutFacts, OccamFacts, PickedFacts
 from codebound.picks.picking import permutation
 from codebound.search.helpers import linear_helper
 from codebound.search.starts import largest_input

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from codebound.bounds.facts import OccamFacts, PickedFacts
+from codebound.bounds.numerics import kl_inverse_upper
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.picked import picked_risk
 from codebound.bounds.risk import percent
 from codebound.certificate.file import Certificate
-from codebound.facts import OccamFacts, PickedFacts
-from codebound.numerics import kl_inverse_upper
 from codebound_papers.report.figures import Contours, Plot, Series, plots_figure, standalone
 
 if TYPE_CHECKING:

@@ -19,13 +19,13 @@ import numpy as np
 import torch
 from machine import made_with
 
+from codebound.bounds.facts import HoldoutFacts
 from codebound.bounds.held_out import holdout
 from codebound.bounds.picked import picked_risk
 from codebound.certificate.assessment import draft, issue
 from codebound.certificate.picked import assess_picked
 from codebound.certificate.task import Task
 from codebound.data.dataset import Dataset, Scaling
-from codebound.facts import HoldoutFacts
 from codebound.picks.features import FilterFeatures, PatchFeatures, RoomError
 from codebound.picks.message import PickedMessage
 from codebound.picks.network import PickedNetwork, count_wrong

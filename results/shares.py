@@ -24,6 +24,7 @@ import torch
 from machine import made_with
 from torch import Tensor
 
+from codebound.bounds.facts import HoldoutFacts
 from codebound.bounds.held_out import holdout
 from codebound.bounds.picked import picked_risk
 from codebound.certificate.assessment import issue
@@ -31,7 +32,6 @@ from codebound.certificate.picked import assess_picked
 from codebound.certificate.task import Task
 from codebound.data.dataset import Dataset, Scaling
 from codebound.encoders.known import load_encoder
-from codebound.facts import HoldoutFacts
 from codebound.picks.features import ColumnFeatures, FeatureMap, FilterFeatures, PatchFeatures, RoomError
 from codebound.picks.message import PickedMessage
 from codebound.picks.network import count_wrong

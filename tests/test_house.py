@@ -28,7 +28,7 @@ ELSEWHERE = {
     "codebound.certificate.declarations": "attack/test_settings_and_rows.py",
     "codebound.certificate.rounding": "oracle/test_rounding.py",
     "codebound.certificate.tracing": "contract/test_two_tracers.py",
-    "codebound.numerics": "oracle/test_numerics_mpmath.py",
+    "codebound.bounds.numerics": "oracle/test_numerics_mpmath.py",
     "codebound.picks.message": "attack/test_short_messages.py",
     "codebound.picks.network": "contract/test_two_pickers.py",
     "codebound_verify.assumptions": "attack/test_settings_and_rows.py",

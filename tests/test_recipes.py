@@ -15,19 +15,19 @@ import pytest
 from torch import nn
 from torch.nn import functional
 
+from codebound.bounds.facts import OccamFacts
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.risk import RiskBound
 from codebound.certificate.claims import AboutG, Conclusion
 from codebound.certificate.format import PAGES, Page
 from codebound.certification import certify
-from codebound.chains.message import Message
 from codebound.coding.choose import best_tensor_code
+from codebound.coding.message import Message
 from codebound.coding.quantization import quantize, step_for_levels
 from codebound.data.catalogue import KNOWN, Known
 from codebound.data.load import load_dataset
 from codebound.errors import CertificateError
 from codebound.extensions import Verb, find_extensions
-from codebound.facts import OccamFacts
 from codebound.nets.layers import LAYER_VIEWS, AbstractConvView, layer_view
 from codebound.nets.walk import wrap
 from codebound.nets.zoo import build

@@ -6,6 +6,8 @@ The public names below are resolved on first use, so that ``import codebound`` s
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # for type checkers and editors, which cannot follow the names below
+    from codebound.bounds.facts import HoldoutFacts as HoldoutFacts
+    from codebound.bounds.facts import OccamFacts as OccamFacts
     from codebound.bounds.held_out import holdout as holdout
     from codebound.bounds.occam import occam_binomial as occam_binomial
     from codebound.bounds.occam import occam_hoeffding as occam_hoeffding
@@ -26,8 +28,6 @@ if TYPE_CHECKING:  # for type checkers and editors, which cannot follow the name
     from codebound.encoders.known import load_encoder as load_encoder
     from codebound.errors import CodeboundError as CodeboundError
     from codebound.estimator.wrapper import PickToLearn as PickToLearn
-    from codebound.facts import HoldoutFacts as HoldoutFacts
-    from codebound.facts import OccamFacts as OccamFacts
     from codebound.holdouts.metric import RiskBoundMetric as RiskBoundMetric
     from codebound.nets.loading import load_model as load_model
     from codebound.nets.rebuild import with_weights as with_weights
@@ -41,8 +41,8 @@ __version__ = "0.1.0"
 
 _HOME = {
     # the mathematics of the guarantee: no torch below this line
-    "OccamFacts": "codebound.facts",
-    "HoldoutFacts": "codebound.facts",
+    "OccamFacts": "codebound.bounds.facts",
+    "HoldoutFacts": "codebound.bounds.facts",
     "RiskBound": "codebound.bounds.risk",
     "occam_binomial": "codebound.bounds.occam",
     "occam_kl": "codebound.bounds.occam",

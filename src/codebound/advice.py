@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
+from codebound.bounds.facts import MAX_N, LookFacts, OccamFacts, PickedFacts, check_delta
 from codebound.bounds.looked import looked_risk
+from codebound.bounds.numerics import log_binomial_cdf
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.picked import picked_risk
 from codebound.errors import UsageError
-from codebound.facts import MAX_N, LookFacts, OccamFacts, PickedFacts, check_delta
-from codebound.numerics import log_binomial_cdf
 
 if TYPE_CHECKING:
     from collections.abc import Callable

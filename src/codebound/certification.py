@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch import nn
 
+from codebound.bounds.facts import HoldoutFacts, check_delta
 from codebound.certificate.assessment import issue
 from codebound.certificate.beside import class_bounds, held_out, holdout_of_f
 from codebound.certificate.claims import (
@@ -22,7 +23,6 @@ from codebound.certificate.evaluate import count_errors
 from codebound.data.dataset import as_dataset, cross_duplicates
 from codebound.device import resolve_device
 from codebound.errors import DataError, UsageError
-from codebound.facts import HoldoutFacts, check_delta
 from codebound.faults import WRONG, parse_fault
 from codebound.nets.origins import UNKNOWN, Origin, origin_of
 from codebound.nets.walk import Network

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import nn
 
+from codebound.bounds.facts import HoldoutFacts
 from codebound.bounds.held_out import Confrontation, confront
 from codebound.bounds.original import through_disagreement
 from codebound.certificate.base import BASE_FILE
@@ -17,7 +18,6 @@ from codebound.certificate.declarations import development_sample
 from codebound.certificate.rows import MOST_COPIES
 from codebound.data.oddities import remarks
 from codebound.errors import UsageError
-from codebound.facts import HoldoutFacts
 from codebound.files import (
     make_folder,
     replacing,

@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from codebound.bounds.numerics import float_above
 from codebound.certificate.file import Certificate
 from codebound.errors import UsageError
 from codebound.holdouts.ledger import read_ledger
-from codebound.numerics import float_above
 from codebound.refs import implements
 
 if TYPE_CHECKING:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from codebound.bounds.facts import HoldoutFacts, check_delta
+from codebound.bounds.numerics import float_above
 from codebound.bounds.original import through_disagreement
 from codebound.bounds.risk import percent
 from codebound.certificate.decoding import decode, require_declared, verify
@@ -20,11 +22,9 @@ from codebound.certificate.file import Certificate
 from codebound.certificate.one_example import require_one_example
 from codebound.certificate.rows import require_disjoint, rows_of
 from codebound.errors import CertificateError, UsageError
-from codebound.facts import HoldoutFacts, check_delta
 from codebound.nets.rebuild import with_weights
-from codebound.numerics import float_above
+from codebound.nets.tensors import state_sha256
 from codebound.picks.picking import is_wrong
-from codebound.tensors import state_sha256
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from codebound.bounds.risk import rate
 from codebound.certification import certify
-from codebound.chains.few_bits import DICTIONARY_SIDE
+from codebound.coding.few_bits import DICTIONARY_SIDE
 from codebound.commands import given_base, load_network, load_samples, record_options, save_or_rescue
 from codebound.data.oddities import remarks
 from codebound.device import resolve_device

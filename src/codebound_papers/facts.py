@@ -3,8 +3,8 @@
 import math
 from dataclasses import dataclass
 
+from codebound.bounds.facts import check_delta
 from codebound.errors import UsageError
-from codebound.facts import check_delta
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

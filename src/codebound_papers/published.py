@@ -6,8 +6,8 @@ from functools import cached_property
 from types import ModuleType
 from typing import Any
 
+from codebound.bounds.facts import Subject
 from codebound.errors import CodeboundError, ModelError, UsageError
-from codebound.facts import Subject
 from codebound_papers import baselines, framework
 from codebound_papers.arora18 import noise_stability, truncation
 from codebound_papers.arora18.noise_stability import OUTLIERS

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import wraps
 from typing import Any, ClassVar, Literal, ParamSpec, TypeVar
 
+from codebound.bounds.facts import Subject
 from codebound.errors import UsageError
-from codebound.facts import Subject
 from codebound.files import finite
 from codebound.refs import Kind, implements
 from codebound_papers.logs import safe_exp

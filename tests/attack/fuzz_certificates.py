@@ -88,9 +88,9 @@ def claims() -> list[Seed]:
     from codebound.certificate.assessment import assess, issue
     from codebound.certificate.claims import AboutG, AfterSplit, ByDisagreement, OnDomain
     from codebound.certificate.task import Original, Task
-    from codebound.chains.chain import Chain
-    from codebound.chains.message import Message
-    from codebound.chains.operations import Linear
+    from codebound.coding.chain import Chain
+    from codebound.coding.message import Message
+    from codebound.coding.operations import Linear
     from codebound.coding.tensors import Dense
     from codebound.data.arrays import from_arrays
     from codebound.data.dataset import Scaling
@@ -137,9 +137,9 @@ def shorts() -> list[Seed]:
     from codebound.certificate.claims import AboutG, AfterSplit
     from codebound.certificate.picked import assess_picked
     from codebound.certificate.task import Original, Task
-    from codebound.chains.chain import Chain
-    from codebound.chains.message import Message
-    from codebound.chains.operations import Linear
+    from codebound.coding.chain import Chain
+    from codebound.coding.message import Message
+    from codebound.coding.operations import Linear
     from codebound.coding.tensors import Dense, Zero
     from codebound.data.arrays import from_arrays
     from codebound.data.dataset import Scaling
@@ -210,9 +210,10 @@ def codes() -> list[Seed]:
     """True certificates of every mode and operation, with their samples; they claim nothing."""
     from codebound.certificate.assessment import assess, issue
     from codebound.certificate.task import Task
-    from codebound.chains.chain import Chain
-    from codebound.chains.message import Message, Options
-    from codebound.chains.operations import (
+    from codebound.coding.bell import Bell
+    from codebound.coding.chain import Chain
+    from codebound.coding.message import Message, Options
+    from codebound.coding.operations import (
         AveragePool,
         Conv,
         Dictionary,
@@ -224,7 +225,6 @@ def codes() -> list[Seed]:
         Residual,
         Shifts,
     )
-    from codebound.coding.bell import Bell
     from codebound.coding.static import frequency_table
     from codebound.coding.subspace import Subspace
     from codebound.coding.tensors import Adaptive, Codebook, Dense, Enumerative, Raw, Static, Zero

@@ -43,9 +43,9 @@ from codebound.files import read_json, read_toml
 from codebound.holdouts.ledger import parsed_ledger
 from codebound.holdouts.looking import SealSettings, seal
 from codebound.nets.loading import load_weights
+from codebound.nets.tensors import load_tensors, peek_record, save_tensors
 from codebound.sweep.jobs import JobFolder
 from codebound.sweep.plan import PlannedVerb, read_plan
-from codebound.tensors import load_tensors, peek_record, save_tensors
 from codebound_papers.journal import Journal
 from codebound_verify import verify
 from codebound_verify.data import load_data

@@ -27,10 +27,10 @@ from torch import nn
 
 from codebound.certificate.assessment import assess, issue
 from codebound.certificate.task import Task
-from codebound.chains.chain import Chain
-from codebound.chains.message import Message, Options
-from codebound.chains.operations import Dictionary, Linear, NormalisedConv, Shifts
 from codebound.coding.bell import Bell
+from codebound.coding.chain import Chain
+from codebound.coding.message import Message, Options
+from codebound.coding.operations import Dictionary, Linear, NormalisedConv, Shifts
 from codebound.coding.subspace import Subspace
 from codebound.data.arrays import from_arrays
 from codebound.data.dataset import Scaling

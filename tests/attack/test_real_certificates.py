@@ -18,9 +18,9 @@ from codebound.certificate.file import Certificate
 from codebound.certificate.picked import assess_picked
 from codebound.certificate.task import Task
 from codebound.certification import certify
-from codebound.chains.chain import Chain
-from codebound.chains.message import Message, Options
-from codebound.chains.operations import Conv, Linear, MaxPool
+from codebound.coding.chain import Chain
+from codebound.coding.message import Message, Options
+from codebound.coding.operations import Conv, Linear, MaxPool
 from codebound.coding.static import frequency_table
 from codebound.coding.tensors import Adaptive, Dense, Enumerative, Static, Zero
 from codebound.data.arrays import from_arrays

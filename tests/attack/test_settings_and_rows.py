@@ -21,8 +21,8 @@ from codebound.certificate.file import Certificate
 from codebound.certificate.rows import rows_of
 from codebound.certificate.task import Original, Task
 from codebound.certification import certify
-from codebound.chains.chain import Chain
-from codebound.chains.operations import Linear
+from codebound.coding.chain import Chain
+from codebound.coding.operations import Linear
 from codebound.data.arrays import from_arrays
 from codebound.data.dataset import Scaling
 from codebound.data.load import load_dataset

@@ -18,12 +18,12 @@ from codebound.certificate.decoding import decode, rule_message
 from codebound.certificate.file import Certificate
 from codebound.certificate.picked import assess_picked
 from codebound.certificate.task import Task
-from codebound.chains.chain import Chain
-from codebound.chains.message import Message, Options
-from codebound.chains.message import decode as decode_message
-from codebound.chains.operations import AveragePool, Linear
-from codebound.chains.setting import Setting
 from codebound.coding.bits import Bits
+from codebound.coding.chain import Chain
+from codebound.coding.message import Message, Options
+from codebound.coding.message import decode as decode_message
+from codebound.coding.operations import AveragePool, Linear
+from codebound.coding.setting import Setting
 from codebound.coding.tensors import Dense, Raw, Zero
 from codebound.data.arrays import from_arrays
 from codebound.data.dataset import Dataset, Scaling

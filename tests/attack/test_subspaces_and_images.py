@@ -23,9 +23,9 @@ from attack.crafting import (
 
 from codebound.certificate.assessment import assess, issue
 from codebound.certificate.task import Task
-from codebound.chains.chain import Chain
-from codebound.chains.message import Message, Options
-from codebound.chains.operations import Dictionary, Linear, NormalisedConv, Shifts
+from codebound.coding.chain import Chain
+from codebound.coding.message import Message, Options
+from codebound.coding.operations import Dictionary, Linear, NormalisedConv, Shifts
 from codebound.coding.subspace import Subspace
 from codebound.coding.tensors import Dense
 from codebound.data.arrays import from_arrays

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from worlds.bright_rows import images, solved
 
+from codebound.bounds.facts import HoldoutFacts, LookFacts, OccamFacts, PickedFacts
 from codebound.bounds.held_out import holdout
 from codebound.bounds.looked import looked_risk
 from codebound.bounds.occam import occam_binomial
@@ -16,7 +17,6 @@ from codebound.certificate.base import Pretrained
 from codebound.certificate.claims import AboutG, ByDisagreement
 from codebound.certification import certify
 from codebound.data.arrays import from_arrays
-from codebound.facts import HoldoutFacts, LookFacts, OccamFacts, PickedFacts
 from codebound.faults import parse_fault
 from codebound.report.formula import bound_at, formulas
 

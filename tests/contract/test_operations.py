@@ -9,9 +9,10 @@ import pytest
 import torch
 from torch import nn
 
-from codebound.chains.chain import Chain
-from codebound.chains.message import Message, Options, decode
-from codebound.chains.operations import (
+from codebound.coding.arithmetic import Reader, Writer
+from codebound.coding.chain import Chain
+from codebound.coding.message import Message, Options, decode
+from codebound.coding.operations import (
     OPERATIONS,
     AbstractOperation,
     AveragePool,
@@ -27,8 +28,7 @@ from codebound.chains.operations import (
     Work,
     register,
 )
-from codebound.chains.reading import chain_of
-from codebound.coding.arithmetic import Reader, Writer
+from codebound.coding.reading import chain_of
 from codebound.coding.tensors import Dense
 from codebound.errors import ModelError
 

@@ -12,9 +12,10 @@ from hypothesis import given, reject
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from codebound.chains.chain import Chain
-from codebound.chains.message import Message, Options
-from codebound.chains.operations import (
+from codebound.coding.bell import Bell
+from codebound.coding.chain import Chain
+from codebound.coding.message import Message, Options
+from codebound.coding.operations import (
     AveragePool,
     Conv,
     Dictionary,
@@ -26,8 +27,7 @@ from codebound.chains.operations import (
     Residual,
     Shifts,
 )
-from codebound.chains.setting import Setting
-from codebound.coding.bell import Bell
+from codebound.coding.setting import Setting
 from codebound.coding.static import frequency_table
 from codebound.coding.subspace import Subspace
 from codebound.coding.tensors import Adaptive, Codebook, Dense, Enumerative, Raw, Static, Zero

@@ -7,11 +7,11 @@ import torch
 from codebound.certificate.assessment import assess, issue
 from codebound.certificate.decoding import decode, verify
 from codebound.certificate.task import Task
-from codebound.chains.chain import Chain
-from codebound.chains.message import Message, Options
-from codebound.chains.message import decode as decode_message
-from codebound.chains.operations import Dictionary, Linear, NormalisedConv, Shifts
+from codebound.coding.chain import Chain
 from codebound.coding.choose import best_tensor_code
+from codebound.coding.message import Message, Options
+from codebound.coding.message import decode as decode_message
+from codebound.coding.operations import Dictionary, Linear, NormalisedConv, Shifts
 from codebound.coding.subspace import Subspace
 from codebound.data.arrays import from_arrays
 from codebound.data.dataset import Scaling

@@ -12,8 +12,8 @@ from sklearn.datasets import load_digits
 from torch import nn
 from typer.testing import CliRunner
 
-from codebound.chains.reading import chain_of
 from codebound.cli.main import app
+from codebound.coding.reading import chain_of
 from codebound.errors import CodeboundError
 from codebound.nets.exported import plain_network
 from codebound.nets.layered import with_layers

@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 
 from codebound.certificate.decoding import decode
 from codebound.certification import certify
-from codebound.chains.message import decode as read
+from codebound.coding.message import decode as read
 from codebound.coding.tensors import Witness
 from codebound.data.load import load_dataset
 from codebound.nets.loading import load_model

@@ -7,10 +7,10 @@ import pytest
 import torch
 from scipy.stats import binom, norm
 
+from codebound.bounds.facts import OccamFacts
 from codebound.bounds.margin import margin_for_deviation
 from codebound.bounds.occam import occam_hoeffding
 from codebound.bounds.original import LayerBounds, output_deviation
-from codebound.facts import OccamFacts
 from codebound.rng import torch_stream
 from codebound_papers.compress.summary import exponential_deviation
 from codebound_papers.guha23.magnitude import prune_randomly

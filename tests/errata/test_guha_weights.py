@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from codebound.chains.chain import Chain
-from codebound.chains.message import Message, Options, decode
-from codebound.chains.operations import Linear
+from codebound.coding.chain import Chain
+from codebound.coding.message import Message, Options, decode
+from codebound.coding.operations import Linear
 from codebound.coding.stream import Stream
 from codebound.coding.tensors import Dense, Raw
 from codebound.rng import torch_stream

@@ -4,11 +4,11 @@ import cbound_writer as reference
 import numpy as np
 import pytest
 
-from codebound.chains.chain import Chain
-from codebound.chains.message import Message, Options, decode
-from codebound.chains.operations import Dictionary, Linear, NormalisedConv, Shifts
-from codebound.chains.setting import Setting
 from codebound.coding.bits import Bits
+from codebound.coding.chain import Chain
+from codebound.coding.message import Message, Options, decode
+from codebound.coding.operations import Dictionary, Linear, NormalisedConv, Shifts
+from codebound.coding.setting import Setting
 from codebound.coding.subspace import Subspace
 from codebound.coding.tensors import Adaptive, Dense, Static
 

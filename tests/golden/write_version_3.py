@@ -35,9 +35,9 @@ def certificates():
     from codebound.certificate.claims import AboutG
     from codebound.certificate.picked import assess_picked
     from codebound.certificate.task import Original, Task
-    from codebound.chains.chain import Chain
-    from codebound.chains.message import Message
-    from codebound.chains.operations import Linear
+    from codebound.coding.chain import Chain
+    from codebound.coding.message import Message
+    from codebound.coding.operations import Linear
     from codebound.coding.tensors import Dense, Zero
     from codebound.data.arrays import from_arrays
     from codebound.data.dataset import Scaling

@@ -10,10 +10,9 @@ from drawing import examples
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from codebound import numerics
-from codebound.bounds.occam import occam_fast_rate, occam_hoeffding, occam_zero_errors
-from codebound.facts import OccamFacts
-from codebound.numerics import (
+from codebound.bounds import numerics
+from codebound.bounds.facts import OccamFacts
+from codebound.bounds.numerics import (
     _log_tail,
     bernoulli_kl,
     binomial_inverse_upper,
@@ -24,6 +23,7 @@ from codebound.numerics import (
     log_binomial_tail,
     log_chernoff_tail,
 )
+from codebound.bounds.occam import occam_fast_rate, occam_hoeffding, occam_zero_errors
 
 ACCURACY = 1e-9
 

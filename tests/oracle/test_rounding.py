@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codebound.certificate.rounding import RoundingBound
-from codebound.chains.chain import Chain
-from codebound.chains.operations import (
+from codebound.coding.chain import Chain
+from codebound.coding.operations import (
     AveragePool,
     Conv,
     Dictionary,

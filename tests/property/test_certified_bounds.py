@@ -10,6 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta
 
+from codebound.bounds.facts import (
+    DisagreementFacts,
+    DomainFacts,
+    HoldoutFacts,
+    MarginFacts,
+    OccamFacts,
+    SplitFacts,
+)
 from codebound.bounds.held_out import occam_split
 from codebound.bounds.lengths import (
     choice_bits,
@@ -20,6 +28,7 @@ from codebound.bounds.lengths import (
     weighted_choice_bits,
 )
 from codebound.bounds.margin import margin_for_deviation, occam_margin
+from codebound.bounds.numerics import log_binomial_cdf
 from codebound.bounds.occam import (
     chernoff_tail,
     occam_binomial,
@@ -36,8 +45,6 @@ from codebound.bounds.original import (
     output_deviation,
     theta_on_grid,
 )
-from codebound.facts import DisagreementFacts, DomainFacts, HoldoutFacts, MarginFacts, OccamFacts, SplitFacts
-from codebound.numerics import log_binomial_cdf
 
 FORMS = [occam_binomial, occam_kl, occam_hoeffding, occam_fast_rate]
 DELTAS = st.floats(1e-12, 0.999)

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta
 
+from codebound.bounds.facts import HoldoutFacts, PickedFacts
 from codebound.bounds.held_out import holdout
 from codebound.bounds.picked import picked_risk
 from codebound.bounds.risk import FIRST_APART
 from codebound.errors import UsageError
-from codebound.facts import HoldoutFacts, PickedFacts
 
 SIZES = st.integers(1, 10**9)
 DELTAS = st.floats(1e-12, 0.5)

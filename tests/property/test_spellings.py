@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn import functional
 
 from codebound.certification import certify
-from codebound.chains.reading import chain_of
+from codebound.coding.reading import chain_of
 from codebound.data.dataset import Dataset
 from codebound.nets.zoo import ResidualBlock
 

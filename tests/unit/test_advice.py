@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from scipy.stats import beta, binom
 
 from codebound.advice import Situation, advise
+from codebound.bounds.facts import OccamFacts
 from codebound.bounds.occam import occam_binomial
 from codebound.errors import UsageError
-from codebound.facts import OccamFacts
 
 
 def clopper_pearson(errors, n, delta):

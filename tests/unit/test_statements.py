@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 import codebound as cb
+from codebound.bounds.facts import OccamFacts
 from codebound.bounds.occam import occam_binomial
 from codebound.data.arrays import from_arrays
 from codebound.errors import UsageError
-from codebound.facts import OccamFacts
 from codebound.statements import FileStatement, joint_delta, read_statement
 
 

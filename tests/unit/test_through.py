@@ -136,9 +136,9 @@ def test_the_command_finds_everything_in_the_folder_of_certify(learned, tmp_path
 
 def misses(*, with_limit: bool, reps: int = 3000) -> int:
     """Worlds of known risk: g errs with probability 0.05, f differs from it with probability 0.03."""
+    from codebound.bounds.facts import HoldoutFacts, OccamFacts
     from codebound.bounds.occam import occam_binomial
     from codebound.bounds.original import through_disagreement
-    from codebound.facts import HoldoutFacts, OccamFacts
 
     rng = np.random.default_rng(0)
     n, m, delta = 200, 150, 0.1

@@ -12,11 +12,18 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from codebound.bounds.facts import (
+    DisagreementFacts,
+    DomainFacts,
+    HoldoutFacts,
+    MarginFacts,
+    OccamFacts,
+    SplitFacts,
+)
 from codebound.bounds.held_out import holdout, occam_split
 from codebound.bounds.margin import occam_margin
 from codebound.bounds.occam import occam_binomial, occam_hoeffding, occam_kl
 from codebound.bounds.original import grid_theta, occam_disagreement, occam_domain
-from codebound.facts import DisagreementFacts, DomainFacts, HoldoutFacts, MarginFacts, OccamFacts, SplitFacts
 
 N, RISK, DELTA, CLASS_BITS, REPS = 200, 0.3, 0.05, 8, 4000
 

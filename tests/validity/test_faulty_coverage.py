@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from codebound.bounds.facts import OccamFacts
 from codebound.bounds.faulty import occam_abstaining, occam_cost, occam_fault, occam_table
-from codebound.facts import OccamFacts
 
 N, DELTA, REPS, CLASS_BITS = 300, 0.1, 1000, 5
 SHARES = np.array([0.5, 0.3, 0.15, 0.05])  # of the classes

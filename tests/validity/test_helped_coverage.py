@@ -11,9 +11,9 @@ import pytest
 import torch
 from scipy.stats import binom
 
+from codebound.bounds.numerics import binomial_inverse_upper
 from codebound.certificate.claims import prior_and_rest
 from codebound.data.dataset import Dataset
-from codebound.numerics import binomial_inverse_upper
 from codebound.search.helped import CODE_BITS
 from codebound.search.helpers import kernel_helper, linear_helper
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from codebound.bounds.facts import LookFacts
 from codebound.bounds.looked import exact_answer_bits, ladder_bits, looked_risk
-from codebound.facts import LookFacts
 
 N, DELTA, RISK, REPS = 100, 0.1, 0.5, 300
 Bound = Callable[[int, int, float], float]  # of the errors, the looks and the bits of the answers

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from codebound.bounds.facts import HoldoutFacts, OccamFacts, PickedFacts
 from codebound.bounds.faulty import kept_disagreement, part_disagreement, picked_abstaining, picked_cost
 from codebound.bounds.held_out import holdout
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.picked import picked_risk
-from codebound.facts import HoldoutFacts, OccamFacts, PickedFacts
 
 N, CELLS, DELTA, REPS, FEW = 80, 12, 0.2, 600, 40
 WORLDS = {

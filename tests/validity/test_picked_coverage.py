@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from codebound.bounds.facts import PickedFacts
 from codebound.bounds.picked import picked_risk
-from codebound.facts import PickedFacts
 
 N, CELLS, DELTA, REPS = 60, 20, 0.2, 1500
 WORLDS = {

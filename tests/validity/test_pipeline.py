@@ -10,17 +10,17 @@ import torch
 from scipy.stats import binom
 from torch import nn
 
+from codebound.bounds.facts import OccamFacts
 from codebound.bounds.occam import occam_binomial
 from codebound.certificate.assessment import assess
 from codebound.certificate.task import Task
 from codebound.certification import certify
-from codebound.chains.message import Message, Options
-from codebound.chains.reading import chain_of
-from codebound.chains.units import without_biases, without_dead_units
 from codebound.coding.choose import best_tensor_code
+from codebound.coding.message import Message, Options
+from codebound.coding.reading import chain_of
+from codebound.coding.units import without_biases, without_dead_units
 from codebound.data.arrays import from_arrays
 from codebound.data.dataset import Dataset
-from codebound.facts import OccamFacts
 from codebound.search.search import Search
 from codebound.train.config import TrainConfig
 from codebound.train.harness import fit

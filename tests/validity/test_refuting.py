@@ -8,13 +8,13 @@ import torch
 from scipy.stats import binom
 from torch import nn
 
+from codebound.bounds.facts import HoldoutFacts, OccamFacts
 from codebound.bounds.held_out import REFUTING_LEVEL, confront
 from codebound.bounds.occam import occam_binomial
 from codebound.certificate.base import Pretrained
 from codebound.certificate.decoding import verify
 from codebound.certification import certify
 from codebound.data.arrays import from_arrays
-from codebound.facts import HoldoutFacts, OccamFacts
 from codebound.train.config import TrainConfig
 from codebound.train.harness import fit
 from codebound_verify.formulas import probability_of_more

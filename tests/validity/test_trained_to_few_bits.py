@@ -7,10 +7,10 @@ import torch
 from codebound.certificate.assessment import assess
 from codebound.certificate.task import Task
 from codebound.certification import certify
-from codebound.chains.chain import Chain
-from codebound.chains.message import Message
-from codebound.chains.operations import Linear
+from codebound.coding.chain import Chain
 from codebound.coding.choose import best_tensor_code
+from codebound.coding.message import Message
+from codebound.coding.operations import Linear
 from codebound.coding.subspace import Subspace
 from codebound.data.arrays import from_arrays
 from codebound.nets.loading import load_model

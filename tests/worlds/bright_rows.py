@@ -5,14 +5,14 @@ from types import SimpleNamespace
 import numpy as np
 import torch
 
+from codebound.bounds.facts import OccamFacts
 from codebound.bounds.occam import occam_binomial
 from codebound.certificate.claims import AboutG
 from codebound.certificate.task import Original, Task
-from codebound.chains.chain import Chain
-from codebound.chains.operations import Linear
+from codebound.coding.chain import Chain
+from codebound.coding.operations import Linear
 from codebound.data.arrays import from_arrays
 from codebound.data.dataset import Scaling
-from codebound.facts import OccamFacts
 from codebound.search.search import Search
 
 CHAIN = Chain((1, 4, 4), (Linear(3, True),))

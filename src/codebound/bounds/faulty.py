@@ -4,13 +4,20 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from codebound.bounds.facts import (
+    HoldoutFacts,
+    OccamFacts,
+    PickedFacts,
+    check_bits,
+    check_counts,
+    check_delta,
+)
 from codebound.bounds.held_out import holdout
+from codebound.bounds.numerics import kl_inverse_upper, round_up
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.picked import picked_risk
 from codebound.bounds.risk import RiskBound
 from codebound.errors import UsageError
-from codebound.facts import HoldoutFacts, OccamFacts, PickedFacts, check_bits, check_counts, check_delta
-from codebound.numerics import kl_inverse_upper, round_up
 from codebound.refs import implements
 
 _LEAST_SHARE = 1e-8  # of a part of the data about which anything is said

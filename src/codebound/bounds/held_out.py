@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, replace
 
+from codebound.bounds.facts import HoldoutFacts, OccamFacts, SplitFacts
+from codebound.bounds.numerics import binomial_tail_upper
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.risk import (
     CODE_ALONE,
@@ -13,8 +15,6 @@ from codebound.bounds.risk import (
     PRIOR_SPLIT,
     RiskBound,
 )
-from codebound.facts import HoldoutFacts, OccamFacts, SplitFacts
-from codebound.numerics import binomial_tail_upper
 from codebound.refs import implements
 
 REFUTING_LEVEL = 1e-3

@@ -3,11 +3,11 @@
 import math
 from collections.abc import Sequence
 
+from codebound.bounds.facts import LookFacts
 from codebound.bounds.lengths import log2_up
+from codebound.bounds.numerics import binomial_inverse_upper
 from codebound.bounds.risk import DUPLICATES, IID, LOOKS_TOLD, RiskBound
 from codebound.errors import UsageError
-from codebound.facts import LookFacts
-from codebound.numerics import binomial_inverse_upper
 from codebound.refs import implements
 
 

@@ -4,10 +4,10 @@ import math
 from dataclasses import replace
 from typing import Literal
 
+from codebound.bounds.facts import MarginFacts
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.risk import RiskBound
 from codebound.errors import UsageError
-from codebound.facts import MarginFacts
 from codebound.refs import implements
 
 Norm = Literal["sup", "l2"]
@@ -46,7 +46,7 @@ def occam_margin(facts: MarginFacts) -> RiskBound:
     Checked by. property, validity (teeth: slack theta instead of theta/2).
 
     Example:
-        >>> from codebound.facts import OccamFacts
+        >>> from codebound.bounds.facts import OccamFacts
         >>> counted = OccamFacts(errors=300, n=60_000, code_bits=5000, delta=0.05)
         >>> round(occam_margin(MarginFacts(counted=counted, outliers=50, theta=1.0)).value, 4)
         0.0737

@@ -6,10 +6,10 @@ networks at once; printing all of them, or the smallest, costs nothing.
 
 import math
 
+from codebound.bounds.facts import OccamFacts, check_counts, error_rate_up
+from codebound.bounds.numerics import bernoulli_kl, binomial_inverse_upper, kl_inverse_upper, round_up
 from codebound.bounds.risk import RiskBound, occam_assumptions
 from codebound.errors import UsageError
-from codebound.facts import OccamFacts, check_counts, error_rate_up
-from codebound.numerics import bernoulli_kl, binomial_inverse_upper, kl_inverse_upper, round_up
 from codebound.refs import implements
 
 

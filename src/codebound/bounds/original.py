@@ -7,13 +7,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from codebound.bounds.facts import DisagreementFacts, DomainFacts, HoldoutFacts
 from codebound.bounds.held_out import holdout
 from codebound.bounds.lengths import elias_gamma_bits
 from codebound.bounds.margin import margin_for_deviation
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.risk import BOUNDED_DOMAIN, NORMS_ABOVE, UNLABELLED_FRESH, RiskBound
 from codebound.errors import UsageError
-from codebound.facts import DisagreementFacts, DomainFacts, HoldoutFacts
 from codebound.refs import implements
 
 # 2**23 * 2**(i/8) for i = 0..7, rounded to integers: the grid must be the same doubles on every machine
@@ -124,7 +124,7 @@ def occam_domain(facts: DomainFacts) -> RiskBound:
     Checked by. property, validity (teeth: margin 0 in place of theta).
 
     Example:
-        >>> from codebound.facts import OccamFacts
+        >>> from codebound.bounds.facts import OccamFacts
         >>> at_theta = OccamFacts(errors=300, n=60_000, code_bits=4991, delta=0.05)
         >>> round(occam_domain(DomainFacts(at_theta=at_theta, theta_index=8)).value, 4)
         0.0737
@@ -150,7 +150,7 @@ def occam_disagreement(facts: DisagreementFacts) -> RiskBound:
     Checked by. validity (teeth: disagreement rate without its limit).
 
     Example:
-        >>> from codebound.facts import HoldoutFacts, OccamFacts
+        >>> from codebound.bounds.facts import HoldoutFacts, OccamFacts
         >>> risk = OccamFacts(errors=300, n=60_000, code_bits=5000, delta=0.025)
         >>> apart = HoldoutFacts(errors=0, n=10_000, delta=0.025)
         >>> round(occam_disagreement(DisagreementFacts(risk=risk, disagreement=apart)).value, 4)

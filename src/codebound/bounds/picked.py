@@ -1,5 +1,7 @@
 """The bound of a network that was learned from few examples, which a fixed rule picked out of the sample."""
 
+from codebound.bounds.facts import PickedFacts
+from codebound.bounds.numerics import binomial_inverse_upper, picked_inverse_upper
 from codebound.bounds.risk import (
     DETERMINISTIC,
     DUPLICATES,
@@ -12,8 +14,6 @@ from codebound.bounds.risk import (
     RULE_LOOKS,
     RiskBound,
 )
-from codebound.facts import PickedFacts
-from codebound.numerics import binomial_inverse_upper, picked_inverse_upper
 from codebound.refs import implements
 
 

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from codebound.facts import DisagreementFacts, Facts, HoldoutFacts, LookFacts, Subject
+from codebound.bounds.facts import DisagreementFacts, Facts, HoldoutFacts, LookFacts, Subject
 from codebound.refs import implements
 
 IID = "The sample is an independent draw from the distribution on which the network will be used."

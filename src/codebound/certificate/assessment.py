@@ -14,7 +14,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from codebound import __version__
+from codebound.bounds.facts import HoldoutFacts, OccamFacts, PickedFacts
 from codebound.bounds.faulty import kept_disagreement, occam_cost, occam_fault
+from codebound.bounds.numerics import round_up
 from codebound.bounds.occam import occam_binomial, occam_hoeffding, occam_kl
 from codebound.bounds.original import grid_theta
 from codebound.certificate.declarations import declared_by
@@ -24,10 +26,8 @@ from codebound.certificate.file import Certificate, CertificateFacts, Claim
 from codebound.certificate.format import PAGES, code_commit
 from codebound.certificate.rows import commonest
 from codebound.errors import CertificateError
-from codebound.facts import HoldoutFacts, OccamFacts, PickedFacts
 from codebound.faults import WRONG
 from codebound.interrupts import finishing
-from codebound.numerics import round_up
 from codebound.progress import Progress, silent
 from codebound.refs import implements
 
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from codebound.certificate.claims import Conclusion
     from codebound.certificate.evaluate import Count
     from codebound.certificate.task import Task
-    from codebound.chains.message import Message
     from codebound.coding.bits import Bits
+    from codebound.coding.message import Message
     from codebound.data.dataset import Dataset
     from codebound.engine.job import Engine
     from codebound.picks.message import PickedMessage

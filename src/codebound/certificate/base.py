@@ -18,7 +18,7 @@ from codebound.files import read_json
 from codebound.nets.loading import install, read_weights
 from codebound.nets.origins import UNKNOWN, Origin
 from codebound.nets.rebuild import with_weights
-from codebound.tensors import ADVICE
+from codebound.nets.tensors import ADVICE
 from codebound.train.runs import CONFIG, EPOCHS, RESULT, ROWS, count_trained_on
 
 if TYPE_CHECKING:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from codebound.bounds.facts import HoldoutFacts, PickedFacts
 from codebound.bounds.faulty import occam_table
 from codebound.bounds.held_out import holdout
 from codebound.bounds.original import grid_theta
 from codebound.certificate.assessment import abstaining_tally
 from codebound.certificate.evaluate import count_errors
-from codebound.facts import HoldoutFacts, PickedFacts
 from codebound.faults import possible_examples
 
 if TYPE_CHECKING:

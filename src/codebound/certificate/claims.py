@@ -12,6 +12,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from codebound.bounds.facts import (
+    DisagreementFacts,
+    DomainFacts,
+    HoldoutFacts,
+    OccamFacts,
+    PickedFacts,
+    SplitFacts,
+)
 from codebound.bounds.faulty import part_disagreement, picked_abstaining, picked_cost
 from codebound.bounds.held_out import holdout, occam_split
 from codebound.bounds.occam import occam_binomial
@@ -21,10 +29,9 @@ from codebound.bounds.risk import PART_FIRST, TWO_DRAWS
 from codebound.certificate.domain import covering_theta
 from codebound.certificate.evaluate import count_disagreements, sure_share
 from codebound.certificate.rows import require_disjoint, rows_of
-from codebound.chains.message import Options
+from codebound.coding.message import Options
 from codebound.coding.stream import Stream
 from codebound.errors import CertificateError, DataError, UsageError
-from codebound.facts import DisagreementFacts, DomainFacts, HoldoutFacts, OccamFacts, PickedFacts, SplitFacts
 from codebound.faults import WRONG
 from codebound.refs import implements
 
@@ -34,7 +41,7 @@ if TYPE_CHECKING:
     from codebound.bounds.risk import RiskBound
     from codebound.certificate.file import CertificateFacts
     from codebound.certificate.task import Task
-    from codebound.chains.message import Message
+    from codebound.coding.message import Message
     from codebound.data.dataset import Dataset
     from codebound.faults import Fault
 

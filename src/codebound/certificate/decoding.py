@@ -12,13 +12,13 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from codebound.certificate.declarations import MAX_CHARACTERS
 from codebound.certificate.file import Certificate, Helper
 from codebound.certificate.tracing import sources_of, traced_sha256
-from codebound.chains.message import decode as decode_message
+from codebound.coding.message import decode as decode_message
 from codebound.coding.tensors import Witness
 from codebound.data.dataset import as_dataset
 from codebound.errors import CertificateError
 from codebound.nets.rebuild import with_weights
+from codebound.nets.tensors import float32_sha256
 from codebound.progress import Progress, silent
-from codebound.tensors import float32_sha256
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor, nn
 
-    from codebound.chains.message import Message
-    from codebound.chains.setting import Setting
     from codebound.coding.bits import Bits
+    from codebound.coding.message import Message
+    from codebound.coding.setting import Setting
     from codebound.data.dataset import Dataset
     from codebound.encoders.encoder import Encoder
     from codebound.picks.message import PickedMessage

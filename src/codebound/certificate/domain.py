@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from codebound.chains.message import Message
-    from codebound.chains.operations import AbstractOperation
+    from codebound.coding.message import Message
+    from codebound.coding.operations import AbstractOperation
     from codebound.data.dataset import Dataset
 
 _ABOVE = 1.0 + 2e-9  # covers the rounding of a norm in float64, twice: the verifier adds half as much

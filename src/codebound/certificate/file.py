@@ -8,15 +8,15 @@ from dataclasses import asdict, dataclass, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
+from codebound.bounds.facts import Subject  # noqa: TC001  (read at run time, to check the types of a header)
 from codebound.bounds.risk import claim_sentence, percent
 from codebound.certificate.claims import CLAIMS, AbstractStatement, Counted, fault_counts
 from codebound.certificate.format import PAGE, PAGES, VERSIONS, Page, version_of, with_new, without_new
-from codebound.chains.setting import FORM, Setting
 from codebound.coding.bits import Bits
+from codebound.coding.setting import FORM, Setting
 from codebound.coding.tensors import MAX_WITNESS
 from codebound.data.dataset import Scaling  # noqa: TC001 - fields are read by their types
 from codebound.errors import CodeboundError, FormatError
-from codebound.facts import Subject  # noqa: TC001  (read at run time, to check the types of a header)
 from codebound.faults import WRONG, Fault, parse_fault
 from codebound.files import make_folder, require_file, write_atomically
 

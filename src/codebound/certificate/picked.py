@@ -17,9 +17,9 @@ from codebound.picks.network import PickedNetwork
 from codebound.picks.picking import fault_counts_of, permutation
 
 if TYPE_CHECKING:
+    from codebound.bounds.facts import PickedFacts
     from codebound.certificate.task import Task
     from codebound.data.dataset import Dataset
-    from codebound.facts import PickedFacts
     from codebound.picks.picking import Picked
 
 

@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import nn
 
-from codebound.chains.dictionary import EPSILON, DictionaryFeatures, filter_tables
-from codebound.chains.modules import FoldedBlock, LocalConv2d
-from codebound.chains.operations import OPERATIONS, Conv
-from codebound.chains.shifts import MeanOverShifts, StackedShifts, leaning
+from codebound.coding.dictionary import EPSILON, DictionaryFeatures, filter_tables
+from codebound.coding.modules import FoldedBlock, LocalConv2d
+from codebound.coding.operations import OPERATIONS, Conv
+from codebound.coding.shifts import MeanOverShifts, StackedShifts, leaning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from torch import Tensor
 
-    from codebound.chains.dictionary import FilterTable
+    from codebound.coding.dictionary import FilterTable
     from codebound.data.dataset import Scaling
 
 UNIT, TINY = 2.0**-53, 2.0**-500

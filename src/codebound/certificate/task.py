@@ -15,15 +15,15 @@ from codebound.certificate.decoding import message_state
 from codebound.certificate.file import Base, Factory, Helper
 from codebound.certificate.rows import require_fixed_scaling, rows_of
 from codebound.certificate.tracing import sources_of, traced_sha256
-from codebound.chains.reading import chain_of
-from codebound.chains.setting import Setting, codable
+from codebound.coding.reading import chain_of
+from codebound.coding.setting import Setting, codable
 from codebound.errors import DataError, ModelError, UnsupportedLayerError
 from codebound.faults import possible_examples
 from codebound.nets.adapting import output_shape, require_logits
 from codebound.nets.fold import folding_words, without_batch_norms
 from codebound.nets.rebuild import WHOLE, first_weight, is_plain, with_weights
+from codebound.nets.tensors import float32_sha256
 from codebound.nets.walk import readable
-from codebound.tensors import float32_sha256
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from codebound.certificate.claims import AbstractClaim
     from codebound.certificate.rows import Rows
-    from codebound.chains.chain import Chain
-    from codebound.chains.message import Message, Options
+    from codebound.coding.chain import Chain
+    from codebound.coding.message import Message, Options
     from codebound.data.dataset import Dataset, DeviceData
     from codebound.picks.message import PickedMessage
 

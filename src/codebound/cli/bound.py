@@ -11,8 +11,8 @@ from codebound.errors import UsageError
 from codebound.report.tables import tabulate
 
 if TYPE_CHECKING:
+    from codebound.bounds.facts import OccamFacts
     from codebound.bounds.risk import RiskBound
-    from codebound.facts import OccamFacts
     from codebound.faults import Fault
 
 _MEANING = {
@@ -76,9 +76,9 @@ def command(
 
     Example: codebound bound --errors 300 --n 60000 --bits 5000 --delta 0.05
     """
+    from codebound.bounds.facts import OccamFacts
     from codebound.bounds.lengths import log2_up
     from codebound.bounds.risk import percent
-    from codebound.facts import OccamFacts
     from codebound.faults import parse_fault
 
     if (errors is None) == (mean_cost is None):
@@ -131,11 +131,11 @@ def _forms(
     told: OccamFacts, *, picks: int | None, looks: int | None, is_holdout: bool
 ) -> dict[str, RiskBound]:
     """The bounds by their names, the one that is asked for first."""
+    from codebound.bounds.facts import HoldoutFacts, LookFacts, PickedFacts
     from codebound.bounds.held_out import holdout
     from codebound.bounds.looked import looked_risk
     from codebound.bounds.occam import occam_binomial, occam_hoeffding, occam_kl
     from codebound.bounds.picked import picked_risk
-    from codebound.facts import HoldoutFacts, LookFacts, PickedFacts
 
     common: dict[str, Any] = {"n": told.n, "delta": told.delta, "classes": told.classes}
     if picks is not None:
@@ -167,8 +167,8 @@ def _faulty(
     picks: int | None,
 ) -> dict[str, float | None]:
     """Bounds that are no plain share of errors: with abstaining, or on a cost."""
+    from codebound.bounds.facts import PickedFacts
     from codebound.bounds.faulty import occam_abstaining, occam_cost, picked_abstaining
-    from codebound.facts import PickedFacts
 
     if mean_cost is not None:
         return {"cost": occam_cost(mean_cost=mean_cost, n=n, code_bits=bits, delta=delta)}

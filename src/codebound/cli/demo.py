@@ -85,7 +85,7 @@ def command(
 
 def _guarantees(picks: Certification, prune: Certification) -> list[dict[str, Any]]:
     """The three ways to a guarantee on these data, with a sentence each."""
-    from codebound.facts import HoldoutFacts
+    from codebound.bounds.facts import HoldoutFacts
 
     assert picks.holdout is not None  # the demo has a test sample
     assert isinstance(picks.holdout.facts, HoldoutFacts)

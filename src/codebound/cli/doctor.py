@@ -105,7 +105,7 @@ def _prospects(network: Network, shape: tuple[int, ...], classes: int) -> Iterat
 
 def _coding(module: nn.Module, example: Tensor) -> str:
     """How a message of ``certify`` says what the network is, before anybody searches for one."""
-    from codebound.chains.reading import chain_of
+    from codebound.coding.reading import chain_of
     from codebound.errors import ModelError, UnsupportedLayerError
     from codebound.nets.exported import plain_network
     from codebound.nets.rebuild import is_plain

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from codebound.bounds.facts import OccamFacts, PickedFacts, SplitFacts
 from codebound.bounds.faulty import picked_abstaining, picked_cost
 from codebound.bounds.held_out import occam_split
 from codebound.bounds.lengths import class_bits
 from codebound.bounds.picked import picked_risk
-from codebound.facts import OccamFacts, PickedFacts, SplitFacts
 
 if TYPE_CHECKING:
     from codebound.bounds.risk import RiskBound

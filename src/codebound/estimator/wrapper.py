@@ -15,6 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
 
+from codebound.bounds.facts import check_bits, check_delta
 from codebound.bounds.risk import percent
 from codebound.certificate.rows import MOST_COPIES
 from codebound.data.splits import permutation
@@ -25,7 +26,6 @@ from codebound.estimator.learners import Fitter, abstains
 from codebound.estimator.rule import Rule
 from codebound.estimator.search import Best, Sample, Search, Variant
 from codebound.estimator.stages import Terms
-from codebound.facts import check_bits, check_delta
 from codebound.faults import WRONG, parse_fault
 from codebound.progress import silent
 

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 import torch
 
+from codebound.bounds.facts import LookFacts, check_delta
 from codebound.bounds.lengths import log2_up
 from codebound.bounds.looked import ladder_bits, looked_risk
+from codebound.bounds.numerics import kl_inverse_upper, round_up
 from codebound.certificate.rows import rows_of
 from codebound.data.arrays import read_npy
 from codebound.errors import DataError, UsageError
-from codebound.facts import LookFacts, check_delta
 from codebound.faults import WRONG, Fault, counted_examples, parse_fault
 from codebound.holdouts.ledger import (
     Ledger,
@@ -29,7 +30,6 @@ from codebound.holdouts.ledger import (
     write_ledger,
 )
 from codebound.holdouts.values import Values
-from codebound.numerics import kl_inverse_upper, round_up
 from codebound.scores import logit_chunks
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from codebound.bounds.facts import LookFacts, check_delta
 from codebound.bounds.faulty import occam_table
 from codebound.bounds.looked import looked_risk
 from codebound.errors import UsageError
-from codebound.facts import LookFacts, check_delta
 from codebound.faults import Fault, parse_fault
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from codebound.tensors import state_sha256, state_tensors
+from codebound.nets.tensors import state_sha256, state_tensors
 
 if TYPE_CHECKING:
     from torch import nn

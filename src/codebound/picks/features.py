@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 import torch
 from torch.nn import functional
 
-from codebound.chains.dictionary import filter_tables
+from codebound.coding.dictionary import filter_tables
 from codebound.coding.numbers import bit, uniform
 from codebound.coding.stream import Stream
 from codebound.errors import CertificateError, ModelError

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from codebound.chains.dictionary import filter_tables
+from codebound.coding.dictionary import filter_tables
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,8 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from codebound.chains.message import PICKED, Options, code_options
-from codebound.chains.setting import (
+from codebound.coding.arithmetic import Reader, Writer
+from codebound.coding.message import PICKED, Options, code_options
+from codebound.coding.numbers import gamma
+from codebound.coding.setting import (
     FAULT,
     FORM,
     NEW_FAULT,
@@ -22,8 +24,6 @@ from codebound.chains.setting import (
     read_fault,
     write_fault,
 )
-from codebound.coding.arithmetic import Reader, Writer
-from codebound.coding.numbers import gamma
 from codebound.errors import FormatError
 from codebound.faults import WRONG
 from codebound.picks.rule import Rule
@@ -31,8 +31,8 @@ from codebound.picks.rule import Rule
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from codebound.chains.message import Ledger
     from codebound.coding.bits import Bits
+    from codebound.coding.message import Ledger
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from codebound.bounds.facts import PickedFacts
 from codebound.coding.stream import Stream
 from codebound.device import exact_products
 from codebound.errors import UsageError
-from codebound.facts import PickedFacts
 from codebound.picks.features import RoomError
 from codebound.picks.ridge import KernelRidge, folded
 from codebound.picks.rule import ROUNDS

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from codebound.numerics import binomial_inverse_upper, kl_inverse_upper, picked_inverse_upper
+from codebound.bounds.numerics import binomial_inverse_upper, kl_inverse_upper, picked_inverse_upper
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from codebound.certificate.assessment import assess
 from codebound.certificate.task import Task
-from codebound.chains.message import Message
+from codebound.coding.message import Message
 from codebound.faults import WRONG
 from codebound.search.search import Search, run
 from codebound.search.starts import known_of_prior, with_known_classes

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from codebound.chains.message import OCTAVES, Message
 from codebound.coding.choose import best_tensor_code
+from codebound.coding.message import OCTAVES, Message
 from codebound.coding.quantization import nearest_step, step_size
 from codebound.coding.tensors import Zero
 from codebound.search.search import UnsuitedError

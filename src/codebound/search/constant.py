@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from codebound.chains.chain import Chain
-from codebound.chains.message import Message
-from codebound.chains.operations import Linear
+from codebound.coding.chain import Chain
 from codebound.coding.choose import best_tensor_code
+from codebound.coding.message import Message
+from codebound.coding.operations import Linear
 from codebound.coding.tensors import Zero
 from codebound.search.search import UnsuitedError
 

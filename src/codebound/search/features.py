@@ -11,11 +11,11 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from codebound.chains.chain import Chain
-from codebound.chains.few_bits import LEAST_SIDE
-from codebound.chains.message import Message
-from codebound.chains.operations import Dictionary, Linear, Shifts
+from codebound.coding.chain import Chain
 from codebound.coding.choose import best_tensor_code
+from codebound.coding.few_bits import LEAST_SIDE
+from codebound.coding.message import Message
+from codebound.coding.operations import Dictionary, Linear, Shifts
 from codebound.coding.tensors import Zero
 from codebound.data.dataset import DeviceData, Scaling
 from codebound.rng import torch_stream

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from codebound.bounds.facts import LookFacts
 from codebound.bounds.looked import looked_risk
+from codebound.bounds.numerics import binomial_inverse_upper
 from codebound.certificate.task import Task
-from codebound.chains.message import Message
+from codebound.coding.message import Message
 from codebound.coding.tensors import Zero
-from codebound.facts import LookFacts
-from codebound.numerics import binomial_inverse_upper
 from codebound.search.attempts import Attempt
 from codebound.search.helpers import kernel_helper, most_supports
 from codebound.search.routes import BY_HELPER, Route

@@ -11,10 +11,10 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from codebound.bounds.numerics import picked_inverse_upper
 from codebound.certificate.picked import assess_picked
 from codebound.errors import ModelError
 from codebound.interrupts import finishing
-from codebound.numerics import picked_inverse_upper
 from codebound.picks.features import ColumnFeatures, PatchFeatures, RoomError
 from codebound.picks.message import PickedMessage
 from codebound.picks.picking import FEATURES, features_of, permutation, pick

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from codebound.bounds.facts import LookFacts
 from codebound.bounds.looked import looked_risk
+from codebound.bounds.numerics import binomial_inverse_upper
 from codebound.bounds.risk import percent
 from codebound.certificate.picked import assess_picked
 from codebound.device import exact_products
 from codebound.errors import ModelError, UsageError
-from codebound.facts import LookFacts
-from codebound.numerics import binomial_inverse_upper
 from codebound.picks.features import ColumnFeatures, RoomError
 from codebound.picks.message import PickedMessage
 from codebound.picks.picking import features_of, is_wrong, learner_of, permutation, pick

@@ -6,9 +6,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from codebound.bounds.facts import OccamFacts, PickedFacts, SplitFacts
 from codebound.bounds.risk import percent
 from codebound.errors import ModelError
-from codebound.facts import OccamFacts, PickedFacts, SplitFacts
 from codebound.picks.features import RoomError
 
 if TYPE_CHECKING:

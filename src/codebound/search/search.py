@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal, get_args
 
+from codebound.bounds.facts import OccamFacts
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.risk import percent
 from codebound.certificate.assessment import Assessed, assess, guess
 from codebound.errors import CertificateError, ModelError
-from codebound.facts import OccamFacts
 from codebound.progress import Progress, silent
 from codebound.search.methods import known_methods
 from codebound.search.routes import Route, route_of
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from codebound.certificate.assessment import Encoded, Guess
     from codebound.certificate.task import Task
-    from codebound.chains.message import Message
+    from codebound.coding.message import Message
     from codebound.data.dataset import DeviceData
     from codebound.engine.job import Engine
     from codebound.search.rivals import HeldOut

@@ -18,7 +18,7 @@ from codebound.certificate.evaluate import sure_share
 from codebound.certificate.one_example import require_one_example
 from codebound.certificate.rows import rows_of
 from codebound.certificate.task import Original
-from codebound.chains.message import MAX_ELEMENTS
+from codebound.coding.message import MAX_ELEMENTS
 from codebound.data.dataset import row_digests
 from codebound.errors import CertificateError, ModelError, UsageError
 from codebound.nets.origins import UNKNOWN, origin_of
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from codebound.certificate.claims import AbstractClaim
     from codebound.certificate.task import Tensors
-    from codebound.chains.chain import Chain
+    from codebound.coding.chain import Chain
     from codebound.data.dataset import Dataset
     from codebound.encoders.encoder import Encoder
     from codebound.progress import Progress

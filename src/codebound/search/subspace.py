@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from codebound.chains.few_bits import LEAST_SIDE, image_chains
-from codebound.chains.message import Message
-from codebound.chains.units import without_biases
 from codebound.coding.choose import best_tensor_code
+from codebound.coding.few_bits import LEAST_SIDE, image_chains
+from codebound.coding.message import Message
 from codebound.coding.subspace import Subspace
+from codebound.coding.units import without_biases
 from codebound.search.search import Search, UnsuitedError
 from codebound.search.trainers import POLISHED, AbstractTrainer, Candidate, best_polished, require_training
 from codebound.train.polishing import polish
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from codebound.chains.chain import Chain
+    from codebound.coding.chain import Chain
     from codebound.data.dataset import Dataset
 
 _GREY_SHIFTS = {"standard": (3, None), "max": (3, 4, None)}

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import torch
 
+from codebound.bounds.facts import OccamFacts
+from codebound.bounds.numerics import kl_inverse_upper
 from codebound.bounds.occam import occam_binomial
-from codebound.facts import OccamFacts
-from codebound.numerics import kl_inverse_upper
 from codebound.search.pruned import SMALLEST_SHARE
 from codebound.search.search import Search, UnsuitedError
 from codebound.train.subspace import Features
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from codebound.chains.chain import Chain
-    from codebound.chains.message import Message
+    from codebound.coding.chain import Chain
+    from codebound.coding.message import Message
     from codebound.train.subspace import Learner
 
 POLISHED = 3

@@ -19,11 +19,11 @@ from codebound.device import device_name, isolated_random_state, resolve_device,
 from codebound.errors import CodeboundError, DataError, ModelError, UsageError
 from codebound.nets.origins import origin_of, remember
 from codebound.nets.rebuild import forbidden_entries, tensors_of, with_weights
+from codebound.nets.tensors import state_sha256, state_tensors
 from codebound.progress import Progress, silent, watched
 from codebound.refs import implements
 from codebound.rng import stream_seed
 from codebound.scores import error_count
-from codebound.tensors import state_sha256, state_tensors
 from codebound.train import runs
 from codebound.train.runs import EpochEvent, EpochRow, Measures, OnEpoch, TrainResult
 from codebound.train.updates import Epoch, make_optimizer, make_update, set_rate, shuffle_labels

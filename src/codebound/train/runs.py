@@ -19,8 +19,7 @@ from codebound.data.dataset import row_digests
 from codebound.errors import FormatError, UsageError
 from codebound.files import is_unfinished_write, read_json, write_atomically, write_json
 from codebound.nets.loading import install, read_weights
-from codebound.store import differences, held
-from codebound.tensors import (
+from codebound.nets.tensors import (
     ADVICE,
     load_tensors,
     peek_record,
@@ -29,6 +28,7 @@ from codebound.tensors import (
     state_sha256,
     state_tensors,
 )
+from codebound.store import differences, held
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from codebound.chains.chain import Chain
+    from codebound.coding.chain import Chain
     from codebound.data.dataset import DeviceData
 
 Shape = tuple[int, ...]

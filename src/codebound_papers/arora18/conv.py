@@ -16,14 +16,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from codebound.chains.chain import Chain
-from codebound.chains.message import MAX_ELEMENTS, Message
-from codebound.chains.operations import Conv, LocalConv
-from codebound.chains.reading import chain_of
 from codebound.coding.arithmetic import MAX_WORK, Writer
+from codebound.coding.chain import Chain
 from codebound.coding.choose import best_tensor_code
+from codebound.coding.message import MAX_ELEMENTS, Message
 from codebound.coding.modes import encode_tensors
+from codebound.coding.operations import Conv, LocalConv
 from codebound.coding.quantization import nearest_step, quantize, step_for_levels, step_size
+from codebound.coding.reading import chain_of
 from codebound.coding.tensors import MAX_SIZE, AbstractTensorCode, Raw
 from codebound.errors import ModelError, UnsupportedLayerError, UsageError
 from codebound.refs import implements
@@ -236,7 +236,7 @@ def convolutions(chain: Chain) -> list[int]:
 def localised(chain: Chain, position: int) -> Chain:
     """The chain with the convolution at ``position`` turned into a local one, of the same window.
 
-    >>> from codebound.chains.operations import Linear
+    >>> from codebound.coding.operations import Linear
     >>> chain = Chain((1, 4, 4), (Conv(2, 3, 1, 0, bias=False), Linear(3, bias=False)))
     >>> localised(chain, 0).tensor_shapes()["0.weight"]
     (4, 2, 1, 3, 3)

@@ -17,10 +17,10 @@ from codebound.engine.job import Engine
 from codebound.errors import DataError, UsageError
 from codebound.files import finite, make_folder, read_json, write_json, write_text
 from codebound.nets.loading import factory_of, load_arrays
+from codebound.nets.tensors import ADVICE
 from codebound.progress import NOBODY, Listener, Progress
 from codebound.report.tables import csv_text
 from codebound.store import optional_folder
-from codebound.tensors import ADVICE
 from codebound.train import runs
 from codebound.train.updates import shuffle_labels
 from codebound_papers.compare.rows import BAR, rate_text

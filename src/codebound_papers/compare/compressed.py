@@ -9,18 +9,18 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from codebound.bounds.facts import MarginFacts, OccamFacts
 from codebound.bounds.margin import occam_margin
 from codebound.certificate.decoding import decode, verify
 from codebound.certificate.evaluate import count_errors
 from codebound.certificate.file import Certificate
-from codebound.chains.reading import chain_of
+from codebound.coding.reading import chain_of
 from codebound.data.dataset import Dataset
 from codebound.engine.job import Engine
 from codebound.errors import CertificateError, CodeboundError
-from codebound.facts import MarginFacts, OccamFacts
+from codebound.nets.tensors import float32_sha256
 from codebound.picks.network import count_wrong
 from codebound.results import WEIGHTS
-from codebound.tensors import float32_sha256
 from codebound_papers.compare.proximity import Closeness
 from codebound_papers.compare.rows import Row, decimal_log, risk_row
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from codebound.bounds.facts import HoldoutFacts, Subject
 from codebound.bounds.risk import RiskBound, percent, rate
 from codebound.errors import UsageError
-from codebound.facts import HoldoutFacts, Subject
 from codebound.files import finite
 from codebound_papers.conditions import POSITIVE_MARGIN
 from codebound_papers.value import PublishedValue

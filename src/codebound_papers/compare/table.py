@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
+from codebound.bounds.facts import HoldoutFacts, OccamFacts, Subject
 from codebound.bounds.held_out import holdout
 from codebound.bounds.lengths import raw_weight_bits
 from codebound.bounds.occam import occam_binomial
@@ -19,7 +20,6 @@ from codebound.certification import certify
 from codebound.data.dataset import Dataset, cross_duplicates
 from codebound.engine.job import Engine
 from codebound.errors import CertificateError, CodeboundError, DataError, ModelError, UsageError
-from codebound.facts import HoldoutFacts, OccamFacts, Subject
 from codebound.files import finite
 from codebound.nets.origins import origin_of
 from codebound.nets.walk import Network, wrap

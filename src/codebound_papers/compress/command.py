@@ -8,9 +8,9 @@ from codebound.commands import in_single_precision, load_layers, load_samples, m
 from codebound.data.load import load_dataset
 from codebound.errors import UsageError
 from codebound.files import write_atomically, write_json, written_whole
+from codebound.nets.tensors import save_weights
 from codebound.progress import NOBODY, Listener
 from codebound.store import new_folder
-from codebound.tensors import save_weights
 from codebound_papers.compress.catalogue import COMPRESSORS
 from codebound_papers.compress.compressors import Compressed, Job
 from codebound_papers.compress.methods import has_grid, mild_options, option_text, parse_options, run_method

@@ -18,9 +18,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from codebound.chains.chain import Chain
-from codebound.chains.message import Message
+from codebound.coding.chain import Chain
 from codebound.coding.choose import best_tensor_code
+from codebound.coding.message import Message
 from codebound.coding.modes import encode_tensors
 from codebound.coding.quantization import quantize, step_for_levels, step_size
 from codebound.coding.tensors import AbstractTensorCode, Raw

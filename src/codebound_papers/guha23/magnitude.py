@@ -18,10 +18,10 @@ from typing import ClassVar, Literal
 import torch
 from torch import Generator, Tensor
 
+from codebound.bounds.numerics import log2_choose, log_binomial_tail
 from codebound.errors import UsageError
 from codebound.nets.layers import AbstractLayerView
 from codebound.nets.walk import Network
-from codebound.numerics import log2_choose, log_binomial_tail
 from codebound.refs import implements
 from codebound.rng import torch_stream
 from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer, rounded, weight_of

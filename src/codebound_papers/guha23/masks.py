@@ -18,13 +18,13 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional
 
+from codebound.bounds.numerics import log2_choose
 from codebound.coding.choose import best_tensor_code
 from codebound.coding.quantization import nearest_step
 from codebound.coding.tensors import Dense
 from codebound.data.dataset import DeviceData
 from codebound.errors import UnsupportedLayerError, UsageError
 from codebound.nets.layers import AbstractLayerView
-from codebound.numerics import log2_choose
 from codebound.progress import Progress, silent
 from codebound.refs import implements
 from codebound.rng import torch_stream

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from codebound.bounds.numerics import log2_choose, log_binomial_cdf
 from codebound.errors import UsageError
-from codebound.numerics import log2_choose, log_binomial_cdf
 from codebound.refs import implements
 from codebound_papers.conditions import separates
 from codebound_papers.facts import LayerFacts, NetworkFacts

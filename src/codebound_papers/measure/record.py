@@ -16,11 +16,11 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from codebound.bounds.facts import check_delta
 from codebound.bounds.risk import rate
 from codebound.data.dataset import Dataset
 from codebound.engine.job import Engine
 from codebound.errors import CodeboundError, ModelError, UsageError
-from codebound.facts import check_delta
 from codebound.nets.layers import AbstractConvView, AbstractLayerView, LinearView
 from codebound.nets.walk import Network
 from codebound.progress import Progress, silent

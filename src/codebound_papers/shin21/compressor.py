@@ -20,13 +20,13 @@ from typing import ClassVar, Literal, get_args
 import torch
 from torch import Tensor
 
+from codebound.bounds.numerics import log_chernoff_tail
 from codebound.coding.quantization import nearest_step, step_size
 from codebound.coding.tensors import AbstractTensorCode
 from codebound.data.dataset import DeviceData
 from codebound.errors import UnsupportedLayerError, UsageError
 from codebound.nets.layers import AbstractLayerView, LinearView
 from codebound.nets.walk import Network
-from codebound.numerics import log_chernoff_tail
 from codebound.progress import Progress, silent
 from codebound.refs import implements
 from codebound.rng import torch_stream

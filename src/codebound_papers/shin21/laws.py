@@ -23,8 +23,8 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
+from codebound.bounds.numerics import log_binomial_tail, log_chernoff_tail
 from codebound.errors import UsageError
-from codebound.numerics import log_binomial_tail, log_chernoff_tail
 from codebound.refs import implements
 from codebound.rng import numpy_stream
 

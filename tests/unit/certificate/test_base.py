@@ -13,8 +13,8 @@ from worlds.networks import mlp
 from codebound.certificate.base import Pretrained, load_base
 from codebound.certificate.decoding import decode, verify
 from codebound.certification import certify
-from codebound.chains.chain import Chain
-from codebound.chains.operations import Linear, MaxPool, NormalisedConv, Shifts
+from codebound.coding.chain import Chain
+from codebound.coding.operations import Linear, MaxPool, NormalisedConv, Shifts
 from codebound.data.arrays import from_arrays
 from codebound.errors import CertificateError, ModelError, UsageError
 from codebound.search import features, subspace

@@ -11,9 +11,9 @@ from codebound.certificate.assessment import assess
 from codebound.certificate.beside import class_bounds, held_out, holdout_of_f
 from codebound.certificate.claims import AboutG
 from codebound.certificate.task import Original, Task
-from codebound.chains.chain import Chain
-from codebound.chains.message import Message
-from codebound.chains.operations import Linear
+from codebound.coding.chain import Chain
+from codebound.coding.message import Message
+from codebound.coding.operations import Linear
 from codebound.coding.tensors import Dense
 from codebound.faults import parse_fault
 

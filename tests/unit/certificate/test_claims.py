@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from worlds.samples import written_clusters
 
+from codebound.bounds.facts import HoldoutFacts, OccamFacts
 from codebound.bounds.held_out import holdout
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.original import grid_theta
@@ -23,15 +24,14 @@ from codebound.certificate.claims import (
 )
 from codebound.certificate.task import Original, Task
 from codebound.certification import certify
-from codebound.chains.chain import Chain
-from codebound.chains.message import Message, Options
-from codebound.chains.operations import Linear
-from codebound.chains.setting import Setting
+from codebound.coding.chain import Chain
+from codebound.coding.message import Message, Options
+from codebound.coding.operations import Linear
+from codebound.coding.setting import Setting
 from codebound.coding.tensors import Dense
 from codebound.data.arrays import from_arrays
 from codebound.data.dataset import Dataset, Scaling
 from codebound.errors import CertificateError, DataError, UsageError
-from codebound.facts import HoldoutFacts, OccamFacts
 
 CHAIN = Chain((1, 2, 2), (Linear(3, False),))
 CODE = Dense(reference.WEIGHT.astype(np.int32), -3, 2)

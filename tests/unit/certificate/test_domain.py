@@ -15,9 +15,9 @@ import codebound_verify.domain
 import codebound_verify.header
 from codebound.bounds.original import grid_theta
 from codebound.certificate.domain import covering_theta
-from codebound.chains.chain import Chain
-from codebound.chains.message import Message, Options
-from codebound.chains.operations import (
+from codebound.coding.chain import Chain
+from codebound.coding.message import Message, Options
+from codebound.coding.operations import (
     AveragePool,
     Conv,
     Dictionary,

@@ -14,8 +14,8 @@ from codebound.certificate.decoding import parts_sha256
 from codebound.certificate.evaluate import count_disagreements, count_errors
 from codebound.data.arrays import from_arrays
 from codebound.data.dataset import Scaling
+from codebound.nets.tensors import float32_sha256
 from codebound.nets.zoo import build
-from codebound.tensors import float32_sha256
 
 
 class Given(nn.Module):

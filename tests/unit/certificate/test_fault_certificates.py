@@ -11,14 +11,14 @@ from worlds.networks import largest_coordinate
 from worlds.samples import clouds
 
 import codebound as cb
+from codebound.bounds.facts import OccamFacts
 from codebound.bounds.occam import occam_binomial
 from codebound.certificate.claims import AboutG, AfterSplit, prior_and_rest
 from codebound.certificate.file import Certificate
-from codebound.chains.setting import code_fault, write_fault
 from codebound.coding.arithmetic import Reader, Writer
 from codebound.coding.numbers import gamma
+from codebound.coding.setting import code_fault, write_fault
 from codebound.errors import DataError, UsageError
-from codebound.facts import OccamFacts
 from codebound.faults import WRONG, parse_fault
 from codebound_verify.arithmetic import Decoder
 from codebound_verify.faults import decode_fault, read_fault

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codebound.certificate.file import Base, Certificate, CertificateFacts, Claim, Factory, Helper
-from codebound.chains.chain import Chain
-from codebound.chains.message import Message, Options
-from codebound.chains.operations import Linear
-from codebound.chains.setting import Setting
+from codebound.coding.chain import Chain
+from codebound.coding.message import Message, Options
+from codebound.coding.operations import Linear
+from codebound.coding.setting import Setting
 from codebound.coding.tensors import Adaptive, Dense
 from codebound.data.dataset import Scaling
 from codebound.errors import CodeboundError, FormatError

@@ -18,10 +18,10 @@ from codebound.certificate.claims import AboutG, AfterSplit, ByDisagreement, OnD
 from codebound.certificate.decoding import decode, verify
 from codebound.certificate.file import Certificate
 from codebound.certificate.task import Original, Task
-from codebound.chains.chain import Chain
-from codebound.chains.message import Message, Options
-from codebound.chains.operations import Dictionary, Linear, NormalisedConv, Shifts
 from codebound.coding.bits import Bits
+from codebound.coding.chain import Chain
+from codebound.coding.message import Message, Options
+from codebound.coding.operations import Dictionary, Linear, NormalisedConv, Shifts
 from codebound.coding.subspace import Subspace
 from codebound.coding.tensors import Adaptive, Dense, Enumerative, Raw, Zero
 from codebound.errors import CertificateError, UsageError

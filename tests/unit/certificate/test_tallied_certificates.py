@@ -17,10 +17,10 @@ import codebound as cb
 from codebound.bounds.risk import PART_FIRST
 from codebound.certificate.file import Certificate
 from codebound.certificate.format import PAGE, PAGE_3
-from codebound.chains.setting import code_fault, write_fault
 from codebound.coding.arithmetic import Reader, Writer
 from codebound.coding.bits import Bits
 from codebound.coding.numbers import gamma
+from codebound.coding.setting import code_fault, write_fault
 from codebound.data.arrays import from_arrays
 from codebound.errors import CertificateError, FormatError, UsageError
 from codebound.faults import THRESHOLDS, WRONG, parse_fault

@@ -11,6 +11,7 @@ import torch
 import typer
 from worlds.bright_rows import images, solved
 
+from codebound.bounds.facts import HoldoutFacts
 from codebound.bounds.held_out import REFUTING_LEVEL, holdout
 from codebound.certificate.claims import CLAIMS, AboutG, AfterSplit, ByDisagreement, OnDomain
 from codebound.certificate.file import Certificate
@@ -19,7 +20,6 @@ from codebound.cli.certificates import show
 from codebound.cli.certify import print_result
 from codebound.cli.console import REFUTED, Format
 from codebound.errors import FormatError
-from codebound.facts import HoldoutFacts
 from codebound.faults import parse_fault
 from codebound.picks.network import PickedNetwork
 from codebound_verify.__main__ import main as verify

@@ -42,8 +42,8 @@ def test_what_labels_show_is_one_sentence(labels, sentence):
 
 
 def test_few_examples_are_bounded_as_the_theorem_does():
+    from codebound.bounds.facts import OccamFacts
     from codebound.bounds.occam import occam_binomial
-    from codebound.facts import OccamFacts
 
     (found,) = said([0, 1, 1, 0] * 10, delta=0.01)
     least = occam_binomial(OccamFacts(errors=0, n=40, code_bits=25, delta=0.01)).value

@@ -24,12 +24,12 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import get_tags
 
 import codebound
+from codebound.bounds.facts import PickedFacts
 from codebound.bounds.faulty import picked_abstaining, picked_cost
 from codebound.bounds.picked import picked_risk
 from codebound.data.splits import permutation
 from codebound.errors import CodeboundError, UsageError
 from codebound.estimator.stages import Message
-from codebound.facts import PickedFacts
 from codebound.faults import parse_fault
 
 X, Y = load_digits(n_class=3, return_X_y=True)

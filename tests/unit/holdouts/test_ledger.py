@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds.files import rechained, sha256_of
 
+from codebound.bounds.facts import LookFacts
 from codebound.bounds.looked import looked_risk
 from codebound.data.arrays import from_arrays
 from codebound.errors import CertificateError, DataError, FormatError, UsageError
-from codebound.facts import LookFacts
 from codebound.faults import parse_fault
 from codebound.holdouts.ledger import read_ledger
 from codebound.holdouts.looking import SealSettings, identity, look, predicted_scores, seal

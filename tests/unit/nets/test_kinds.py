@@ -7,8 +7,8 @@ import torch
 from torch import fx, nn
 from torch.nn import functional
 
-from codebound.chains.dictionary import DictionaryFeatures
-from codebound.chains.shifts import MeanOverShifts, StackedShifts
+from codebound.coding.dictionary import DictionaryFeatures
+from codebound.coding.shifts import MeanOverShifts, StackedShifts
 from codebound.nets.kinds import FIXED, FUNCTION_KINDS, MODULE_KINDS, OTHER, Kind, kind_of, kind_of_node
 
 VECTOR, SERIES, IMAGE = (6,), (4, 9), (4, 8, 8)

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds.facts import layer_facts, network_facts
 
+from codebound.bounds.facts import OccamFacts
 from codebound.bounds.occam import occam_hoeffding
 from codebound.errors import UsageError
-from codebound.facts import OccamFacts
 from codebound_papers.facts import NetworkFacts
 from codebound_papers.framework import (
     big_o_risk,

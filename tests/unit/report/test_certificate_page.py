@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from worlds.bright_rows import images, solved
 
 from codebound.bounds import risk
+from codebound.bounds.facts import DisagreementFacts, HoldoutFacts, OccamFacts, PickedFacts
 from codebound.bounds.faulty import (
     kept_disagreement,
     occam_cost,
@@ -28,7 +29,6 @@ from codebound.certificate.claims import CLAIMS, AboutG, AfterSplit, ByDisagreem
 from codebound.certificate.declarations import DEVELOPED
 from codebound.certification import certify
 from codebound.data.arrays import from_arrays
-from codebound.facts import DisagreementFacts, HoldoutFacts, OccamFacts, PickedFacts
 from codebound.faults import WRONG, parse_fault
 from codebound.report.examples import shown_examples
 from codebound.report.formula import bound_at, costs, formulas

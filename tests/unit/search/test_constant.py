@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from codebound.bounds.facts import OccamFacts
 from codebound.bounds.occam import occam_binomial
 from codebound.certification import certify
 from codebound.data.arrays import from_arrays
-from codebound.facts import OccamFacts
 from codebound.search.search import UnsuitedError
 
 RARE = 10

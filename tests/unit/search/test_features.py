@@ -9,8 +9,8 @@ from worlds.bright_rows import asked_for, base_of, images, known, search_for, so
 
 from codebound.certificate.claims import AfterSplit, OnDomain
 from codebound.certificate.task import Original
-from codebound.chains.chain import Chain
-from codebound.chains.operations import Dictionary, Linear
+from codebound.coding.chain import Chain
+from codebound.coding.operations import Dictionary, Linear
 from codebound.coding.tensors import Zero
 from codebound.data.arrays import from_arrays
 from codebound.search import features

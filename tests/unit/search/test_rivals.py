@@ -13,6 +13,7 @@ from scipy.stats import beta
 from torch import nn
 from worlds.samples import clouds
 
+from codebound.bounds.facts import HoldoutFacts
 from codebound.bounds.held_out import holdout
 from codebound.bounds.risk import percent
 from codebound.certificate.base import Pretrained
@@ -20,7 +21,6 @@ from codebound.certificate.claims import prior_and_rest
 from codebound.certification import certify
 from codebound.data.dataset import Dataset, Scaling
 from codebound.errors import DataError, UsageError
-from codebound.facts import HoldoutFacts
 from codebound.picks.features import ColumnFeatures, PatchFeatures
 from codebound.picks.picking import features_of, learner_of, permutation
 from codebound.picks.rule import Rule

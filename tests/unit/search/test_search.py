@@ -13,9 +13,9 @@ from worlds.samples import written_clusters
 from codebound.certificate.assessment import issue
 from codebound.certificate.claims import ByDisagreement
 from codebound.certificate.task import Original, Task
-from codebound.chains.chain import Chain
-from codebound.chains.message import Message, Options
-from codebound.chains.operations import Linear
+from codebound.coding.chain import Chain
+from codebound.coding.message import Message, Options
+from codebound.coding.operations import Linear
 from codebound.coding.static import frequency_table
 from codebound.coding.tensors import Dense, Static
 from codebound.errors import CertificateError, ModelError

@@ -10,10 +10,10 @@ from drawing import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebound.chains.chain import Chain
-from codebound.chains.operations import Linear
 from codebound.coding.bell import MAX_BELL_LEVEL, best_bell
+from codebound.coding.chain import Chain
 from codebound.coding.choose import best_tensor_code
+from codebound.coding.operations import Linear
 from codebound.coding.subspace import Subspace
 from codebound.data.dataset import DeviceData, Scaling
 from codebound.train import polishing as module

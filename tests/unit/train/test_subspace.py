@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-from codebound.chains.chain import Chain
-from codebound.chains.operations import Dictionary, Linear, MaxPool, NormalisedConv, Shifts
+from codebound.coding.chain import Chain
 from codebound.coding.choose import best_tensor_code
+from codebound.coding.operations import Dictionary, Linear, MaxPool, NormalisedConv, Shifts
 from codebound.coding.subspace import Subspace
 from codebound.data.dataset import DeviceData, Scaling
 from codebound.errors import ModelError, UsageError

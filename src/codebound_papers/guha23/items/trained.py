@@ -8,10 +8,10 @@ from typing import Literal, NamedTuple
 
 import torch
 
+from codebound.bounds.facts import HoldoutFacts
 from codebound.bounds.held_out import holdout
 from codebound.data.dataset import Dataset, Scaling
 from codebound.data.splits import split
-from codebound.facts import HoldoutFacts
 from codebound.files import finite
 from codebound.train.config import Constant, TrainConfig, preset
 from codebound_papers.baselines import guha_code, literature, parameter_counting

@@ -7,7 +7,7 @@ from functools import partial
 
 import torch
 
-from codebound.chains.message import Message
+from codebound.coding.message import Message
 from codebound.coding.modes import encode_tensors, integers
 from codebound.coding.tensors import AbstractGridCode, AbstractTensorCode, matrix_shape
 from codebound.nets.layers import AbstractLayerView

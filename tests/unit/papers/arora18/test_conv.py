@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional
 
-from codebound.chains.chain import Chain
-from codebound.chains.operations import Conv, Linear, LocalConv, MaxPool
-from codebound.chains.reading import chain_of
 from codebound.coding.arithmetic import Writer
+from codebound.coding.chain import Chain
 from codebound.coding.modes import decode_tensors, encode_tensors
+from codebound.coding.operations import Conv, Linear, LocalConv, MaxPool
 from codebound.coding.quantization import step_size
+from codebound.coding.reading import chain_of
 from codebound.coding.stream import Stream
 from codebound.errors import UnsupportedLayerError, UsageError
 from codebound.nets.zoo import build

@@ -10,12 +10,12 @@ from drawing import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebound.chains.chain import Chain
-from codebound.chains.message import Message, Options, decode
-from codebound.chains.operations import Linear
 from codebound.coding.bits import Bits
+from codebound.coding.chain import Chain
 from codebound.coding.choose import best_tensor_code
+from codebound.coding.message import Message, Options, decode
 from codebound.coding.modes import decode_tensors, encode_tensors
+from codebound.coding.operations import Linear
 from codebound.coding.tensors import Dense, Enumerative, Zero
 from codebound.errors import FormatError, UsageError
 from codebound_papers.guha23.sketch.code import Sketched

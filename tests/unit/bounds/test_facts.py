@@ -7,6 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codebound.bounds.facts import (
+    DisagreementFacts,
+    DomainFacts,
+    HoldoutFacts,
+    MarginFacts,
+    OccamFacts,
+    SplitFacts,
+)
 from codebound.bounds.held_out import holdout, occam_split
 from codebound.bounds.lengths import (
     choice_bits,
@@ -28,7 +36,6 @@ from codebound.bounds.original import (
 )
 from codebound.bounds.risk import RiskBound, occam_assumptions, percent
 from codebound.errors import UsageError
-from codebound.facts import DisagreementFacts, DomainFacts, HoldoutFacts, MarginFacts, OccamFacts, SplitFacts
 
 GOOD = OccamFacts(errors=3, n=10, code_bits=5, delta=0.05)
 FRESH = HoldoutFacts(errors=3, n=10, delta=0.05)

@@ -11,10 +11,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from codebound.chains.chain import Chain
-from codebound.chains.grid import BLANK_POINT, grid_point_of
-from codebound.chains.operations import OPERATIONS, Linear
-from codebound.chains.setting import (
+from codebound.coding.arithmetic import Reader, Writer
+from codebound.coding.bits import join
+from codebound.coding.chain import Chain
+from codebound.coding.grid import BLANK_POINT, grid_point_of
+from codebound.coding.modes import read_blocks, read_tensor, write_tensor
+from codebound.coding.numbers import bit, gamma, signed, uniform
+from codebound.coding.operations import OPERATIONS, Linear
+from codebound.coding.setting import (
     FAULT,
     FORM,
     HEAD,
@@ -29,10 +33,6 @@ from codebound.chains.setting import (
     read_fault,
     write_fault,
 )
-from codebound.coding.arithmetic import Reader, Writer
-from codebound.coding.bits import join
-from codebound.coding.modes import read_blocks, read_tensor, write_tensor
-from codebound.coding.numbers import bit, gamma, signed, uniform
 from codebound.coding.subspace import Subspace
 from codebound.coding.tensors import AbstractGridCode, Dense, Zero
 from codebound.errors import FormatError, ModelError, UsageError
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from codebound.chains.operations import AbstractOperation
     from codebound.coding.arithmetic import AbstractCoder
     from codebound.coding.bits import Bits
+    from codebound.coding.operations import AbstractOperation
     from codebound.coding.tensors import AbstractTensorCode, Witness
 
 TENSORS, SUBSPACE, PICKED = 1, 2, 3

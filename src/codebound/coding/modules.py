@@ -12,7 +12,7 @@ from torch.nn import functional
 from codebound.nets.zoo import Shortcut
 
 if TYPE_CHECKING:
-    from codebound.chains.operations import LocalConv, Shape
+    from codebound.coding.operations import LocalConv, Shape
 
 _PATCHES = 1 << 24  # numbers in the patches that a local convolution multiplies at a time
 

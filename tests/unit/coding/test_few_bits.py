@@ -2,9 +2,9 @@ import pytest
 import torch
 
 from codebound.certificate.task import Original
-from codebound.chains.few_bits import image_chain, image_chains, image_network, plain_network
-from codebound.chains.operations import Shifts
-from codebound.chains.reading import chain_of
+from codebound.coding.few_bits import image_chain, image_chains, image_network, plain_network
+from codebound.coding.operations import Shifts
+from codebound.coding.reading import chain_of
 from codebound.errors import ModelError
 from codebound.nets.loading import load_model
 
@@ -34,7 +34,7 @@ def test_decisions_depend_on_the_scale_of_no_layer_and_on_no_other_example(shape
 
 
 def test_weights_come_from_the_seed_of_the_caller():
-    spec = "codebound.chains.few_bits:plain_network"
+    spec = "codebound.coding.few_bits:plain_network"
     first, second, other = (
         load_model(spec, input_shape=(1, 8, 8), classes=3, seed=seed) for seed in (0, 0, 1)
     )

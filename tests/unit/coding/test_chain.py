@@ -8,8 +8,8 @@ from torch import nn
 from torch.nn import functional
 from worlds.networks import Skipping
 
-from codebound.chains.chain import Chain
-from codebound.chains.operations import (
+from codebound.coding.chain import Chain
+from codebound.coding.operations import (
     AveragePool,
     Conv,
     GlobalAveragePool,
@@ -18,7 +18,7 @@ from codebound.chains.operations import (
     MaxPool,
     Residual,
 )
-from codebound.chains.reading import chain_of
+from codebound.coding.reading import chain_of
 from codebound.errors import ModelError, UnsupportedLayerError
 from codebound.nets.zoo import ZOO, build
 from codebound_papers.arora18.conv import localised
@@ -383,7 +383,7 @@ def test_a_localised_convolution_with_equal_filters_is_the_convolution(monkeypat
     name = f"{position}.weight"
     pixels = local.tensor_shapes()[name][0]
     repeated = {**tensors, name: tensors[name].expand(pixels, *tensors[name].shape)}
-    monkeypatch.setattr("codebound.chains.modules._PATCHES", patches)
+    monkeypatch.setattr("codebound.coding.modules._PATCHES", patches)
     x = torch.randn(3, 1, 28, 28, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         torch.testing.assert_close(local.build(repeated)(x), chain.build(tensors)(x), rtol=1e-5, atol=1e-6)

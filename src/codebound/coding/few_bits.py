@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from codebound.chains.chain import Chain
-from codebound.chains.operations import AveragePool, Dictionary, Linear, MaxPool, NormalisedConv, Shifts
+from codebound.coding.chain import Chain
+from codebound.coding.operations import AveragePool, Dictionary, Linear, MaxPool, NormalisedConv, Shifts
 from codebound.errors import ModelError
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from torch import nn
 
-    from codebound.chains.operations import AbstractOperation
+    from codebound.coding.operations import AbstractOperation
 
 LEAST_SIDE = 4
 """Least side of an image that these networks take."""
@@ -64,7 +64,7 @@ def image_chains(
 
 
 def image_network(input_shape: tuple[int, ...], classes: int) -> nn.Module:
-    """The same with random weights: the model ``codebound.chains.few_bits:image_network``.
+    """The same with random weights: the model ``codebound.coding.few_bits:image_network``.
 
     Example:
         >>> image_network((1, 28, 28), 10)(torch.rand(2, 1, 28, 28)).shape

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codebound.chains.operations import (
+from codebound.coding.numbers import uniform
+from codebound.coding.operations import (
     SHIFT_KINDS,
     TABLES,
     AveragePool,
@@ -20,11 +21,10 @@ from codebound.chains.operations import (
     NormalisedConv,
     Shifts,
 )
-from codebound.coding.numbers import uniform
 
 if TYPE_CHECKING:
-    from codebound.chains.operations import AbstractOperation
     from codebound.coding.arithmetic import AbstractCoder
+    from codebound.coding.operations import AbstractOperation
 
 _WIDTHS = (8, 16, 24, 32, 48, 64, 96, 128)
 _KERNELS = (1, 3, 5)

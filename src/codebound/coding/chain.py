@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from codebound.chains.operations import Work
-from codebound.chains.shifts import MeanOverShifts
+from codebound.coding.operations import Work
+from codebound.coding.shifts import MeanOverShifts
 from codebound.errors import ModelError
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from codebound.chains.operations import AbstractOperation
+    from codebound.coding.operations import AbstractOperation
 
 
 @dataclass(frozen=True, slots=True)

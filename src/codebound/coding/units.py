@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from codebound.chains.chain import Chain
+from codebound.coding.chain import Chain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

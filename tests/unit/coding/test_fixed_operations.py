@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from torch import nn
 
 from codebound.certificate.evaluate import count_errors
-from codebound.chains.chain import Chain
-from codebound.chains.dictionary import DictionaryFeatures, dictionary_channels
-from codebound.chains.operations import (
+from codebound.coding.chain import Chain
+from codebound.coding.dictionary import DictionaryFeatures, dictionary_channels
+from codebound.coding.operations import (
     AveragePool,
     Conv,
     Dictionary,
@@ -29,16 +29,16 @@ from codebound.chains.operations import (
     NormalisedConv,
     Shifts,
 )
-from codebound.chains.reading import chain_of
-from codebound.chains.shifts import shifts_of, straightened
-from codebound.chains.units import narrowed, without_biases, without_dead_units
+from codebound.coding.reading import chain_of
+from codebound.coding.shifts import shifts_of, straightened
+from codebound.coding.units import narrowed, without_biases, without_dead_units
 from codebound.data.arrays import from_arrays
 from codebound.errors import ModelError, UnsupportedLayerError
 from codebound.nets.walk import wrap
 from codebound.train.pruning import PruneSettings, prune
 
 ROOT = Path(__file__).parents[3]
-FILE = files("codebound.chains") / "dictionaries.json"
+FILE = files("codebound.coding") / "dictionaries.json"
 BOOK = json.loads(FILE.read_text())
 
 

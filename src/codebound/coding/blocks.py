@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import fx, nn
 
-from codebound.chains.modules import FoldedBlock
+from codebound.coding.modules import FoldedBlock
 from codebound.errors import UnsupportedLayerError
 from codebound.nets.kinds import arguments_of
 

@@ -6,8 +6,8 @@ from torch import nn
 from worlds.graphs import module_of
 from worlds.networks import inputs
 
-from codebound.chains.blocks import plain_steps
-from codebound.chains.modules import FoldedBlock
+from codebound.coding.blocks import plain_steps
+from codebound.coding.modules import FoldedBlock
 from codebound.errors import UnsupportedLayerError
 
 aten = torch.ops.aten

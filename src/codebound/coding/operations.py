@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 import torch
 from torch import Tensor, nn
 
-from codebound.chains.dictionary import EPSILON, DictionaryFeatures, dictionary_channels, filter_tables
-from codebound.chains.modules import FoldedBlock, LocalConv2d, square_side
-from codebound.chains.shifts import StackedShifts, shift_count
+from codebound.coding.dictionary import EPSILON, DictionaryFeatures, dictionary_channels, filter_tables
+from codebound.coding.modules import FoldedBlock, LocalConv2d, square_side
 from codebound.coding.numbers import bit, gamma, uniform
+from codebound.coding.shifts import StackedShifts, shift_count
 from codebound.errors import ModelError, UnsupportedLayerError
 from codebound.nets.zoo import ResidualBlock
 

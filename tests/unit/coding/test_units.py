@@ -7,9 +7,9 @@ from drawing import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebound.chains.chain import Chain
-from codebound.chains.operations import AveragePool, Conv, Linear, MaxPool, Residual
-from codebound.chains.units import narrowed, without_biases, without_dead_units
+from codebound.coding.chain import Chain
+from codebound.coding.operations import AveragePool, Conv, Linear, MaxPool, Residual
+from codebound.coding.units import narrowed, without_biases, without_dead_units
 
 
 @st.composite

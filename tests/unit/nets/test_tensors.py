@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from codebound.errors import CertificateError, FormatError
-from codebound.tensors import (
+from codebound.nets.tensors import (
     float32_sha256,
     load_tensors,
     peek_record,

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import fx, nn
 
-from codebound.chains.chain import Chain
-from codebound.chains.operations import OPERATIONS, AveragePool, GlobalAveragePool
-from codebound.chains.shifts import MeanOverShifts
+from codebound.coding.chain import Chain
+from codebound.coding.operations import OPERATIONS, AveragePool, GlobalAveragePool
+from codebound.coding.shifts import MeanOverShifts
 from codebound.errors import ModelError, UnsupportedLayerError
 from codebound.nets.fold import fold_batch_norms
 from codebound.nets.kinds import SHAPE, kind_of, kind_of_node
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from codebound.chains.operations import AbstractOperation
+    from codebound.coding.operations import AbstractOperation
 
 
 def chain_of(model: nn.Module, input_shape: tuple[int, ...]) -> tuple[Chain, dict[str, Tensor]]:
@@ -143,7 +143,7 @@ def _is_plain_flatten(module: nn.Module) -> bool:
 def _steps(model: nn.Module) -> list[tuple[str, nn.Module]]:
     """The modules of a network in forward order, residual blocks of the zoo kept whole."""
     if isinstance(model, fx.GraphModule) and is_plain(model):
-        from codebound.chains.blocks import plain_steps
+        from codebound.coding.blocks import plain_steps
 
         return list(plain_steps(model))
     if isinstance(model, nn.Sequential):

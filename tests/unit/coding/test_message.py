@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 import codebound_verify.container
 import codebound_verify.header
 import codebound_verify.message
-from codebound.chains.chain import Chain
-from codebound.chains.message import Message, Options, decode
-from codebound.chains.operations import (
+from codebound.coding.bits import Bits
+from codebound.coding.chain import Chain
+from codebound.coding.message import Message, Options, decode
+from codebound.coding.operations import (
     AveragePool,
     Conv,
     Dictionary,
@@ -26,8 +27,7 @@ from codebound.chains.operations import (
     Residual,
     Shifts,
 )
-from codebound.chains.setting import Setting
-from codebound.coding.bits import Bits
+from codebound.coding.setting import Setting
 from codebound.coding.static import frequency_table
 from codebound.coding.subspace import Subspace
 from codebound.coding.tensors import Adaptive, Codebook, Dense, Enumerative, Raw, Static, Zero, matrix_shape

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebound.chains.grid import BLANK_POINT, GridPoint, _Group, grid_point_of
-from codebound.chains.operations import (
+from codebound.coding.arithmetic import Reader, Writer
+from codebound.coding.grid import BLANK_POINT, GridPoint, _Group, grid_point_of
+from codebound.coding.operations import (
     AveragePool,
     Conv,
     Dictionary,
@@ -17,7 +18,6 @@ from codebound.chains.operations import (
     NormalisedConv,
     Shifts,
 )
-from codebound.coding.arithmetic import Reader, Writer
 
 indices = st.integers(0, 2)
 stages = st.builds(_Group, indices, st.integers(1, 3), indices, indices)
