@@ -25,7 +25,7 @@ from codebound import __version__
 
 HERE = Path(__file__).resolve().parent
 HELPERS = ("ratios", "run")
-BY_THEMSELVES = ("frontier", "when", "coded_features", "profiles")  # no timings beside others
+BY_THEMSELVES = ("frontier", "when", "coded_features", "profiles", "walk")  # no timings beside others
 PAGE = """\
 # Beside what people use instead
 
@@ -47,8 +47,8 @@ How time and memory of certify, verify, measure and compare grow up to 10^8 weig
 (`python benchmarks/scaling.py --full`) is in `docs/howto/sweep.md`.
 
 `frontier.py` and `when.py` draw figures of the documentation, `coded_features.py` needs a certificate,
-`profiles.py` says which functions take the time of certify, verify, measure and compare: run them by
-themselves.
+`profiles.py` says which functions take the time of certify, verify, measure and compare, `walk.py` through
+which packages a command goes: run them by themselves.
 """
 
 

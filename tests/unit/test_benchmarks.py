@@ -85,3 +85,24 @@ def test_time_in_calls_of_others_belongs_to_the_function_of_ours_that_made_them(
     own = next(row[2] for place, row in table.items() if "descent.py" in place[0] and place[2] == "step")
     assert 2.0 * own < found.seconds < profiles.pstats.Stats(profile).total_tt
     sys.modules.pop("profiles")
+
+
+def test_a_walk_notes_first_calls_and_turns(monkeypatch):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    walked = importlib.import_module("walk")
+    from codebound.bounds.facts import OccamFacts
+    from codebound.bounds.occam import occam_binomial
+
+    walk = walked.Walk()
+    sys.setprofile(walk)
+    try:
+        for _ in range(2):
+            occam_binomial(OccamFacts(errors=3, n=100, code_bits=20, delta=0.05))
+    finally:
+        sys.setprofile(None)
+    places = [f"{file.stem}.{function}" for file, function in walk.visits]
+    assert places.index("facts.OccamFacts.__post_init__") < places.index("occam.occam_binomial")
+    assert len(places) == len(set(places))
+    assert not any("<" in function.rsplit(".", 1)[-1] for _, function in walk.visits)
+    assert walk.steps().startswith("codebound.bounds: facts.")
+    assert walk.summary().endswith("1 packages, 0 package switches")

@@ -1,0 +1,102 @@
+"""The way of a command through the house: python benchmarks/walk.py VERB [OPTION ...] [--steps]
+
+Functions of ours are noted when they are first called. Printed is how many there are, in how many files and
+packages they lie, and how often the way goes from one file or package to another; with --steps, the way. What
+runs while a module is imported is not noted, nor are lambdas and comprehensions. A package is a folder below
+``codebound`` or ``codebound_papers``; the modules beside these folders are one, the second program is one.
+
+    python benchmarks/walk.py certify --model linear --weights runs/f/model.safetensors --data digits \
+        --holdout 0.2 --method prune --effort quick --out runs/c -q
+    python benchmarks/walk.py compare --model linear --weights runs/f/model.safetensors --data digits \
+        --holdout 0.2 --certificate runs/c/certificate.cbound
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import codebound
+
+SOURCES = Path(codebound.__file__).parents[1]
+STEPS = "--steps"
+
+
+class Walk:
+    """Functions in the order of their first calls, each with its file."""
+
+    def __init__(self) -> None:
+        self.visits: list[tuple[Path, str]] = []
+        self._seen: set[Any] = set()
+
+    def __call__(self, frame: FrameType, event: str, _: Any) -> None:
+        """What ``sys.setprofile`` calls."""
+        code = frame.f_code
+        if event != "call" or code in self._seen or not code.co_filename.startswith(str(SOURCES)):
+            return
+        if "<" in code.co_name or _is_imported(frame):
+            return
+        self._seen.add(code)
+        self.visits.append((Path(code.co_filename).relative_to(SOURCES), code.co_qualname))
+
+    def summary(self) -> str:
+        """How long the way is, and how often it turns."""
+        files = [file for file, _ in self.visits]
+        packages = [package(file) for file in files]
+        return (
+            f"{len(self.visits)} functions, {len(set(files))} files, {_switches(files)} file switches, "
+            f"{len(set(packages))} packages, {_switches(packages)} package switches"
+        )
+
+    def steps(self) -> str:
+        """A line for each stay in a package."""
+        groups = itertools.groupby(self.visits, key=lambda visit: package(visit[0]))
+        return "\n".join(
+            f"{name}: " + " ".join(f"{file.stem}.{function}" for file, function in stay)
+            for name, stay in groups
+        )
+
+
+def package(file: Path) -> str:
+    """The package of a file: see above.
+
+    Example:
+        >>> package(Path("codebound/coding/message.py")), package(Path("codebound/faults.py"))
+        ('codebound.coding', 'codebound')
+    """
+    first, *rest = file.parts
+    return first if first == "codebound_verify" or len(rest) == 1 else f"{first}.{rest[0]}"
+
+
+def _is_imported(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_name == "<module>" and frame.f_code.co_filename.startswith(str(SOURCES)):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _switches(names: list[Any]) -> int:
+    return sum(here != there for here, there in itertools.pairwise(names))
+
+
+def main() -> None:
+    """Runs the command of the arguments, and prints its way."""
+    from codebound.cli.main import main as command
+
+    walk = Walk()
+    with_steps = STEPS in sys.argv
+    sys.argv = ["codebound", *(each for each in sys.argv[1:] if each != STEPS)]
+    sys.setprofile(walk)
+    try:
+        command()
+    finally:
+        sys.setprofile(None)
+        print(walk.steps() + "\n" if with_steps else "", walk.summary(), sep="")
+
+
+if __name__ == "__main__":
+    main()
