@@ -39,8 +39,8 @@ from codebound.nets.zoo import build
 from codebound_papers.measure.noise.meter import StabilitySettings, stability
 from codebound_papers.measure.noise.quantities import Smoothness
 from codebound_papers.measure.norms import layer_spectra
+from codebound_papers.measure.tails import estimate_tail, fit_power_law
 from codebound_papers.shin21.laws import PowerLaw, Stable
-from codebound_papers.shin21.tails import estimate_tail, fit_power_law
 
 T = TypeVar("T")
 

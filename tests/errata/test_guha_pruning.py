@@ -10,7 +10,7 @@ from scipy.integrate import quad
 
 from codebound.bounds.original import LayerBounds, output_deviation
 from codebound.rng import torch_stream
-from codebound_papers.compress.compressors import number_of_levels
+from codebound_papers.compress.compressors import number_of_levels, rounding_bound
 from codebound_papers.compress.summary import exponential_deviation
 from codebound_papers.guha23.lottery import least_sketch_side, published_sketch_side
 from codebound_papers.guha23.magnitude import (
@@ -27,7 +27,6 @@ from codebound_papers.guha23.pruning import (
     kept_share,
     least_kept_share,
     published_rounding_bound,
-    rounding_bound,
     strength_for,
 )
 from codebound_papers.guha23.sketching import published_count_nats

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, stats
 
-from codebound_papers.shin21.tails import compare_alternatives, estimate_tail
+from codebound_papers.measure.tails import compare_alternatives, estimate_tail
 
 RNG = np.random.default_rng(0)
 SAMPLES = {

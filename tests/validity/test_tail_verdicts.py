@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom, kstest
 
+from codebound_papers.measure.tails import estimate_tail, fit_power_law
 from codebound_papers.shin21.laws import PowerLaw
-from codebound_papers.shin21.tails import estimate_tail, fit_power_law
 
 LEVEL = 0.1
 

@@ -34,7 +34,6 @@ from codebound.refs import implements
 from codebound.search.pruned import VECTOR_LEVELS, quantised_code
 from codebound.search.search import Search, UnsuitedError
 from codebound_papers.compress.catalogue import COMPRESSORS
-from codebound_papers.guha23.pruning import rounding_bound
 
 MAX_ENTRIES = 1 << 25
 """Most elements of a tensor in a message."""
@@ -319,6 +318,16 @@ def message_with(search: Search, codes: Mapping[str, AbstractTensorCode]) -> Mes
             for name in search.task.f.tensors
         },
     )
+
+
+@implements("G-Lem4.4:corrected", "G-E9", kind="numerics")
+def rounding_bound(size: float, *, nonzeros: int) -> float:
+    r"""Most that rounding to multiples of ``size`` moves a matrix, in Frobenius norm: :math:`\rho\sqrt J/2`.
+
+    >>> rounding_bound(0.5, nonzeros=100)
+    2.5
+    """
+    return size * math.sqrt(nonzeros) / 2.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

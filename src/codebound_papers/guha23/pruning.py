@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from codebound.errors import UsageError
 from codebound.refs import implements
+from codebound_papers.compress.compressors import rounding_bound
 from codebound_papers.conditions import has_no_biases, is_fully_connected
 from codebound_papers.facts import LayerFacts, NetworkFacts
 from codebound_papers.framework import spectral_products
@@ -103,16 +104,6 @@ def least_kept_share(depth: int, *, slack: float = 1.0) -> float:
     if depth < 1 or slack * depth < 1.0:
         raise UsageError(f"depth and slack times depth are at least 1. Got {depth} and {slack}.")
     return 1.0 - math.pow(slack * depth, -2.0 / 3.0)
-
-
-@implements("G-Lem4.4:corrected", "G-E9", kind="numerics")
-def rounding_bound(size: float, *, nonzeros: int) -> float:
-    r"""Most that rounding to multiples of ``size`` moves a matrix, in Frobenius norm: :math:`\rho\sqrt J/2`.
-
-    >>> rounding_bound(0.5, nonzeros=100)
-    2.5
-    """
-    return size * math.sqrt(nonzeros) / 2.0
 
 
 @implements("G-Lem4.4", kind="published-form")

@@ -26,7 +26,7 @@ __all__, __getattr__, __dir__ = lazily(
         bracket_probability published_spiked_second_moment released_resilience resilience resilience_grid
         spiked_second_moment tail_constant
     codebound_papers.shin21.mixture: RegressionMixture fit_regressions rank_against_alpha released_regressions
-    codebound_papers.shin21.tails: Comparison PowerLawFit TailEstimate compare_alternatives estimate_tail
+    codebound_papers.measure.tails: Comparison PowerLawFit TailEstimate compare_alternatives estimate_tail
         fit_power_law
     """,
 )

@@ -32,7 +32,7 @@ from codebound_papers.measure.noise.quantities import Smoothness
 from codebound_papers.measure.noise.result import Stability
 from codebound_papers.measure.outputs import MarginReport, Outputs, evaluate_sample
 from codebound_papers.measure.spectral import EXACT_SIDE, SpectralNorm, matrix_spectral_norm, spectral_norm
-from codebound_papers.shin21.tails import PowerLawFit, fit_power_law
+from codebound_papers.measure.tails import PowerLawFit, fit_power_law
 
 Family = Literal["margins", "norms", "maps", "spectra", "tails", "stability"]
 """Groups of measures; ``norms`` are those of matrices, ``maps`` those of what convolutions do to images."""

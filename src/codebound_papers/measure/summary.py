@@ -33,7 +33,7 @@ from codebound_papers.measure.noise.quantities import Smoothness
 from codebound_papers.measure.noise.result import Quantity, Site, Stability
 from codebound_papers.measure.outputs import AbstractOrdered
 from codebound_papers.measure.steps import PROBES, FoldedNetwork, Workload, draw_examples, fold_and_wrap
-from codebound_papers.shin21.tails import PowerLawFit
+from codebound_papers.measure.tails import PowerLawFit
 
 Row = dict[str, object]
 

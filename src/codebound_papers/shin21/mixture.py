@@ -17,7 +17,7 @@ from codebound.nets.layers import AbstractLayerView
 from codebound.refs import implements
 from codebound.rng import numpy_stream
 from codebound_papers.measure.norms import TailValues, released_stable_rank, stable_rank, tail_values
-from codebound_papers.shin21.tails import estimate_tail
+from codebound_papers.measure.tails import estimate_tail
 
 Values = NDArray[np.float64]
 

@@ -10,8 +10,8 @@ from codebound.rng import numpy_stream, stream_seed
 from codebound_papers.arora18.requirements import planned_projection
 from codebound_papers.measure.norms import tail_values
 from codebound_papers.measure.record import Measured
+from codebound_papers.measure.tails import fit_power_law
 from codebound_papers.shin21.compressor import Published, ScaleFree
-from codebound_papers.shin21.tails import fit_power_law
 
 _TAIL_VALUES, _TAIL_RESAMPLES = 2000, 50  # weights that a tail is fitted to, and synthetic samples
 

@@ -15,10 +15,10 @@ from codebound.rng import numpy_stream
 from codebound_papers.arora18.items.networks import Study, deviations
 from codebound_papers.measure.norms import released_stable_rank, stable_rank, tail_values
 from codebound_papers.measure.shape import weight_shape
+from codebound_papers.measure.tails import estimate_tail, fit_power_law
 from codebound_papers.report.figures import Figure, Plot, Series, curves, curves_by
 from codebound_papers.reproduce.items import Reproduction, Row, Settings, Size, item, verdict
 from codebound_papers.shin21.laws import PowerLaw
-from codebound_papers.shin21.tails import estimate_tail, fit_power_law
 
 _ENTRIES: dict[Size, int] = {"tiny": 500, "quick": 20_000, "full": 100_000}  # of a layer, for its exponent
 _TESTED: dict[Size, int] = {"tiny": 200, "quick": 2_000, "full": 10_000}  # of these, for the test of a law

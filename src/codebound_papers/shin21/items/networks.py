@@ -19,10 +19,10 @@ from codebound.nets.loading import load_model
 from codebound.nets.walk import Network, wrap
 from codebound.train.config import TrainConfig
 from codebound_papers.measure.norms import released_stable_rank, stable_rank
+from codebound_papers.measure.tails import fit_power_law
 from codebound_papers.reproduce.items import Row, Settings, Size
 from codebound_papers.reproduce.training import Trained, made_up_samples, named_samples, trained
 from codebound_papers.shin21.items import files
-from codebound_papers.shin21.tails import fit_power_law
 
 _HERE = Scaling(255.0, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))  # of the networks in files
 _THEIRS = Scaling(

@@ -5,12 +5,12 @@ from functools import partial
 from statistics import fmean
 
 from codebound.rng import numpy_stream
+from codebound_papers.measure.tails import estimate_tail
 from codebound_papers.report.figures import Figure, Plot, Series
 from codebound_papers.reproduce.items import Reproduction, Row, Settings, Size, item
 from codebound_papers.shin21.compressor import replacement_trials
 from codebound_papers.shin21.items import networks
 from codebound_papers.shin21.items.files import svhn_path
-from codebound_papers.shin21.tails import estimate_tail
 
 _PUBLISHED = {  # alpha, accuracy in %, accuracy with redrawn weights in %, its deviation
     "densenet40_k12_cifar10": (2.84, 94.46, 94.26, 0.09),

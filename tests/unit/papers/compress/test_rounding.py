@@ -10,8 +10,8 @@ from torch import nn
 from codebound.errors import UnsupportedLayerError, UsageError
 from codebound.nets.layers import view_of
 from codebound_papers.compress import compressors
-from codebound_papers.compress.compressors import number_of_levels, rounded, weight_of
-from codebound_papers.guha23.pruning import published_rounding_bound, rounding_bound
+from codebound_papers.compress.compressors import number_of_levels, rounded, rounding_bound, weight_of
+from codebound_papers.guha23.pruning import published_rounding_bound
 
 
 @given(st.integers(0, 2**32), st.integers(1, 30), st.floats(0.0, 1.0))

@@ -12,6 +12,7 @@ from codebound.errors import DataError, ModelError
 from codebound.nets.loading import load_model
 from codebound_papers.arora18.items.networks import Study
 from codebound_papers.journal import Journal
+from codebound_papers.measure.tails import estimate_tail
 from codebound_papers.reproduce.items import Settings
 from codebound_papers.shin21.items.figure3 import _NETWORKS, shin_figure3
 from codebound_papers.shin21.items.figures import shin_figure1, shin_figure2
@@ -28,7 +29,6 @@ from codebound_papers.shin21.items.networks import (
     published,
 )
 from codebound_papers.shin21.items.table1 import _PUBLISHED, shin_table1
-from codebound_papers.shin21.tails import estimate_tail
 
 pytestmark = pytest.mark.usefixtures("tiny_networks")
 

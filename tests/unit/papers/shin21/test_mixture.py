@@ -12,8 +12,8 @@ from torch import nn
 from codebound.errors import UsageError
 from codebound.nets.layers import view_of
 from codebound_papers.measure.norms import stable_rank, tail_values
+from codebound_papers.measure.tails import estimate_tail
 from codebound_papers.shin21.mixture import fit_regressions, rank_against_alpha, released_regressions
-from codebound_papers.shin21.tails import estimate_tail
 
 
 def planted(seed: int, *, n: int = 200) -> tuple[np.ndarray, np.ndarray]:

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from codebound.errors import UsageError
-from codebound_papers.shin21 import tails as module
+from codebound_papers.measure import tails as module
+from codebound_papers.measure.tails import TailEstimate, estimate_tail, fit_power_law
 from codebound_papers.shin21.laws import PowerLaw
-from codebound_papers.shin21.tails import TailEstimate, estimate_tail, fit_power_law
 
 VALUES = hnp.arrays(
     np.float64,
