@@ -86,7 +86,7 @@ def test_it_holds_with_every_choice_paid(world, settings, request):
 
 @pytest.mark.thorough
 def test_candidates_that_cost_nothing_are_caught(monkeypatch):
-    monkeypatch.setattr("codebound.estimator.stages.Message.bits", lambda self, candidates: 0.0)
+    monkeypatch.setattr("codebound.estimator.stages.RuleMessage.bits", lambda self, candidates: 0.0)
 
     def make(inputs, labels):
         return codebound.PickToLearn(Votes(), delta=DELTA, **SETTINGS["many guesses"])

@@ -31,7 +31,7 @@ MOST_COPIES = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class RepeatedRows:
     """Rows that occur more than once.
 
     Attributes:
@@ -50,7 +50,7 @@ class Rows:
         return f"{self.copies} of {self.n} examples are exact copies of earlier ones"
 
 
-def rows_of(sample: Dataset, *, allow_copies: bool = False) -> Rows:
+def rows_of(sample: Dataset, *, allow_copies: bool = False) -> RepeatedRows:
     """Counts the copies in a sample, and refuses one with more than one in a hundred.
 
     Args:
@@ -64,7 +64,7 @@ def rows_of(sample: Dataset, *, allow_copies: bool = False) -> Rows:
         is_new = is_new_input | (rows[1:, 0] != rows[:-1, 0])
         copies += int((~is_new).sum())
         contradictions += int((is_new & ~is_new_input).sum())
-    found = Rows(sample.n, copies, contradictions)
+    found = RepeatedRows(sample.n, copies, contradictions)
     if MOST_COPIES * copies > sample.n and not (allow_copies or sample.has_equal_draws):
         raise CertificateError(
             f"{sample.name}: {found.sentence}, and no bound holds for a sample whose examples were repeated. "

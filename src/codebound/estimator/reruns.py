@@ -17,7 +17,7 @@ from typing import Any
 
 from codebound import __version__
 from codebound.errors import CertificateError, DataError, FormatError, UsageError
-from codebound.estimator.stages import Message
+from codebound.estimator.stages import RuleMessage
 from codebound.estimator.wrapper import PickToLearn
 from codebound.files import read_json, write_json
 from codebound.store import differences, source_sha256
@@ -227,7 +227,7 @@ def rerun(certificate: RerunCertificate, inputs: Any, labels: Any, *, learner: s
     model = _make_learner(learner)
     notes = tuple(differences(certificate.versions, _versions(model)))
     try:
-        model.fit_message(inputs, labels, Message(certificate.candidate, certificate.rounds))
+        model.fit_message(inputs, labels, RuleMessage(certificate.candidate, certificate.rounds))
     except UsageError as error:
         return Reproduction((f"the learner cannot be run: {error}",), notes)
     again = rerun_certificate(model, learner)
