@@ -7,10 +7,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
-from scipy.stats import beta, binom
+from scipy.stats import beta
 from torch import nn
 from typer.testing import CliRunner
 from worlds.networks import mlp
+from worlds.rates import exceeds
 
 from codebound.certification import certify
 from codebound.cli.main import app
@@ -151,10 +152,6 @@ def misses(*, with_limit: bool, reps: int = 3000) -> int:
             known[pair] = through_disagreement(risk, apart) if with_limit else pair[0] / n + pair[1] / m
         count += known[pair] < 0.08  # the worst case: f is wrong wherever it differs from a right g
     return count
-
-
-def exceeds(count: int, *, reps: int, delta: float) -> bool:
-    return binom.sf(count - 1, reps, delta) < 1e-9
 
 
 def test_holds_at_the_claimed_level():
