@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from codebound.bounds.risk import count_of
 from codebound.data.dataset import row_digests
 from codebound.data.large import room_for, rows_in_blocks
 from codebound.errors import CertificateError, DataError
@@ -47,7 +48,11 @@ class RepeatedRows:
     @property
     def sentence(self) -> str:
         """What was found, in words."""
-        return f"{self.copies} of {self.n} examples are exact copies of earlier ones"
+        return count_of(
+            self.copies,
+            f"of {self.n} examples is an exact copy of an earlier one",
+            f"of {self.n} examples are exact copies of earlier ones",
+        )
 
 
 def rows_of(sample: Dataset, *, allow_copies: bool = False) -> RepeatedRows:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from codebound import __version__
+from codebound.bounds.risk import count_of
 from codebound.errors import CertificateError, DataError, FormatError, UsageError
 from codebound.estimator.stages import RuleMessage
 from codebound.estimator.wrapper import PickToLearn
@@ -117,8 +118,8 @@ class RerunCertificate:
 
     def __str__(self) -> str:
         return (
-            f"{self.claim}\n{self.picks} picks and {self.errors} errors of {self.n} examples, "
-            f"{self.code_bits:.1f} bits. {SAYS}"
+            f"{self.claim}\n{count_of(self.picks, 'pick')} and {count_of(self.errors, 'error')} of "
+            f"{self.n} examples, {self.code_bits:.1f} bits. {SAYS}"
         )
 
 

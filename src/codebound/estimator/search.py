@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codebound.bounds.risk import percent
+from codebound.bounds.risk import count_of, percent
 from codebound.errors import CodeboundError, UsageError
 from codebound.estimator.learners import Fitter, LearnerError
 from codebound.estimator.rule import Contents, RuleConstants, UndecidedError, rounds
@@ -142,7 +142,8 @@ class RoundSearch:
                 self._best = Best(stage, at, variant)
         if self._best is not None:
             best = self._best.stage
-            note = f"bound {percent(best.bound.value)} ({best.picks} picks, {best.errors} errors)"
+            price = f"{count_of(best.picks, 'pick')}, {count_of(best.errors, 'error')}"
+            note = f"bound {percent(best.bound.value)} ({price})"
             self._progress(len(self.stages), None, note)
 
     def _is_over(self, number: int, variant: Variant, at: Round[Any]) -> bool:
@@ -156,9 +157,9 @@ class RoundSearch:
 
 def _require_repeatable(fitter: Fitter, at: Round[Any]) -> None:
     if not fitter.is_repeatable(at.model, at.picks, at.before):
+        examples = count_of(len(fitter.apart) + len(at.picks), "example")
         raise UsageError(
-            f"the learner {type(at.model).__name__}, fitted twice on the same "
-            f"{len(fitter.apart) + len(at.picks)} examples, gives two different results: then no rule says "
-            "what it learns, and there is no bound. Fix its seed (random_state=0), and the number of threads "
-            "where it matters."
+            f"the learner {type(at.model).__name__}, fitted twice on the same {examples}, gives two "
+            "different results: then no rule says what it learns, and there is no bound. Fix its seed "
+            "(random_state=0), and the number of threads where it matters."
         )

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from codebound.bounds.facts import PickedFacts
+from codebound.bounds.risk import count_of
 from codebound.coding.stream import Stream
 from codebound.device import exact_products
 from codebound.errors import UsageError
@@ -324,7 +325,11 @@ class _Run:
                 picks = int(self.is_picked.sum()) - self.rule.first
                 rounds.append(RoundCounts(picks, int((wrong & ~self.is_picked).sum())))
                 known = {each: known[each] for each in (_least(rounds), number)}
-                progress(number, self.rule.rounds, f"{picks} picks, {rounds[-1].errors} errors")
+                progress(
+                    number,
+                    self.rule.rounds,
+                    f"{count_of(picks, 'pick')}, {count_of(rounds[-1].errors, 'error')}",
+                )
                 if number == self.rule.rounds or (patience and self._is_done(rounds)):
                     break
                 rows = self._next(margins(learned.outputs, self.labels), number)
