@@ -3,6 +3,7 @@
 import ast
 import importlib
 import re
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -58,6 +59,11 @@ BY_COMMAND = {
     "codebound_papers.compress.command": ("compress", "e2e/test_compress_command.py"),
 }
 """Modules that are a verb, and the test that runs it."""
+TWICE = {
+    # a tail fit beside its rivals, and bounds beside one another: neither module knows of the other
+    "codebound_papers": {"Comparison"},
+}
+"""Names that two public classes of a package share all the same."""
 
 
 def named(path: Path) -> str:
@@ -81,6 +87,18 @@ def test_no_module_is_named_like_what_it_defines():
 
 def test_no_module_is_longer_than_one_reads_at_once():
     assert not [named(path) for path in MODULES if path.read_text("utf-8").count("\n") > MOST_LINES]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_two_public_classes_of_a_package_share_a_name(package):
+    """One word, one meaning: whoever reads a name in one module knows it in all others."""
+    names = Counter(
+        each.name
+        for path in (SOURCES / package).rglob("*.py")
+        for each in tree(path).body
+        if isinstance(each, ast.ClassDef) and not each.name.startswith("_")
+    )
+    assert {name for name, times in names.items() if times > 1} <= TWICE.get(package, set())
 
 
 @pytest.mark.parametrize("package", ["codebound", *LAZY])

@@ -24,7 +24,7 @@ from codebound.certification import certify
 from codebound.coding.choose import best_tensor_code
 from codebound.coding.message import Message
 from codebound.coding.quantization import quantize, step_for_levels
-from codebound.data.catalogue import KNOWN, Known
+from codebound.data.catalogue import KNOWN, KnownDataset
 from codebound.data.load import load_dataset
 from codebound.errors import CertificateError
 from codebound.extensions import Verb, find_extensions
@@ -217,7 +217,7 @@ def test_a_dataset_is_an_entry(monkeypatch, tmp_path):
     }
     for name, content in contents.items():
         (folder / f"{name}.gz").write_bytes(gzip.compress(content))
-    toy = Known(
+    toy = KnownDataset(
         name="toy",
         title="Toy",
         layout="idx",

@@ -325,13 +325,15 @@ def _test(course: Course, found: Attempt, test_set: Dataset) -> _Tested:
     copies = cross_duplicates(common.sample, test_set).count
     if original is None or claim.fault != WRONG or claim.is_about_f:
         return _Tested(holdout, copies=copies)
-    holdout_f = holdout_of_f(original, test_set, delta=common.delta, engine=common.engine)
+    f = original.build()
     if copies:
-        return _Tested(holdout, holdout_f, copies)
-    from codebound.through import disagreements
+        errors = count_errors(f, test_set.on("cpu"), engine=common.engine).errors
+        return _Tested(holdout, holdout_of_f(errors, test_set, delta=common.delta), copies)
+    from codebound.through import answered, differing
 
-    g, takes_stored = found.best.network, found.best.picked is not None
-    differ = disagreements(original.build(), g, test_set, tested, takes_stored=takes_stored)
+    said = answered(f, test_set.on("cpu"), engine=common.engine)
+    holdout_f = holdout_of_f(said.errors, test_set, delta=common.delta)
+    differ = differing(said, found.best.network, tested, takes_stored=found.best.picked is not None)
     return _Tested(holdout, holdout_f, copies, HoldoutFacts(errors=differ, n=test_set.n, delta=common.delta))
 
 

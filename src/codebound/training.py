@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codebound.bounds.risk import rate
+from codebound.bounds.risk import count_of, rate
 from codebound.certification import certify
 from codebound.coding.few_bits import DICTIONARY_SIDE
 from codebound.commands import given_base, load_network, load_samples, record_options, save_or_rescue
@@ -156,16 +156,12 @@ def _slug(text: str) -> str:
 
 
 def _start_line(arch: str, sample: Dataset, config: TrainConfig, *, place: str, done: int) -> str:
-    task = f"{arch} on {sample.name}, {sample.n} examples, {_epochs(config.epochs)}, {place}"
+    task = f"{arch} on {sample.name}, {sample.n} examples, {count_of(config.epochs, 'epoch')}, {place}"
     if done == 0:
         return f"Training {task}."
     if done < config.epochs:
         return f"Training {task}: continuing after epoch {done}."
     return f"Training {task}: finished before, reading its result."
-
-
-def _epochs(count: int) -> str:
-    return "1 epoch" if count == 1 else f"{count} epochs"
 
 
 def _sentence(arch: str, result: TrainResult, *, test_name: str) -> str:
@@ -175,4 +171,4 @@ def _sentence(arch: str, result: TrainResult, *, test_name: str) -> str:
         test_part = (
             f" and {result.test_errors} of {result.test_n} {test_name} examples ({rate(result.test_error)})"
         )
-    return f"After {_epochs(result.epochs)}, {arch} is wrong on {train_part}{test_part}."
+    return f"After {count_of(result.epochs, 'epoch')}, {arch} is wrong on {train_part}{test_part}."

@@ -101,6 +101,7 @@ def agree_on_every_flipped_bit(message: writer.Message, positions: range) -> Non
 def refused(data: bytes, because: str, x=X, y=Y, **given) -> Verdict:
     """The verifier refuses for this reason and gives no bound."""
     verdict = verify(data, x, y, **given)
+    assert verdict.verdict == "REFUSE"
     assert verdict.bound is None
     assert any(because in reason for reason in verdict.reasons), verdict.reasons
     return verdict

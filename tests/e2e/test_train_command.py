@@ -92,6 +92,23 @@ def test_digits_with_defaults_are_learnt_and_the_second_call_reads_the_result(wo
     assert weights.stat().st_mtime_ns == written
 
 
+def test_what_is_taken_for_the_scores_is_said(workspace, codebound):
+    (workspace / "slow_net.py").write_text(
+        "from torch import nn\n"
+        "class Named(nn.Linear):\n"
+        "    def forward(self, x):\n"
+        "        return {'logits': super().forward(x), 'inputs': x}\n"
+        "def build(input_shape, classes):\n"
+        "    return Named(*input_shape, classes)\n"
+    )
+    command = ("train", "slow_net:build", "--data", "sample.npz", "--epochs", "1", "--device", "cpu")
+    code, out, err = codebound(*command, "--format", "json")
+    assert code == 0
+    assert json.loads(out)["notes"] == [said := "Named returns a dict: its logits is taken for the logits."]
+    assert said in err.replace("\n", " ")
+    assert said not in codebound(*command, "--quiet")[2]
+
+
 def test_trained_weights_can_be_trained_further(workspace, codebound):
     base = (
         "train",

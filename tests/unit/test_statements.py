@@ -3,12 +3,13 @@
 import dataclasses
 import json
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binom
+from worlds import rates
 
 import codebound as cb
 from codebound.bounds.facts import OccamFacts
@@ -74,15 +75,14 @@ def together_misses(*, deltas: tuple[float, ...], codes: int) -> int:
     return found
 
 
-def exceeds(count: int, delta: float) -> bool:
-    return bool(binom.sf(count - 1, REPS, delta) < 1e-9)
+exceeds = partial(rates.exceeds, reps=REPS)
 
 
 def test_all_messages_of_a_code_hold_at_the_largest_delta():
-    assert not exceeds(together_misses(deltas=(DELTA, DELTA / 2), codes=1), DELTA)
+    assert not exceeds(together_misses(deltas=(DELTA, DELTA / 2), codes=1), delta=DELTA)
 
 
 def test_several_codes_need_the_sum():
     count = together_misses(deltas=(DELTA,), codes=8)
-    assert not exceeds(count, 8 * DELTA)
-    assert exceeds(count, DELTA)
+    assert not exceeds(count, delta=8 * DELTA)
+    assert exceeds(count, delta=DELTA)

@@ -7,18 +7,23 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
-from scipy.stats import beta, binom
-from torch import nn
+from scipy.stats import beta
+from torch import fx, nn
+from torch.nn.modules.module import register_module_forward_pre_hook
 from typer.testing import CliRunner
 from worlds.networks import mlp
+from worlds.rates import exceeds
 
+from codebound.certificate.evaluate import count_errors
 from codebound.certification import certify
 from codebound.cli.main import app
 from codebound.data.dataset import Dataset
 from codebound.data.load import load_dataset
+from codebound.engine.processes import LocalEngine
 from codebound.errors import CertificateError, CodeboundError, UsageError
 from codebound.nets.loading import load_model
-from codebound.through import bound_through
+from codebound.nets.rebuild import with_weights
+from codebound.through import answered, bound_through, differing, disagreements
 
 DIGITS = load_dataset("digits")
 SAMPLE = DIGITS.select(range(400), role="train")
@@ -153,13 +158,94 @@ def misses(*, with_limit: bool, reps: int = 3000) -> int:
     return count
 
 
-def exceeds(count: int, *, reps: int, delta: float) -> bool:
-    return binom.sf(count - 1, reps, delta) < 1e-9
-
-
 def test_holds_at_the_claimed_level():
     assert not exceeds(misses(with_limit=True), reps=3000, delta=0.2)
 
 
 def test_the_level_test_has_teeth():
     assert exceeds(misses(with_limit=False), reps=3000, delta=0.2)
+
+
+TESTED = DIGITS.select(range(900, 1400), role="test")
+
+
+class Rough(nn.Module):
+    """A network of others, whose answers are ties, not finite, or lost in float32 now and then."""
+
+    def __init__(self, seed=0, *, offset=0.0):
+        super().__init__()
+        self.inside, self.offset = untrained(seed), offset
+
+    def forward(self, x):
+        outputs, kind = self.inside(x), (x.flatten(1).sum(1) * 16).round().long() % 12
+        outputs = torch.where(kind[:, None] == 0, outputs.round(), outputs)
+        outputs = torch.where(kind[:, None] == 1, outputs / 0.0, outputs)
+        return outputs + self.offset
+
+
+def trained_chain():
+    """A chain that is right now and then: rows of weights are the means of the classes."""
+    means = np.stack([SAMPLE.x[SAMPLE.y == label].reshape(-1, 64).mean(0) for label in range(10)])
+    network = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
+    with torch.no_grad():
+        network[1].weight.copy_(torch.from_numpy(means / 16.0))
+        network[1].bias.copy_(-8.0 * (network[1].weight ** 2).sum(1) / 16.0)
+    return network.eval()
+
+
+NETWORKS = {
+    "a chain": trained_chain,
+    "another chain": untrained,
+    "of others": Rough,
+    "lost in float32": lambda: Rough(offset=2.0**18),
+    "nothing is certain": lambda: Rough(offset=2.0**30),
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_one_evaluation_counts_what_two_count(name):
+    f, g = NETWORKS[name](), untrained(1)
+    said = answered(f, TESTED.on("cpu"))
+    assert said.errors == count_errors(with_weights(f, f.state_dict()), TESTED.on("cpu")).errors
+    apart = disagreements(f, g, TESTED, TESTED, takes_stored=False)
+    assert differing(said, g, TESTED, takes_stored=False) == apart
+    assert 0 < said.errors <= TESTED.n
+    assert differing(said, f, TESTED, takes_stored=False) == int((~said.is_clear).sum())
+
+
+def test_one_evaluation_in_parts_is_that_in_one():
+    f = trained_chain()
+    whole = answered(f, TESTED.on("cpu"))
+    with LocalEngine(2) as engine:
+        parts = answered(f, TESTED.on("cpu"), engine=engine)
+    assert parts.errors == whole.errors < TESTED.n / 2
+    assert torch.equal(parts.labels, whole.labels)
+    assert torch.equal(parts.is_clear, whole.is_clear)
+
+
+def test_f_is_evaluated_once_on_a_test_sample():
+    class Smooth(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inside = untrained()
+
+        def forward(self, x):
+            return self.inside(x.sin())  # no operation of a message: f stays a network of torch
+
+    marked = TESTED.x.copy()
+    marked[..., 0, 0] = 5  # always 0 elsewhere: they are told apart by that
+    marked = dataclasses.replace(TESTED, x=marked)
+    seen = {torch.float32: 0, torch.float64: 0}
+
+    def note(module, given):
+        if isinstance(module, fx.GraphModule) and len(given[0]):
+            seen[given[0].dtype] += int((given[0][..., 0, 0] == 5.0 / 16.0).sum())
+
+    hook = register_module_forward_pre_hook(note)
+    try:
+        found = certify(Smooth(), SAMPLE, test_set=marked, method="picks", effort="quick")
+    finally:
+        hook.remove()
+    assert found.holdout_f is not None
+    assert found.disagreement is not None
+    assert set(seen.values()) == {marked.n}  # in both precisions, by which it is judged

@@ -3,15 +3,14 @@
 import copy
 from functools import cache
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
+from worlds.samples import random_labels
 
 from codebound.certificate.base import Pretrained
 from codebound.certificate.decoding import verify
 from codebound.certification import certify
-from codebound.data.arrays import from_arrays
 from codebound.search import subspace
 from codebound.train.config import TrainConfig
 from codebound.train.harness import fit
@@ -19,18 +18,13 @@ from codebound.train.harness import fit
 RISK = 0.75  # of every classifier, when four labels are drawn at random
 
 
-def random_labels(seed, n=150):
-    rng = np.random.default_rng(seed)
-    x = rng.normal(size=(n, 8)).astype(np.float32)
-    return from_arrays(x, rng.integers(0, 4, n), name="random labels", classes=4)
-
-
 @cache
 def trained(seed):
     """A network that knows the random labels of a seed by heart."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(8, 128), nn.ReLU(), nn.Linear(128, 4))
-    return fit(model, random_labels(seed), TrainConfig(epochs=120, batch_size=50, learning_rate=0.01)).model
+    config = TrainConfig(epochs=120, batch_size=50, learning_rate=0.01)
+    return fit(model, random_labels(150, seed=seed), config).model
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +38,7 @@ def _short(monkeypatch):
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_base_that_never_saw_the_labels_promises_no_better_than_guessing(method, seed):
     base = Pretrained(trained(100 + seed), "trained on other random labels")
-    sample = random_labels(seed)
+    sample = random_labels(150, seed=seed)
     found = certify(trained(seed), sample, method=method, base=base)
     assert found.original_errors < 15  # f knows them by heart
     assert found.certificate.claim.bound >= RISK
@@ -53,7 +47,7 @@ def test_a_base_that_never_saw_the_labels_promises_no_better_than_guessing(metho
 
 def test_a_base_that_saw_them_breaks_the_promise_and_only_the_declaration_shows_it():
     """Bits and errors are right and the verifier accepts, so it has to say what it could not check."""
-    sample = random_labels(0)
+    sample = random_labels(150, seed=0)
     hidden = copy.deepcopy(trained(0))  # of the one that fit returned it is known what it saw
     knowing = Pretrained(hidden, "said to be made without the sample")
     found = certify(hidden, sample, effort="quick", base=knowing)

@@ -6,11 +6,11 @@ independent errors, of which the luckiest one is certified.
 
 import math
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
-from scipy.stats import binom
+from worlds import rates
 
 from codebound.bounds.facts import (
     DisagreementFacts,
@@ -28,9 +28,7 @@ from codebound.bounds.original import grid_theta, occam_disagreement, occam_doma
 N, RISK, DELTA, CLASS_BITS, REPS = 200, 0.3, 0.05, 8, 4000
 
 
-def exceeds(misses: int, *, reps: int = REPS, delta: float = DELTA) -> bool:
-    """The miss rate is above delta beyond all doubt (p-value below 1e-9)."""
-    return bool(binom.sf(misses - 1, reps, delta) < 1e-9)
+exceeds = partial(rates.exceeds, reps=REPS, delta=DELTA)
 
 
 def luckiest_errors(seed: int) -> np.ndarray:

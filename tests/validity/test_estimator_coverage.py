@@ -4,10 +4,12 @@ Inputs are cells; a cell has a probability of the label 1. The learner votes amo
 that its risk is known exactly, and it can learn noise by heart if it is allowed to.
 """
 
+from functools import partial
+
 import numpy as np
 import pytest
-from scipy.stats import binom
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from worlds import rates
 
 import codebound
 from codebound.estimator.stages import Terms
@@ -58,9 +60,7 @@ def misses(world, make, *, reps=REPS, seed=0):
     return found
 
 
-def exceeds(count, reps=REPS):
-    """The miss rate is above delta beyond all doubt (p-value below 1e-9)."""
-    return bool(binom.sf(count - 1, reps, DELTA) < 1e-9)
+exceeds = partial(rates.exceeds, reps=REPS, delta=DELTA)
 
 
 GUESSES = [{"estimator__seed": seed} for seed in range(32)]
@@ -81,12 +81,12 @@ def test_it_holds_with_every_choice_paid(world, settings, request):
         return codebound.PickToLearn(Votes(), delta=DELTA, **SETTINGS[settings])
 
     reps = MANY if request.node.get_closest_marker("slow") else REPS
-    assert not exceeds(misses(WORLDS[world], make, reps=reps), reps)
+    assert not exceeds(misses(WORLDS[world], make, reps=reps), reps=reps)
 
 
 @pytest.mark.thorough
 def test_candidates_that_cost_nothing_are_caught(monkeypatch):
-    monkeypatch.setattr("codebound.estimator.stages.Message.bits", lambda self, candidates: 0.0)
+    monkeypatch.setattr("codebound.estimator.stages.RuleMessage.bits", lambda self, candidates: 0.0)
 
     def make(inputs, labels):
         return codebound.PickToLearn(Votes(), delta=DELTA, **SETTINGS["many guesses"])

@@ -15,8 +15,8 @@ import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 import codebound
-from codebound.estimator.rule import Contents, Judgement, Rule, rounds
-from codebound.estimator.stages import Message
+from codebound.estimator.rule import Contents, Judgement, RuleConstants, rounds
+from codebound.estimator.stages import RuleMessage
 
 TYPES, MOST, LEARNERS = 4, 5, 6
 
@@ -91,20 +91,20 @@ def stated(rule, stop=None, *, kind=AnyLearner, by_group=False, aim=None, warm=F
 
 def best_round_unpaid(seed, sample):
     learner = AnyLearner(seed, sample)
-    best = min(run(learner, Rule(batch=1), None), key=lambda at: len(at.picks) + len(at.errors))
+    best = min(run(learner, RuleConstants(batch=1), None), key=lambda at: len(at.picks) + len(at.errors))
     return kept(sample, best.picks, best.errors), [
         z for z in range(TYPES) if learner.margin(best.model, z) <= 0.0
     ]
 
 
 def batch_by_size(seed, sample):
-    return stated(Rule(batch=max(1, len(sample) // 2)), 1)(seed, sample)
+    return stated(RuleConstants(batch=max(1, len(sample) // 2)), 1)(seed, sample)
 
 
 def copies_forgotten(seed, sample):
     """Broken: what equals a pick is not counted."""
     learner = AnyLearner(seed, sample)
-    *_, last = run(learner, Rule(batch=1), 1)
+    *_, last = run(learner, RuleConstants(batch=1), 1)
     picks = tuple(sorted(sample[each] for each in last.picks))
     errors = tuple(sample[each] for each in last.errors if sample[each] not in picks)
     return tuple(sorted(picks + errors)), [z for z in range(TYPES) if learner.margin(last.model, z) <= 0.0]
@@ -117,7 +117,7 @@ def left(rule, count):
 
 
 def ended_by_errors(count):
-    return stated(left(Rule(batch=1), count))
+    return stated(left(RuleConstants(batch=1), count))
 
 
 def beside_errors(rule, stop=None):
@@ -149,28 +149,28 @@ def violations(compress, seed, *, types=TYPES, most=MOST):
 
 
 SOUND = {
-    "to the end": stated(Rule(batch=1)),
-    "to the end, two at a time": stated(Rule(batch=2)),
-    "until fewer than two are wrong": stated(Rule(batch=2, leave=1)),
-    "until fewer than three are wrong": stated(Rule(batch=3, leave=2, first=2)),
-    "growing batches": stated(Rule(batch=1, growth=1.0)),
-    "growing batches, some left": stated(Rule(batch=2, growth=1.0, leave=1)),
-    "no first picks": stated(Rule(batch=1, first=0)),
-    "first picks by group": stated(Rule(batch=1), by_group=True),
-    "two first picks by group, one round": stated(Rule(batch=2, first=2), 1, by_group=True),
-    "one round": stated(Rule(batch=1), 1),
-    "two rounds, aimed": stated(Rule(batch=1), 2, aim=0.4),
-    "to the end, aimed": stated(Rule(batch=2), aim=0.4),
-    "limit of two rounds": stated(Rule(batch=1, max_rounds=2)),
-    "no rounds": stated(Rule(batch=1), 0),
-    "warm": stated(Rule(batch=1, leave=0), warm=True),
-    "beside the errors": beside_errors(Rule(batch=1)),
-    "beside the errors, some left": beside_errors(Rule(batch=2, leave=1)),
-    "beside the errors, growing batches": beside_errors(Rule(batch=2, growth=1.0, leave=1), 2),
+    "to the end": stated(RuleConstants(batch=1)),
+    "to the end, two at a time": stated(RuleConstants(batch=2)),
+    "until fewer than two are wrong": stated(RuleConstants(batch=2, leave=1)),
+    "until fewer than three are wrong": stated(RuleConstants(batch=3, leave=2, first=2)),
+    "growing batches": stated(RuleConstants(batch=1, growth=1.0)),
+    "growing batches, some left": stated(RuleConstants(batch=2, growth=1.0, leave=1)),
+    "no first picks": stated(RuleConstants(batch=1, first=0)),
+    "first picks by group": stated(RuleConstants(batch=1), by_group=True),
+    "two first picks by group, one round": stated(RuleConstants(batch=2, first=2), 1, by_group=True),
+    "one round": stated(RuleConstants(batch=1), 1),
+    "two rounds, aimed": stated(RuleConstants(batch=1), 2, aim=0.4),
+    "to the end, aimed": stated(RuleConstants(batch=2), aim=0.4),
+    "limit of two rounds": stated(RuleConstants(batch=1, max_rounds=2)),
+    "no rounds": stated(RuleConstants(batch=1), 0),
+    "warm": stated(RuleConstants(batch=1, leave=0), warm=True),
+    "beside the errors": beside_errors(RuleConstants(batch=1)),
+    "beside the errors, some left": beside_errors(RuleConstants(batch=2, leave=1)),
+    "beside the errors, growing batches": beside_errors(RuleConstants(batch=2, growth=1.0, leave=1), 2),
 }
 BROKEN = {
-    "beside errors that end the rounds": beside_errors(left(Rule(batch=1), 1)),
-    "looks at the size": stated(Rule(batch=1), kind=LookingLearner),
+    "beside errors that end the rounds": beside_errors(left(RuleConstants(batch=1), 1)),
+    "looks at the size": stated(RuleConstants(batch=1), kind=LookingLearner),
     "ends at one error": ended_by_errors(1),
     "ends at two errors": ended_by_errors(2),
     "batch by size": batch_by_size,
@@ -212,7 +212,7 @@ def through_the_estimator(*, stop=None, looks=False, **settings):
     def compress(seed, sample):
         inputs, labels = np.array(sample)[:, None], np.zeros(len(sample), dtype=int)
         learner = AnyEstimator(seed, sample if looks else None)
-        model = codebound.PickToLearn(learner, **settings).fit_message(inputs, labels, Message(0, stop))
+        model = codebound.PickToLearn(learner, **settings).fit_message(inputs, labels, RuleMessage(0, stop))
         wrong = np.flatnonzero(model.predict(np.arange(3)[:, None]))
         return kept(sample, model.picks_, model.errors_), wrong.tolist()
 

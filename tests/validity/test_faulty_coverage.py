@@ -1,8 +1,10 @@
 """Faults on a part of the data, tables, abstaining and costs, in worlds of known risk."""
 
+from functools import partial
+
 import numpy as np
 import pytest
-from scipy.stats import binom
+from worlds import rates
 
 from codebound.bounds.facts import OccamFacts
 from codebound.bounds.faulty import occam_abstaining, occam_cost, occam_fault, occam_table
@@ -12,9 +14,7 @@ SHARES = np.array([0.5, 0.3, 0.15, 0.05])  # of the classes
 RISKS = np.array([0.1, 0.2, 0.3, 0.4])  # of an error on each
 
 
-def exceeds(misses: int) -> bool:
-    """The miss rate is above delta beyond all doubt (p-value below 1e-9)."""
-    return bool(binom.sf(misses - 1, REPS, DELTA) < 1e-9)
+exceeds = partial(rates.exceeds, reps=REPS, delta=DELTA)
 
 
 def drawn(seed: int = 0):

@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
-from scipy.stats import binom
+from worlds.rates import exceeds
 
 from codebound.bounds.numerics import binomial_inverse_upper
 from codebound.certificate.claims import prior_and_rest
@@ -18,11 +18,6 @@ from codebound.search.helped import CODE_BITS
 from codebound.search.helpers import kernel_helper, linear_helper
 
 DELTA, REPS, N = 0.5, 200, 60
-
-
-def exceeds(misses: int, *, reps: int, level: float) -> bool:
-    """More misses than the level allows, beyond all doubt."""
-    return binom.sf(misses - 1, reps, level) < 1e-9
 
 
 def world(seed):
@@ -51,11 +46,11 @@ def misses(*, bits, shares=range(1, 10), maker=linear_helper, reps=REPS, peeks=F
 
 
 def test_the_best_of_all_shares_is_paid_for_by_their_words():
-    assert not exceeds(misses(bits=CODE_BITS), reps=REPS, level=9 * DELTA / 128)
+    assert not exceeds(misses(bits=CODE_BITS), reps=REPS, delta=9 * DELTA / 128)
 
 
 def test_without_their_bits_it_is_not():
-    assert exceeds(misses(bits=0), reps=REPS, level=DELTA)
+    assert exceeds(misses(bits=0), reps=REPS, delta=DELTA)
 
 
 @pytest.mark.thorough
@@ -63,5 +58,5 @@ def test_the_kernel_helper_holds_at_its_level_and_one_that_peeks_does_not():
     def count(peeks):
         return misses(bits=1, shares=(5,), maker=kernel_helper, reps=100, peeks=peeks)
 
-    assert not exceeds(count(peeks=False), reps=100, level=DELTA / 2)
-    assert exceeds(count(peeks=True), reps=100, level=DELTA / 2)
+    assert not exceeds(count(peeks=False), reps=100, delta=DELTA / 2)
+    assert exceeds(count(peeks=True), reps=100, delta=DELTA / 2)

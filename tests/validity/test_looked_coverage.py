@@ -5,10 +5,11 @@ set, tries networks, and puts together from the answers one that is right on far
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
-from scipy.stats import binom
+from worlds import rates
 
 from codebound.bounds.facts import LookFacts
 from codebound.bounds.looked import exact_answer_bits, ladder_bits, looked_risk
@@ -17,9 +18,7 @@ N, DELTA, RISK, REPS = 100, 0.1, 0.5, 300
 Bound = Callable[[int, int, float], float]  # of the errors, the looks and the bits of the answers
 
 
-def exceeds(misses: int) -> bool:
-    """The miss rate is above delta beyond all doubt (p-value below 1e-9)."""
-    return bool(binom.sf(misses - 1, REPS, DELTA) < 1e-9)
+exceeds = partial(rates.exceeds, reps=REPS, delta=DELTA)
 
 
 def honest(errors: int, looks: int, bits: float) -> float:

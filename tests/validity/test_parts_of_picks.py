@@ -4,11 +4,11 @@ Inputs are cells with a probability of the label 1 each. The learner votes among
 abstains where few votes decide, so that everything about it is known exactly.
 """
 
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
-from scipy.stats import binom
+from worlds import rates
 
 from codebound.bounds.facts import HoldoutFacts, OccamFacts, PickedFacts
 from codebound.bounds.faulty import kept_disagreement, part_disagreement, picked_abstaining, picked_cost
@@ -24,9 +24,7 @@ WORLDS = {
 }
 
 
-def exceeds(count: int, reps: int = REPS) -> bool:
-    """The miss rate is above delta beyond all doubt (p-value below 1e-9)."""
-    return bool(binom.sf(count - 1, reps, DELTA) < 1e-9)
+exceeds = partial(rates.exceeds, reps=REPS, delta=DELTA)
 
 
 def votes(cells: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -161,12 +159,12 @@ def named_misses(choose) -> int:
 
 
 def test_a_part_that_was_named_beforehand_holds():
-    assert not exceeds(named_misses(lambda counts: counts[0]), FEW)
+    assert not exceeds(named_misses(lambda counts: counts[0]), reps=FEW)
 
 
 def test_a_part_that_was_named_after_a_look_is_caught():
     """The class that occurs too often: no bits pay for that, so certificates declare that nobody looked."""
-    assert exceeds(named_misses(max), FEW)
+    assert exceeds(named_misses(max), reps=FEW)
 
 
 def cost_misses(world: np.ndarray, picks_of) -> int:

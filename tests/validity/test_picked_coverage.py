@@ -5,10 +5,11 @@ cell, so that its risk is known exactly, and it can learn noise by heart if it i
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
-from scipy.stats import binom
+from worlds import rates
 
 from codebound.bounds.facts import PickedFacts
 from codebound.bounds.picked import picked_risk
@@ -57,9 +58,7 @@ def misses(world: np.ndarray, bound: Bound, *, choices: tuple[int, ...], seed: i
     return found
 
 
-def exceeds(count: int) -> bool:
-    """The miss rate is above delta beyond all doubt (p-value below 1e-9)."""
-    return bool(binom.sf(count - 1, REPS, DELTA) < 1e-9)
+exceeds = partial(rates.exceeds, reps=REPS, delta=DELTA)
 
 
 def honest(picks: int, errors: int, rules: int) -> float:

@@ -4,11 +4,13 @@ Inputs are bits and labels are independent of them, so whatever network comes ou
 certificate that says less is wrong, and at most a share delta of them may be.
 """
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
-from scipy.stats import binom
 from torch import nn
+from worlds import rates
 
 from codebound.bounds.facts import OccamFacts
 from codebound.bounds.occam import occam_binomial
@@ -29,9 +31,7 @@ from codebound.train.pruning import PruneSettings, prune
 N, FEATURES, DELTA, RISK = 100, 16, 0.05, 0.5
 
 
-def exceeds(misses: int, *, reps: int) -> bool:
-    """The miss rate is above delta beyond all doubt (p-value below 1e-9)."""
-    return bool(binom.sf(misses - 1, reps, DELTA) < 1e-9)
+exceeds = partial(rates.exceeds, delta=DELTA)
 
 
 def coin_tosses(seed: int) -> Dataset:

@@ -5,8 +5,9 @@ import copy
 import numpy as np
 import pytest
 import torch
-from scipy.stats import binom
 from torch import nn
+from worlds.rates import exceeds
+from worlds.samples import random_labels
 
 from codebound.bounds.facts import HoldoutFacts, OccamFacts
 from codebound.bounds.held_out import REFUTING_LEVEL, confront
@@ -14,18 +15,12 @@ from codebound.bounds.occam import occam_binomial
 from codebound.certificate.base import Pretrained
 from codebound.certificate.decoding import verify
 from codebound.certification import certify
-from codebound.data.arrays import from_arrays
 from codebound.train.config import TrainConfig
 from codebound.train.harness import fit
 from codebound_verify.formulas import probability_of_more
 from codebound_verify.words import LEVEL
 
 REPS = 200_000
-
-
-def exceeds(alarms: int, *, reps: int, level: float) -> bool:
-    """The rate of alarms is above the level beyond all doubt (p-value below 1e-9)."""
-    return bool(binom.sf(alarms - 1, reps, level) < 1e-9)
 
 
 def alarms(bound: float, *, risk: float, m: int, tail=None, seed: int = 0) -> int:
@@ -46,13 +41,13 @@ def test_both_programs_have_the_same_level():
 def test_a_bound_that_is_just_true_is_refuted_at_most_at_the_level(risk, m, tail):
     """The worst case: the risk is as large as the bound."""
     seen = alarms(risk, risk=risk, m=m, tail=tail and tail(risk, m))
-    assert not exceeds(seen, reps=REPS, level=REFUTING_LEVEL)
+    assert not exceeds(seen, reps=REPS, delta=REFUTING_LEVEL)
 
 
 @pytest.mark.parametrize(("risk", "m"), [(0.0456, 10_000), (0.3, 360), (0.5, 40), (0.01, 1000)])
 def test_that_simulation_has_teeth(risk, m):
     """A bound that claims a tenth less than is true is refuted more often."""
-    assert exceeds(alarms(0.9 * risk, risk=risk, m=m), reps=REPS, level=REFUTING_LEVEL)
+    assert exceeds(alarms(0.9 * risk, risk=risk, m=m), reps=REPS, delta=REFUTING_LEVEL)
 
 
 def test_occam_bounds_are_hardly_ever_refuted_and_free_ones_are():
@@ -68,13 +63,7 @@ def test_occam_bounds_are_hardly_ever_refuted_and_free_ones_are():
             ).is_refuted
             for k, errors in zip(best, fresh, strict=True)
         )
-        assert exceeds(seen, reps=reps, level=REFUTING_LEVEL) is expected
-
-
-def random_labels(seed, n, role="train"):
-    stream = np.random.default_rng(seed)
-    x = stream.normal(size=(n, 8)).astype(np.float32)
-    return from_arrays(x, stream.integers(0, 4, n), name="random labels", classes=4, role=role)
+        assert exceeds(seen, reps=reps, delta=REFUTING_LEVEL) is expected
 
 
 def learned(sample):
@@ -86,7 +75,7 @@ def learned(sample):
 @pytest.mark.thorough
 def test_a_base_that_knows_the_sample_by_heart_is_found_out_by_test_data():
     """Both programs accept the file: what it declares is false, and only other examples can show it."""
-    sample, fresh = random_labels(0, 150), random_labels(1, 200, "test")
+    sample, fresh = random_labels(150, seed=0), random_labels(200, seed=1, role="test")
     hidden = copy.deepcopy(learned(sample))  # of the one that fit returned it is known what it saw
     smuggled = Pretrained(hidden, "said to be made without the sample")
     found = certify(smuggled.network, sample, effort="quick", base=smuggled, test_set=fresh)
@@ -105,8 +94,8 @@ def test_a_base_that_knows_the_sample_by_heart_is_found_out_by_test_data():
 @pytest.mark.parametrize(("method", "is_behind_f"), [("auto", True), ("biases", False)])
 def test_an_honest_base_is_not_accused(method, is_behind_f):
     """The same network from the same labels, certified on others: vacuous, and not refuted."""
-    sample, fresh = random_labels(0, 150), random_labels(1, 200, "test")
-    base = Pretrained(learned(random_labels(2, 150)), "trained on other random labels")
+    sample, fresh = random_labels(150, seed=0), random_labels(200, seed=1, role="test")
+    base = Pretrained(learned(random_labels(150, seed=2)), "trained on other random labels")
     found = certify(base.network, sample, method=method, effort="quick", base=base, test_set=fresh)
     assert found.is_behind_f is is_behind_f
     assert found.certificate.claim.vacuous

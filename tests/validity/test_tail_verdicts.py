@@ -5,7 +5,8 @@ Teeth: a p-value that takes the fitted law for known fails the same check.
 
 import numpy as np
 import pytest
-from scipy.stats import binom, kstest
+from scipy.stats import kstest
+from worlds.rates import exceeds
 
 from codebound_papers.measure.tails import estimate_tail, fit_power_law
 from codebound_papers.shin21.laws import PowerLaw
@@ -17,11 +18,6 @@ def null_sample(seed: int, size: int = 200) -> np.ndarray:
     """Half a uniform body, half a power law that continues it."""
     body = np.random.default_rng(seed).uniform(0.0, 1.0, size // 2)
     return np.concatenate([body, PowerLaw(1.0, 1.0).sample(size // 2, seed=seed)])
-
-
-def exceeds(count: int, reps: int, rate: float) -> bool:
-    """More often than ``rate`` beyond all doubt."""
-    return bool(binom.sf(count - 1, reps, rate) < 1e-9)
 
 
 def naive_p_value(sample: np.ndarray) -> float:
@@ -38,7 +34,7 @@ def p_values(reps: int, resamples: int) -> np.ndarray:
 @pytest.mark.thorough
 def test_true_power_laws_are_rarely_ruled_out():
     found = p_values(60, 39)
-    assert not exceeds(int((found <= LEVEL).sum()), 60, LEVEL)
+    assert not exceeds(int((found <= LEVEL).sum()), reps=60, delta=LEVEL)
     assert 0.25 < np.median(found) < 0.75
 
 
@@ -52,7 +48,7 @@ def test_the_naive_p_value_is_blind():
 def test_p_values_are_nearly_uniform_under_the_null_hypothesis():
     """Never too small, and somewhat large in the middle."""
     found = p_values(300, 99)
-    assert not exceeds(int((found <= LEVEL).sum()), 300, LEVEL)
+    assert not exceeds(int((found <= LEVEL).sum()), reps=300, delta=LEVEL)
     assert kstest(found, "uniform", alternative="greater").statistic < 0.06
     assert kstest(found, "uniform").statistic < 0.2
     naive = np.array([naive_p_value(null_sample(s)) for s in range(300)])
@@ -78,4 +74,5 @@ def test_the_interval_covers():
     for seed in range(reps):
         low, high = fit_power_law(null_sample(seed, 400), resamples=60, seed=seed).interval
         hits += low <= 2.0 <= high
-    assert not exceeds(reps - hits, reps, 0.1)  # nominal 0.05; the percentile interval is approximate
+    # nominal 0.05; the percentile interval is approximate
+    assert not exceeds(reps - hits, reps=reps, delta=0.1)

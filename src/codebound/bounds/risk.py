@@ -88,6 +88,22 @@ def rate(share: float, digits: int = 2) -> str:
     return f"{100.0 * share:.{digits}f} %"
 
 
+def count_of(number: float, one: str, many: str = "", *, form: str = "") -> str:
+    """A number of things in words.
+
+    Args:
+        number: How many.
+        one: What one is called, and what it does.
+        many: What several are called; where it is left out, one with an s.
+        form: How the number is written.
+
+    Example:
+        >>> count_of(1, "look"), count_of(2, "look"), count_of(1, "file was", "files were")
+        ('1 look', '2 looks', '1 file was')
+    """
+    return f"{number:{form}} {one if number == 1 else many or one + 's'}"
+
+
 def claim_sentence(
     subject: Subject,
     bound: float,

@@ -25,7 +25,7 @@ from codebound.bounds.held_out import holdout, occam_split
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.original import grid_theta, occam_disagreement, occam_domain
 from codebound.bounds.picked import picked_risk
-from codebound.bounds.risk import PART_FIRST, TWO_DRAWS
+from codebound.bounds.risk import PART_FIRST, TWO_DRAWS, count_of
 from codebound.certificate.domain import covering_theta
 from codebound.certificate.evaluate import count_disagreements, sure_share
 from codebound.certificate.rows import require_disjoint, rows_of
@@ -459,5 +459,5 @@ def prior_and_rest(sample: Dataset, tenths: int) -> tuple[Dataset, Dataset]:
     order = np.argsort(Stream(0, "split").words(sample.n), kind="stable")
     first = tenths * sample.n // 10
     if not 0 < first < sample.n:
-        raise UsageError(f"{sample.n} examples cannot be split into tenths.")
+        raise UsageError(f"{count_of(sample.n, 'example')} cannot be split into tenths.")
     return sample.select(order[:first], role="prior"), sample.select(order[first:], role="certify")

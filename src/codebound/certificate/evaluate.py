@@ -16,6 +16,8 @@ from codebound.progress import Progress, silent
 from codebound.refs import implements
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from torch import Tensor, nn
 
     from codebound.data.dataset import DeviceData, Scaling
@@ -79,7 +81,7 @@ def count_errors(
         engine: Where to count, one part of the sample on each of its workers; None: here.
         progress: Told the examples done.
     """
-    chunk_size = chunk_size or _chunk_size(sample)
+    chunk_size = chunk_size or chunk_size_of(sample)
     deviation = _float32_deviation(network, sample, chunk_size)
     screen = _SCREEN if deviation < _SCREEN / 10.0 else math.inf
     if engine is None:
@@ -132,6 +134,20 @@ def errors_in(
     return tuple(counts.tolist())
 
 
+@torch.no_grad()
+def judged_logits(
+    network: nn.Module, sample: DeviceData, *, chunk_size: int = 0
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Float64 logits, chunk by chunk, and which of them are errors: for whoever needs all logits anyway.
+
+    The errors are those of ``count_errors``, which saves the float64 where float32 tells.
+    """
+    evaluate = _Evaluation(network, sample.scaling)
+    for x, y in sample.chunks(chunk_size or chunk_size_of(sample), torch.float64):
+        logits, is_sure = evaluate.wide(x)
+        yield logits, _are_faults(logits, y, 0.0)[:, 0] | ~is_sure
+
+
 class _Evaluation:
     """A network in both precisions: logits, and whether float64 is sure to have them right.
 
@@ -171,7 +187,7 @@ def sure_share(network: nn.Module, sample: DeviceData) -> float:
     Whatever is not sure counts as an error; so do equal logits, sure or not.
     """
     evaluate = _Evaluation(network, sample.scaling)
-    found = [evaluate.wide(x) for x, _ in sample.chunks(_chunk_size(sample), torch.float64)]
+    found = [evaluate.wide(x) for x, _ in sample.chunks(chunk_size_of(sample), torch.float64)]
     differ = torch.cat([logits.amin(dim=1) < logits.amax(dim=1) for logits, _ in found])
     is_sure = torch.cat([each for _, each in found])[differ]
     return float(is_sure.double().mean()) if len(is_sure) else 1.0
@@ -181,11 +197,12 @@ def sure_share(network: nn.Module, sample: DeviceData) -> float:
 def estimated_error_rate(network: nn.Module, sample: DeviceData) -> float:
     """Share of the examples that are errors in float32: fast, for choosing among networks, for no claim."""
     narrow = network.float()
-    chunks = sample.chunks(_chunk_size(sample), torch.float32)
+    chunks = sample.chunks(chunk_size_of(sample), torch.float32)
     return sum(int(_are_faults(narrow(x), y, 0.0).sum()) for x, y in chunks) / sample.n
 
 
-def _chunk_size(sample: DeviceData) -> int:
+def chunk_size_of(sample: DeviceData) -> int:
+    """As many examples at a time as fit into a few hundred megabytes."""
     return max(1, min(_LARGEST_CHUNK, _CHUNK_NUMBERS // sample.x[0].numel()))
 
 
@@ -225,7 +242,7 @@ def count_disagreements(
     """
     total = 0
     networks = [_Evaluation(network, sample.scaling) for network in (first, second)]
-    for x, _ in sample.chunks(_chunk_size(sample), torch.float64):
+    for x, _ in sample.chunks(chunk_size_of(sample), torch.float64):
         (a, is_sound_a), (b, is_sound_b) = (_answers(*network.wide(x), fault) for network in networks)
         total += int((~(is_sound_a & is_sound_b & (a == b).all(dim=1))).sum())
     return total

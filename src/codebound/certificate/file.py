@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from codebound.bounds.facts import Subject  # noqa: TC001  (read at run time, to check the types of a header)
-from codebound.bounds.risk import claim_sentence, percent
+from codebound.bounds.risk import claim_sentence, count_of, percent
 from codebound.certificate.claims import CLAIMS, AbstractStatement, Counted, fault_counts
 from codebound.certificate.format import PAGE, PAGES, VERSIONS, Page, version_of, with_new, without_new
 from codebound.coding.bits import Bits
@@ -210,7 +210,7 @@ class Certificate:
     def __str__(self) -> str:
         counted = "; ".join(map(str, self.counts))
         return (
-            f"{self.sentence}\n({self.claim.statement}; {counted}; {self.facts.code_bits} bits; "
+            f"{self.sentence}\n({self.claim.statement}; {counted}; {count_of(self.facts.code_bits, 'bit')}; "
             f"delta {self.claim.delta!r})"
             + (f"\nDECLARED, not checked: {self.base_declared}" if self.base_declared else "")
         )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from codebound.bounds.risk import count_of
 from codebound.data.dataset import row_digests
 from codebound.data.large import room_for, rows_in_blocks
 from codebound.errors import CertificateError, DataError
@@ -31,7 +32,7 @@ MOST_COPIES = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class RepeatedRows:
     """Rows that occur more than once.
 
     Attributes:
@@ -47,10 +48,14 @@ class Rows:
     @property
     def sentence(self) -> str:
         """What was found, in words."""
-        return f"{self.copies} of {self.n} examples are exact copies of earlier ones"
+        return count_of(
+            self.copies,
+            f"of {self.n} examples is an exact copy of an earlier one",
+            f"of {self.n} examples are exact copies of earlier ones",
+        )
 
 
-def rows_of(sample: Dataset, *, allow_copies: bool = False) -> Rows:
+def rows_of(sample: Dataset, *, allow_copies: bool = False) -> RepeatedRows:
     """Counts the copies in a sample, and refuses one with more than one in a hundred.
 
     Args:
@@ -64,7 +69,7 @@ def rows_of(sample: Dataset, *, allow_copies: bool = False) -> Rows:
         is_new = is_new_input | (rows[1:, 0] != rows[:-1, 0])
         copies += int((~is_new).sum())
         contradictions += int((is_new & ~is_new_input).sum())
-    found = Rows(sample.n, copies, contradictions)
+    found = RepeatedRows(sample.n, copies, contradictions)
     if MOST_COPIES * copies > sample.n and not (allow_copies or sample.has_equal_draws):
         raise CertificateError(
             f"{sample.name}: {found.sentence}, and no bound holds for a sample whose examples were repeated. "

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from codebound.certificate.claims import AbstractClaim
-    from codebound.certificate.rows import Rows
+    from codebound.certificate.rows import RepeatedRows
     from codebound.coding.chain import Chain
     from codebound.coding.message import Message, Options
     from codebound.data.dataset import Dataset, DeviceData
@@ -195,7 +195,7 @@ class Task:
     base_tensors: Tensors | None = field(init=False)
     coded: Tensors = field(init=False)
     options: Options = field(init=False)
-    rows: Rows = field(init=False)
+    rows: RepeatedRows = field(init=False)
 
     def __post_init__(self, rest: Dataset | None) -> None:
         if self.sample.classes < 2:

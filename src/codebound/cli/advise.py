@@ -118,6 +118,8 @@ def _needed(found: Advice, name: str) -> str:
 
 def _paragraph(found: Advice, situation: Situation, trial: Trial | None) -> str:
     """What to do, and where the ways cross."""
+    from codebound.bounds.risk import count_of
+
     best, held_out = found.ways[0], next(way for way in found.ways if way.name == "hold-out")
     advice = {
         "hold-out": f"Hold out {held_out.held_out} of the {situation.n} labels, before anything is tried",
@@ -126,9 +128,13 @@ def _paragraph(found: Advice, situation: Situation, trial: Trial | None) -> str:
         "picks": "Learn from picks, with all labels as the test set",
     }[best.name]
     bits = (
-        "no message does" if found.most_bits is None else f"a message of at most {found.most_bits} bits does"
+        "no message does"
+        if found.most_bits is None
+        else f"a message of at most {count_of(found.most_bits, 'bit')} does"
     )
-    picks = "no picks do" if found.most_picks is None else f"so do at most {found.most_picks} picks"
+    picks = (
+        "no picks do" if found.most_picks is None else f"so do at most {count_of(found.most_picks, 'pick')}"
+    )
     return (
         f"{advice}. At this error and delta, {bits} as well as the best hold-out set, and {picks}; longer "
         f"ones lose to it. {_grounds(situation, trial)}"
@@ -138,13 +144,13 @@ def _paragraph(found: Advice, situation: Situation, trial: Trial | None) -> str:
 def _grounds(situation: Situation, trial: Trial | None) -> str:
     """What the advice rests on."""
 
-    from codebound.bounds.risk import rate
+    from codebound.bounds.risk import count_of, rate
 
     if trial is None:
         return "All of this rests on the guessed error and proves nothing."
     return (
-        f"Tried on {trial.tried} examples: {trial.errors} errors on {trial.held_out} held-out ones, about "
-        f"{rate(situation.error)} for {situation.n} labels if the error falls as it did (slope "
+        f"Tried on {trial.tried} examples: {count_of(trial.errors, 'error')} on {trial.held_out} held-out "
+        f"ones, about {rate(situation.error)} for {situation.n} labels if the error falls as it did (slope "
         f"{situation.slope:.2f}). That proves nothing, and it was a look at these examples: hold out others, "
         "or plan one look more (codebound holdout seal --looks)."
     ).replace("%", " %")

@@ -28,7 +28,7 @@ _MAX_THUMBNAILS = 4
 _SPEC = "A name, an .npz file, table.csv:LABELS, a folder, or package.module:factory."
 
 
-class Route(str, Enum):
+class RouteChoice(str, Enum):
     """Where `get` looks."""
 
     auto = "auto"
@@ -74,8 +74,8 @@ def list_datasets(folder: _Folder = None, output: opt.Output = Format.table) -> 
 def get(
     name: Annotated[str, typer.Argument(help="A name from `codebound data list`.")],
     route: Annotated[
-        Route, option("The address its authors gave, a package registry, or one after the other.")
-    ] = Route.auto,
+        RouteChoice, option("The address its authors gave, a package registry, or one after the other.")
+    ] = RouteChoice.auto,
     quiet: opt.Quiet = False,
 ) -> None:
     """Fetch a dataset into the cache, check its content, and print its folder."""

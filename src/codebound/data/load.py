@@ -14,7 +14,7 @@ from zipfile import is_zipfile
 import numpy as np
 
 from codebound.data.arrays import from_arrays, read_npy_folder, read_npz
-from codebound.data.catalogue import KNOWN, NOT_READ, Found, Known, find, has_digest, located, read
+from codebound.data.catalogue import KNOWN, NOT_READ, Found, KnownDataset, find, has_digest, located, read
 from codebound.data.dataset import Dataset, Scaling, named_alike
 from codebound.data.given import collected
 from codebound.data.pictures import read_image_folder
@@ -123,7 +123,7 @@ def _loaded(
     )
 
 
-def _load_known(known: Known, role: str, folder: Path | None, classes: int | None) -> Dataset:
+def _load_known(known: KnownDataset, role: str, folder: Path | None, classes: int | None) -> Dataset:
     if role not in ("train", "test"):
         raise UsageError(
             f"{known.name} comes as 'train' and 'test'; the role {role!r} is a part of one of them. "
@@ -160,7 +160,7 @@ def _read_found(found: Found, *, name: str) -> Dataset:
     )
 
 
-def _load_digits(known: Known) -> Dataset:
+def _load_digits(known: KnownDataset) -> Dataset:
     """The file inside scikit-learn, whose import takes longer than reading it."""
     package = find_spec("sklearn")
     if package is None or package.origin is None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from codebound.bounds.risk import count_of
 from codebound.data.dataset import Dataset, Scaling
 from codebound.errors import DataError
 
@@ -93,9 +94,10 @@ def read_image_folder(
     named = ", ".join(f"{label} = {name}" for label, name in enumerate(names[:_NAMED_CLASSES]))
     said = []
     if left_out:
+        were = count_of(left_out, f"file in {folder} was", f"files in {folder} were")
         said.append(
-            f"{left_out} files in {folder} were left out: hidden, in no sub-folder, not named like an image, "
-            "or links that lead nowhere or to folders"
+            f"{were} left out: hidden, in no sub-folder, not named like an image, or links that lead nowhere "
+            "or to folders"
         )
     images = [path for path, _ in files]
     form = _form(images)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from codebound.bounds.risk import count_of
 from codebound.data.cells import is_number
 from codebound.data.columns import Coded, Title
 from codebound.data.foreign import read_parquet, titled
@@ -103,9 +104,10 @@ def _texts(content: bytes, *, delimiter: str, name: str) -> list[tuple[Title, li
     rows = _rows(content, delimiter, name)
     if len(rows) < 2 or not 1 < len(rows[0]) <= _MAX_COLUMNS:
         other = "" if not rows else next((each for each in ";\t,|" if each in rows[0][0]), "")
+        columns = count_of(len(rows[0]) if rows else 0, "column")
         raise DataError(
             f"{name} needs a row of names, then a row for each example, with at least two columns between "
-            f"{delimiter!r}. Got {len(rows)} rows, {len(rows[0]) if rows else 0} columns in the first"
+            f"{delimiter!r}. Got {count_of(len(rows), 'row')}, {columns} in the first"
             f"{f'; it has {other!r}, so save it with {delimiter!r}' if other and len(rows[0]) == 1 else ''}."
         )
     head, *body = rows
@@ -114,7 +116,8 @@ def _texts(content: bytes, *, delimiter: str, name: str) -> list[tuple[Title, li
     for number, row in enumerate(body, start=1):
         if len(row) != len(head):
             raise DataError(
-                f"{name}: example {number} has {len(row)} values, the header names {len(head)} columns."
+                f"{name}: example {number} has {count_of(len(row), 'value')}, the header names "
+                f"{len(head)} columns."
             )
     titles = [Title.read(cell.strip() or f"column {i}", source=name) for i, cell in enumerate(head, start=1)]
     return [(title, [row[i].strip() for row in body]) for i, title in enumerate(titles)]

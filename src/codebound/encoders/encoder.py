@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from codebound.bounds.risk import count_of
 from codebound.data.dataset import Dataset, Scaling, row_digests
 from codebound.data.load import load_dataset
 from codebound.data.texts import Texts, load_texts
@@ -106,9 +107,9 @@ class Encoder:
             found = torch.as_tensor(self.function(batch))
         except Exception as error:  # of somebody else's code
             raise ModelError(
-                f"the encoder {self.name} failed on {len(batch)} inputs with {type(error).__name__}: {error}."
-                " It is called with a batch, scaled inputs as a tensor or a list of texts, and returns a row "
-                "of numbers for each."
+                f"the encoder {self.name} failed on {count_of(len(batch), 'input')} with "
+                f"{type(error).__name__}: {error}. It is called with a batch, scaled inputs as a tensor or "
+                "a list of texts, and returns a row of numbers for each."
             ) from error
         if found.ndim != 2 or len(found) != len(batch) or not found.shape[1]:
             raise ModelError(

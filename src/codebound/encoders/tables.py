@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from codebound.bounds.risk import count_of
 from codebound.data.catalogue import cache_folder
 from codebound.data.dataset import as_read
 from codebound.data.load import load_dataset
@@ -113,7 +114,9 @@ def differing(table: Dataset, other: Dataset) -> str:
     count = int((apart > 0).sum())
     if not count and not labels:
         return "in nothing: the tables are the same"
-    return f"{count} of {apart.size} bytes differ, by at most {apart.max()}; {labels} labels differ"
+    names = count_of(labels, "label differs", "labels differ")
+    numbers = count_of(count, f"of {apart.size} bytes differs", f"of {apart.size} bytes differ")
+    return f"{numbers}, by at most {apart.max()}; {names}"
 
 
 def prototypes(encoder: Encoder, names: tuple[str, ...]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

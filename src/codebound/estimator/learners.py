@@ -11,6 +11,7 @@ from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
+from codebound.bounds.risk import count_of
 from codebound.errors import UsageError
 from codebound.estimator.rule import Judgement
 
@@ -101,7 +102,7 @@ class Fitter:
             if predicted.size != len(at):
                 raise LearnerError(
                     f"the learner {type(model).__name__} predicts values of shape {predicted.shape} for "
-                    f"{len(at)} examples: one for each is needed."
+                    f"{count_of(len(at), 'example')}: one for each is needed."
                 )
             predicted = predicted.reshape(len(at))
             wrong[part], beside[part] = self._faults(model, predicted, at)

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from codebound import __version__
+from codebound.bounds.risk import count_of
 from codebound.errors import CertificateError, DataError, FormatError, UsageError
-from codebound.estimator.stages import Message
+from codebound.estimator.stages import RuleMessage
 from codebound.estimator.wrapper import PickToLearn
 from codebound.files import read_json, write_json
 from codebound.store import differences, source_sha256
@@ -117,8 +118,8 @@ class RerunCertificate:
 
     def __str__(self) -> str:
         return (
-            f"{self.claim}\n{self.picks} picks and {self.errors} errors of {self.n} examples, "
-            f"{self.code_bits:.1f} bits. {SAYS}"
+            f"{self.claim}\n{count_of(self.picks, 'pick')} and {count_of(self.errors, 'error')} of "
+            f"{self.n} examples, {self.code_bits:.1f} bits. {SAYS}"
         )
 
 
@@ -227,7 +228,7 @@ def rerun(certificate: RerunCertificate, inputs: Any, labels: Any, *, learner: s
     model = _make_learner(learner)
     notes = tuple(differences(certificate.versions, _versions(model)))
     try:
-        model.fit_message(inputs, labels, Message(certificate.candidate, certificate.rounds))
+        model.fit_message(inputs, labels, RuleMessage(certificate.candidate, certificate.rounds))
     except UsageError as error:
         return Reproduction((f"the learner cannot be run: {error}",), notes)
     again = rerun_certificate(model, learner)

@@ -37,7 +37,7 @@ class UndecidedError(UsageError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class RuleConstants:
     """The constants of a rule.
 
     Attributes:
@@ -106,7 +106,7 @@ class Judgement:
         return np.array_equal(self.wrong, other.wrong) and np.array_equal(self.beside, other.beside)  # type: ignore[arg-type]
 
 
-class Learner(Protocol[M]):
+class LearnerOfPicks(Protocol[M]):
     """What a rule needs to know of a learner."""
 
     def learn(self, picks: Positions, before: M | None) -> M:
@@ -139,7 +139,9 @@ class Round(Generic[M]):
     beside: tuple[int, ...] = ()
 
 
-def rounds(contents: Contents, learner: Learner[M], rule: Rule, *, apart: int = 0) -> Iterator[Round[M]]:
+def rounds(
+    contents: Contents, learner: LearnerOfPicks[M], rule: RuleConstants, *, apart: int = 0
+) -> Iterator[Round[M]]:
     """Carries the rule out, a round at a time; so many examples ``apart`` are learned from besides.
 
     Yields:

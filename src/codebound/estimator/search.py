@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codebound.bounds.risk import percent
+from codebound.bounds.risk import count_of, percent
 from codebound.errors import CodeboundError, UsageError
 from codebound.estimator.learners import Fitter, LearnerError
-from codebound.estimator.rule import Contents, Rule, UndecidedError, rounds
-from codebound.estimator.stages import Message, Stage
+from codebound.estimator.rule import Contents, RuleConstants, UndecidedError, rounds
+from codebound.estimator.stages import RuleMessage, Stage
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,7 +51,7 @@ class Sample:
 class Variant:
     """A candidate: a rule, a learner, a sample, the terms of its bounds, and where faults can happen."""
 
-    rule: Rule
+    rule: RuleConstants
     fitter: Fitter
     contents: Contents
     terms: Terms
@@ -73,7 +73,7 @@ class Best:
     variant: Variant
 
 
-class Search:
+class RoundSearch:
     """Goes through the rounds of all variants, or to the one that is wanted; the smallest bound is kept.
 
     Every message stands for itself, so a search may stop wherever it likes: where nothing can be gained any
@@ -85,7 +85,7 @@ class Search:
         progress: Told after each round.
     """
 
-    def __init__(self, variants: list[Variant], wanted: Message | None, progress: Progress) -> None:
+    def __init__(self, variants: list[Variant], wanted: RuleMessage | None, progress: Progress) -> None:
         self.stages: list[Stage] = []
         self.is_interrupted = False
         self._variants, self._wanted, self._progress = variants, wanted, progress
@@ -129,7 +129,7 @@ class Search:
                 self._failures[number] = error
 
     def _consider(self, number: int, variant: Variant, at: Round[Any]) -> None:
-        messages = [Message(number, at.number), *([Message(number)] if at.is_last else [])]
+        messages = [RuleMessage(number, at.number), *([RuleMessage(number)] if at.is_last else [])]
         if self._wanted is not None:
             is_reached = at.is_last or at.number == self._wanted.rounds
             messages = [self._wanted] if is_reached else []
@@ -142,7 +142,8 @@ class Search:
                 self._best = Best(stage, at, variant)
         if self._best is not None:
             best = self._best.stage
-            note = f"bound {percent(best.bound.value)} ({best.picks} picks, {best.errors} errors)"
+            price = f"{count_of(best.picks, 'pick')}, {count_of(best.errors, 'error')}"
+            note = f"bound {percent(best.bound.value)} ({price})"
             self._progress(len(self.stages), None, note)
 
     def _is_over(self, number: int, variant: Variant, at: Round[Any]) -> bool:
@@ -150,15 +151,15 @@ class Search:
         if self._wanted is not None or self._best is None:
             return self._best is not None
         picks, nothing = variant.counted(at)[0], (0,) * len(at.beside)
-        hoped, _ = variant.terms.bound(Message(number), picks=picks, errors=0, beside=nothing)
+        hoped, _ = variant.terms.bound(RuleMessage(number), picks=picks, errors=0, beside=nothing)
         return hoped.value >= self._best.stage.bound.value
 
 
 def _require_repeatable(fitter: Fitter, at: Round[Any]) -> None:
     if not fitter.is_repeatable(at.model, at.picks, at.before):
+        examples = count_of(len(fitter.apart) + len(at.picks), "example")
         raise UsageError(
-            f"the learner {type(at.model).__name__}, fitted twice on the same "
-            f"{len(fitter.apart) + len(at.picks)} examples, gives two different results: then no rule says "
-            "what it learns, and there is no bound. Fix its seed (random_state=0), and the number of threads "
-            "where it matters."
+            f"the learner {type(at.model).__name__}, fitted twice on the same {examples}, gives two "
+            "different results: then no rule says what it learns, and there is no bound. Fix its seed "
+            "(random_state=0), and the number of threads where it matters."
         )

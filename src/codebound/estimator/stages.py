@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class RuleMessage:
     """Which rule was used, of all those that a prefix-free code fixed beforehand.
 
     Attributes:
@@ -33,7 +33,7 @@ class Message:
         The numbers ``1/((r + 1)(r + 2))`` add up to 1, so there is a code of all rounds.
 
         Example:
-            >>> Message().bits(1), Message(0, 2).bits(1) > 4.58, Message(3).bits(8)
+            >>> RuleMessage().bits(1), RuleMessage(0, 2).bits(1) > 4.58, RuleMessage(3).bits(8)
             (1.0, True, 4.0)
         """
         length = 1.0 + class_bits(candidates)
@@ -63,7 +63,7 @@ class Terms:
     costs: tuple[int, ...] = ()
 
     def bound(
-        self, message: Message, *, picks: int, errors: int, beside: tuple[int, ...] = ()
+        self, message: RuleMessage, *, picks: int, errors: int, beside: tuple[int, ...] = ()
     ) -> tuple[RiskBound, float | None]:
         """The bound of a message, with all choices paid; and of how often it abstains, where it does.
 
@@ -106,7 +106,7 @@ class Stage:
         abstained: The limit on how often it abstains, where it does.
     """
 
-    message: Message
+    message: RuleMessage
     picks: int
     errors: int
     bound: RiskBound

@@ -23,8 +23,8 @@ from codebound.data.standard import STANDARDISED, looks_standardised
 from codebound.errors import DataError, UsageError
 from codebound.estimator.content import digests, sample_sha256
 from codebound.estimator.learners import Fitter, abstains
-from codebound.estimator.rule import Rule
-from codebound.estimator.search import Best, Sample, Search, Variant
+from codebound.estimator.rule import RuleConstants
+from codebound.estimator.search import Best, RoundSearch, Sample, Variant
 from codebound.estimator.stages import Terms
 from codebound.faults import WRONG, parse_fault
 from codebound.progress import silent
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from codebound.bounds.risk import RiskBound
     from codebound.estimator.rule import Positions
-    from codebound.estimator.stages import Message
+    from codebound.estimator.stages import RuleMessage
     from codebound.faults import Fault
     from codebound.progress import Progress
 
@@ -168,10 +168,10 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
         """
         return self.fit_message(X, y)
 
-    def fit_message(self, X: Any, y: ArrayLike, message: Message | None = None) -> PickToLearn:
+    def fit_message(self, X: Any, y: ArrayLike, message: RuleMessage | None = None) -> PickToLearn:
         """The same for the one rule that a message names, without any choice; None: for the best of all."""
         sample = self._sample(X, y)
-        search = Search(self._variants(sample), message, self.progress or silent)
+        search = RoundSearch(self._variants(sample), message, self.progress or silent)
         self._keep(search.run(), sample)
         self.stages_, self.is_interrupted_ = tuple(search.stages), search.is_interrupted
         return self
@@ -347,7 +347,7 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
                 f"{type(self.estimator).__name__} does not have: it would begin anew in every round."
             )
         apart = self._apart(len(sample.labels))
-        rule = Rule(
+        rule = RuleConstants(
             first=self.first,
             batch=self.batch,
             growth=self.growth,

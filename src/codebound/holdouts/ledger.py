@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from codebound.bounds.looked import exact_answer_bits, ladder_bits
+from codebound.bounds.risk import count_of
 from codebound.data.catalogue import cache_folder
 from codebound.errors import FormatError, UsageError
 from codebound.faults import WRONG, parse_fault
@@ -127,9 +128,9 @@ def require_unsealed(data_sha256: str) -> None:
     if (memory := _memory(data_sha256)).exists():
         known = read_json(memory, advice="Remove it if it is damaged.")
         raise UsageError(
-            f"these examples were sealed before: {known['ledger']} has {known['looks']} looks at them. A "
-            "second seal would not pay for those; go on with that ledger. (This machine remembers it in "
-            f"{memory}.)"
+            f"these examples were sealed before: {known['ledger']} has {count_of(known['looks'], 'look')} at "
+            "them. A second seal would not pay for those; go on with that ledger. (This machine remembers "
+            f"it in {memory}.)"
         )
 
 

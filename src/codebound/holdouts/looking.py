@@ -15,6 +15,7 @@ from codebound.bounds.facts import LookFacts, check_delta
 from codebound.bounds.lengths import log2_up
 from codebound.bounds.looked import ladder_bits, looked_risk
 from codebound.bounds.numerics import kl_inverse_upper, round_up
+from codebound.bounds.risk import count_of
 from codebound.certificate.rows import rows_of
 from codebound.data.arrays import read_npy
 from codebound.errors import DataError, UsageError
@@ -126,8 +127,9 @@ class SealSettings:
 
         if limit(0) > self.target:
             raise UsageError(
-                f"{n} examples cannot show an error of at most {self.target} after {self.looks} looks, not "
-                "even without an error. Take more examples, fewer looks, or a larger target."
+                f"{n} examples cannot show an error of at most {self.target} after "
+                f"{count_of(self.looks, 'look')}, not even without an error. Take more examples, fewer "
+                "looks, or a larger target."
             )
         low, high = 0, n
         while high - low > 1:
@@ -293,9 +295,10 @@ def _require_allowed(ledger: Ledger, identity: str, *, is_listed: bool, is_final
             )
     planned = told["looks"]
     if not is_listed and planned is not None and ledger.unlisted >= planned - len(told["models"]):
+        looks_are = count_of(planned, "look that was planned is", "looks that were planned are")
         raise UsageError(
-            f"the {planned} looks that were planned are spent or kept for listed networks: nothing more can "
-            "be said with these examples. Seal fresh ones, with more looks or with looks=open."
+            f"the {looks_are} spent or kept for listed networks: nothing more can be said with "
+            "these examples. Seal fresh ones, with more looks or with looks=open."
         )
 
 

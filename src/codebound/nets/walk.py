@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor, fx, nn
 
+from codebound.bounds.risk import count_of
 from codebound.errors import ModelError, UnsupportedLayerError, UsageError
 from codebound.nets.kinds import OTHER, kind_of_node, recognised
 from codebound.nets.layers import LAYER_VIEWS, AbstractLayerView, refusal_of, registered_type, view_of
@@ -99,7 +100,7 @@ class Coverage:
         parts = [
             f"{count:,} {status}" for status, count in self.totals.items() if count or status != "unread"
         ]
-        return f"{len(self.tensors) + len(self.unread)} tensors, entries: {', '.join(parts)}."
+        return f"{count_of(len(self.tensors) + len(self.unread), 'tensor')}, entries: {', '.join(parts)}."
 
     def require_complete(self) -> None:
         """Raises UnsupportedLayerError with all unsupported tensors, if there are any."""
@@ -108,8 +109,11 @@ class Coverage:
             lines = [
                 f"{row.name} ({row.module_type}, {row.elements:,} entries): {row.reason}" for row in missing
             ]
+            of = f"of {len(self.tensors)} tensors"
             raise UnsupportedLayerError(
-                f"{len(missing)} of {len(self.tensors)} tensors are not supported.\n  " + "\n  ".join(lines)
+                count_of(len(missing), f"{of} is not supported", f"{of} are not supported")
+                + ".\n  "
+                + "\n  ".join(lines)
             )
 
 

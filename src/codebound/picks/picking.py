@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from codebound.bounds.facts import PickedFacts
+from codebound.bounds.risk import count_of
 from codebound.coding.stream import Stream
 from codebound.device import exact_products
 from codebound.errors import UsageError
@@ -45,7 +46,7 @@ FEATURES = "features"
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class RoundCounts:
     """What was counted after some rounds.
 
     Attributes:
@@ -79,7 +80,7 @@ class Learned:
         return Learned(self.coefficients.cpu(), self.outputs.cpu())
 
 
-def _least(rounds: Sequence[Round]) -> int:
+def _least(rounds: Sequence[RoundCounts]) -> int:
     """The number of rounds, of those with a code, at which the bound is smallest."""
     return min((each for each in ROUNDS if each < len(rounds)), key=lambda each: rounds[each].counted)
 
@@ -104,7 +105,7 @@ class Picked:
 
     rule: Rule
     order: NDArray[np.int64]
-    rounds: tuple[Round, ...]
+    rounds: tuple[RoundCounts, ...]
     gap: float
     rounding: float
     features: FeatureMap
@@ -115,7 +116,7 @@ class Picked:
     is_interrupted: bool = False
 
     @property
-    def last(self) -> Round:
+    def last(self) -> RoundCounts:
         """What was counted at the end."""
         return self.rounds[-1]
 
@@ -313,7 +314,7 @@ class _Run:
         """Everything that the rule picks; if interrupted, what it picked until then."""
         rows = torch.from_numpy(permutation(self.sample.n)[: self.rule.first]).to(self.labels.device)
         order: list[Tensor] = []
-        rounds: list[Round] = []
+        rounds: list[RoundCounts] = []
         known: dict[int, Learned] = {}
         try:
             for number in range(self.rule.rounds + 1):
@@ -322,9 +323,13 @@ class _Run:
                 order.append(rows)
                 wrong = is_wrong(learned.outputs, self.labels)
                 picks = int(self.is_picked.sum()) - self.rule.first
-                rounds.append(Round(picks, int((wrong & ~self.is_picked).sum())))
+                rounds.append(RoundCounts(picks, int((wrong & ~self.is_picked).sum())))
                 known = {each: known[each] for each in (_least(rounds), number)}
-                progress(number, self.rule.rounds, f"{picks} picks, {rounds[-1].errors} errors")
+                progress(
+                    number,
+                    self.rule.rounds,
+                    f"{count_of(picks, 'pick')}, {count_of(rounds[-1].errors, 'error')}",
+                )
                 if number == self.rule.rounds or (patience and self._is_done(rounds)):
                     break
                 rows = self._next(margins(learned.outputs, self.labels), number)
@@ -349,7 +354,7 @@ class _Run:
             is_interrupted=self.is_interrupted,
         )
 
-    def _is_done(self, rounds: Sequence[Round]) -> bool:
+    def _is_done(self, rounds: Sequence[RoundCounts]) -> bool:
         """Whether the count has not fallen for long, or the next picks alone are as many as its least."""
         least = min(range(len(rounds)), key=lambda at: rounds[at].counted)
         next_picks = rounds[-1].picks + self.rule.batch

@@ -12,7 +12,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from codebound.bounds.risk import percent
+from codebound.bounds.risk import count_of, percent
 from codebound.errors import UsageError
 from codebound.files import read_toml, write_text
 from codebound.report.html import rendered
@@ -144,7 +144,7 @@ def _items(evidence: Evidence, words: Mapping[str, Any]) -> Sequence[tuple[str, 
     test = "no test data were given"
     if "holdout" in result:
         test = (
-            f"{result['test_errors']} errors on {result['test_n']} test examples, "
+            f"{count_of(result['test_errors'], 'error')} on {result['test_n']} test examples, "
             f"{result['test_copies_in_sample']} of them copies of the sample; hold-out bound "
             f"{percent(result['holdout'])}; " + (result.get("alarm") or "the bound is not contradicted")
         )
@@ -202,7 +202,7 @@ def _looks(ledger: Mapping[str, Any] | None) -> str:
     told = f"{best} for the fault {ledger['fault']}; head {ledger['head']}"
     if ledger["by_class"]:
         told += f"; on every class of {ledger['by_class_model']}, at once: {_classes(ledger['by_class'])}"
-    return f"{ledger['looks']} looks, all paid for; {told}"
+    return f"{count_of(ledger['looks'], 'look')}, all paid for; {told}"
 
 
 def _compression(evidence: Evidence) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from codebound.bounds.risk import percent
+from codebound.bounds.risk import count_of, percent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,10 +34,10 @@ def result_rows(result: Mapping[str, Any]) -> Rows:
         ("verifier", result["verdict"], "the independent program agrees"),
     ]
     if result.get("copies"):
-        copies = f"{result['copies']} examples"
+        copies = count_of(result["copies"], "example")
         rows.append(("copies", copies, "exact copies of earlier ones in the sample, declared to be draws"))
     if result.get("contradictions"):
-        count = f"{result['contradictions']} examples"
+        count = count_of(result["contradictions"], "example")
         rows.append(
             ("contradictions", count, "inputs that occur before in the sample, with other labels only")
         )

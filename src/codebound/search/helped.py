@@ -21,6 +21,7 @@ import torch
 from codebound.bounds.facts import LookFacts
 from codebound.bounds.looked import looked_risk
 from codebound.bounds.numerics import binomial_inverse_upper
+from codebound.bounds.risk import count_of
 from codebound.certificate.task import Task
 from codebound.coding.message import Message
 from codebound.coding.tensors import Zero
@@ -76,7 +77,7 @@ def helped_attempts(
         best.search.skipped[BY_HELPER] = (
             f"a helper of {tenths} tenths of the sample may come to about "
             f"{100.0 * _at_bits(rival, common.delta, CODE_BITS):.3g} %. It would take some "
-            f"{math.ceil(needed / 60.0)} minutes here: {_more(effort, seconds, needed)}."
+            f"{count_of(math.ceil(needed / 60.0), 'minute')} here: {_more(effort, seconds, needed)}."
         )
         return []
     until = math.inf if seconds is None else time.monotonic() + seconds
@@ -162,8 +163,8 @@ def _attempt(common: Attempts, stated: AbstractClaim, tenths: int, until: float)
     best = search.propose(Message(task.options, scored.chain, unchanged))
     facts = best.facts
     price = (
-        f"{facts.errors} error{'' if facts.errors == 1 else 's'} of {facts.n}, by a helper of the other "
-        f"{common.sample.n - facts.n}, which is declared; {facts.code_bits:g} bits"
+        f"{count_of(facts.errors, 'error')} of {facts.n}, by a helper of the other "
+        f"{common.sample.n - facts.n}, which is declared; {count_of(facts.code_bits, 'bit', form='g')}"
     )
     search.routes = {BY_HELPER: Route(BY_HELPER, best.bound.value, price)}
     return Attempt(task, search, best, table, table, encoder)

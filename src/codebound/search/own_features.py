@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from codebound.encoders.encoder import Encoder, digest
-from codebound.encoders.helpers import Rows
+from codebound.encoders.helpers import NetworkRows
 from codebound.search.search import UnsuitedError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def features_encoder(
     """
     network = original.build({name: torch.from_numpy(value) for name, value in tensors.items()})
     example = sample.scaling.apply(torch.from_numpy(sample.x[:2]))
-    rows = Rows.of([network], example, classes=sample.classes)
+    rows = NetworkRows.of([network], example, classes=sample.classes)
     if rows.ends == [None]:
         raise UnsuitedError("the network has no hidden layer in front of a linear one that is its last.")
     computes = str(original.chain) if original.architecture is None else original.architecture.graph_sha256

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codebound.bounds.facts import OccamFacts, PickedFacts, SplitFacts
-from codebound.bounds.risk import percent
+from codebound.bounds.risk import count_of, percent
 from codebound.errors import ModelError
 from codebound.picks.features import RoomError
 
@@ -73,8 +73,9 @@ def compared_routes(
     if rival is not None:
         about, reckoned = ("about ", ", reckoned from smaller shares") if rival.is_reckoned else ("", "")
         price = (
-            f"{about}{_counted(rival.errors, 'error')} of {rival.n} that were held out, after learning from "
-            f"the other {rival.learned} without picks{reckoned}; best of {rival.shares} shares, paid for"
+            f"{about}{count_of(rival.errors, 'error')} of {rival.n} that were held out, after learning from "
+            f"the other {rival.learned} without picks{reckoned}; best of {count_of(rival.shares, 'share')}, "
+            "paid for"
         )
         found[HOLD_OUT] = Route(
             HOLD_OUT, rival.value, price, has_certificate=False, is_reckoned=rival.is_reckoned
@@ -86,25 +87,22 @@ def route_of(method: str, facts: object, bound: float) -> Route | None:
     """The route that a method goes, from what was counted; None for what is compared with nothing."""
     if isinstance(facts, PickedFacts) and facts.is_held_out:
         price = (
-            f"{_counted(facts.errors, 'error')} of {facts.n}, after learning from the other {facts.n_first} "
-            f"without picks; {facts.code_bits:g} bits"
+            f"{count_of(facts.errors, 'error')} of {facts.n}, after learning from the other {facts.n_first} "
+            f"without picks; {count_of(facts.code_bits, 'bit', form='g')}"
         )
         return Route("split", bound, price)
     if isinstance(facts, PickedFacts):
         price = (
-            f"{_counted(facts.picks, 'pick')} and {_counted(facts.errors, 'error')} of {facts.n}, beside "
-            f"{facts.n_first} first ones; {facts.code_bits:g} bits"
+            f"{count_of(facts.picks, 'pick')} and {count_of(facts.errors, 'error')} of {facts.n}, beside "
+            f"{facts.n_first} first ones; {count_of(facts.code_bits, 'bit', form='g')}"
         )
         return Route("picks", bound, price)
-    counted = facts.certify if isinstance(facts, SplitFacts) else facts
-    if not isinstance(counted, OccamFacts):
+    own = facts.certify if isinstance(facts, SplitFacts) else facts
+    if not isinstance(own, OccamFacts):
         return None
-    price = f"{_counted(counted.errors, 'error')} of {counted.n}, {counted.code_bits:g} bits by {method}"
+    bits = count_of(own.code_bits, "bit", form="g")
+    price = f"{count_of(own.errors, 'error')} of {own.n}, {bits} by {method}"
     return Route("split" if isinstance(facts, SplitFacts) else "message", bound, price)
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _shown(bound: float) -> float:

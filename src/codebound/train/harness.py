@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,8 +17,9 @@ from codebound.bounds.risk import rate
 from codebound.data.dataset import as_dataset
 from codebound.device import device_name, isolated_random_state, resolve_device, seed_layers
 from codebound.errors import CodeboundError, DataError, ModelError, UsageError
+from codebound.nets.adapting import Adapter
 from codebound.nets.origins import origin_of, remember
-from codebound.nets.rebuild import forbidden_entries, tensors_of, with_weights
+from codebound.nets.rebuild import brief, dtype_name, forbidden_entries, tensors_of, with_weights
 from codebound.nets.tensors import state_sha256, state_tensors
 from codebound.progress import Progress, silent, watched
 from codebound.refs import implements
@@ -61,7 +62,8 @@ def fit(
     to single precision, and the order of sums, so the last digits of weights, may differ from run to run.
 
     Args:
-        model: Network that maps inputs to one output per class; it is not changed.
+        model: Network that maps inputs to one output per class; it is not changed. Where it returns several
+            things, or takes integers, its logits are found as ``certify`` finds them.
         train_set: The sample to train on, given in any way that ``certify`` takes.
         config: Settings.
         test_set: Sample on which errors are counted as well; it has no influence on the weights.
@@ -92,6 +94,7 @@ def fit(
         test_set = as_dataset(test_set, role="test", like=train_set)
     subject = with_weights(model, model.state_dict()).to(place)
     samples = _Samples.place(subject, train_set, test_set, config=config, device=place)
+    network, notes = samples.scoring(subject, train_set)
 
     run = run_record(model, train_set, config, test_set=test_set)
     folder = None if out is None else Path(out)
@@ -107,7 +110,7 @@ def fit(
         optimizer = make_optimizer(subject, config, place)
         history = [] if folder is None else runs.load_checkpoint(folder, subject, optimizer)
         resumed_from = len(history)
-        step = make_update(subject, samples.train, optimizer, config, dtype=samples.dtype)
+        step = make_update(network, samples.train, optimizer, config, dtype=samples.dtype)
         stopped = False
 
         def stop() -> None:
@@ -118,7 +121,7 @@ def fit(
             for epoch in range(resumed_from, config.epochs):
                 seed_layers(stream_seed(config.seed, f"layers/{epoch}"), place)
                 row = _train_epoch(
-                    subject, samples, optimizer, step, config, history=history, progress=progress
+                    network, samples, optimizer, step, config, history=history, progress=progress
                 )
                 if on_epoch is not None:
                     measures = on_epoch(EpochEvent(row=row, epochs=config.epochs, model=subject, stop=stop))
@@ -135,9 +138,9 @@ def fit(
                 ):
                     runs.save_checkpoint(folder, subject, optimizer, history)
 
-            subject.eval()
+            network.eval()
             _require_finite(subject)
-            train_errors, test_errors = samples.errors(subject)
+            train_errors, test_errors = samples.errors(network)
 
         result = TrainResult(
             model=subject,
@@ -155,6 +158,7 @@ def fit(
             data_sha256=str(run["data_sha256"]),
             test_sha256=None if test_set is None else str(run["test_sha256"]),
             weights_sha256=state_sha256(state_tensors(subject)),
+            notes=notes,
         )
         remember(subject, origin)
         if folder is not None:
@@ -181,8 +185,8 @@ def run_record(
 
 
 _TRAINS = (
-    "Training here takes networks of floating-point inputs that return one tensor of scores. Wrap it in one "
-    "that does, or train it as you do and give its weights: other verbs take it as it is."
+    "A network that is trained here takes one tensor, of floating-point numbers or of integers. Wrap it in a "
+    "module that does, or train it as you do and give its weights."
 )
 
 
@@ -223,29 +227,35 @@ class _Samples:
         if not dtypes:
             raise ModelError("the model has no parameter that can be trained (requires_grad).")
         shuffled = shuffle_labels(train_set, config.label_shuffle, seed=config.seed)
-        samples = _Samples(shuffled.on(device), None if test_set is None else test_set.on(device), dtypes[0])
-        samples._check_outputs(model, train_set)
-        return samples
+        return _Samples(shuffled.on(device), None if test_set is None else test_set.on(device), dtypes[0])
 
     @torch.no_grad()
-    def _check_outputs(self, model: nn.Module, train_set: Dataset) -> None:
+    def scoring(self, model: nn.Module, train_set: Dataset) -> tuple[nn.Module, tuple[str, ...]]:
+        """The network as one that returns its scores alone, and what was found out about it."""
         model.eval()
         x, _ = self.train.batch(torch.zeros(2, dtype=torch.int64, device=self.train.x.device), self.dtype)
+        adapter, network = Adapter(model, train_set.classes), model
         try:
             found = model(x)
         except Exception as error:  # whatever the user's network raises
-            raise ModelError(
-                f"the model cannot take the inputs of {train_set.name}, of shape "
-                f"{train_set.input_shape}: {error}\n  {_TRAINS}"
-            ) from error
+            with suppress(ModelError):
+                adapter.settle(x, type(model).__name__)
+            if not adapter.notes or adapter.network is not model:
+                raise ModelError(
+                    f"the model cannot take the inputs of {train_set.name}, of shape "
+                    f"{train_set.input_shape}: {brief(error)}\n  {_mixed(model) or _TRAINS}"
+                ) from error
+            network, found = adapter, adapter(x)
         if not isinstance(found, Tensor):
-            raise ModelError(f"the model returns a {type(found).__name__}.\n  {_TRAINS}")
+            adapter.settle(x, type(model).__name__)
+            network, found = adapter, adapter(x)
         shape = tuple(found.shape)
         if shape != (2, train_set.classes):
             raise ModelError(
                 f"the model must give one output for each of the {train_set.classes} classes of "
                 f"{train_set.name}. Got outputs of shape {shape} for 2 examples."
             )
+        return network, tuple(adapter.notes)
 
     def errors(self, model: nn.Module) -> tuple[int, int | None]:
         """Errors on the training and on the test set."""
@@ -349,6 +359,17 @@ def _checked(measures: Measures) -> Measures:
                 f"on_epoch returned {name} = {value}. Return finite numbers, or None for no value."
             )
     return {name: None if value is None else float(value) for name, value in measures.items()}
+
+
+def _mixed(model: nn.Module) -> str:
+    """What to do about weights of several precisions; empty where there is one."""
+    own = {dtype_name(each.tensor) for each in tensors_of(model) if each.tensor.is_floating_point()}
+    if len(own) < 2:
+        return ""
+    return (
+        f"Its weights have several precisions, {' and '.join(sorted(own))}, and training here takes one: "
+        "bring them to float32 first, with model.float() or in the factory."
+    )
 
 
 def _is_trained(parameter: nn.Parameter) -> bool:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from codebound.bounds.risk import count_of
 from codebound.coding.bell import MAX_BELL_LEVEL, best_bell
 from codebound.coding.choose import best_tensor_code
 from codebound.coding.modes import encode_tensors
@@ -62,7 +63,9 @@ def polish(
     start, tried = here, 0
 
     def report(more: int) -> None:
-        note = f"{here.errors} errors, {here.bits:.0f} bits (from {start.errors}, {start.bits:.0f})"
+        note = (
+            f"{count_of(here.errors, 'error')}, {here.bits:.0f} bits (from {start.errors}, {start.bits:.0f})"
+        )
         progress(tried + more, evaluations, note)
 
     while tried < evaluations:
@@ -244,7 +247,7 @@ def polish_linear(
     done = 0
 
     def report() -> None:
-        note = f"{here.errors} errors, {here.bits} bits (from {start.errors}, {start.bits})"
+        note = f"{count_of(here.errors, 'error')}, {here.bits} bits (from {start.errors}, {start.bits})"
         progress(done, counts, note)
 
     while done < counts:

@@ -123,6 +123,7 @@ class TrainResult:
         data_sha256: Content hash of the training set as given, before any label shuffling.
         test_sha256: Content hash of the test set.
         weights_sha256: Hash of the trained parameters and buffers.
+        notes: What was found out about the network's inputs and outputs, in sentences.
     """
 
     model: nn.Module
@@ -140,6 +141,7 @@ class TrainResult:
     data_sha256: str
     test_sha256: str | None
     weights_sha256: str
+    notes: tuple[str, ...] = ()
 
     @property
     def epochs(self) -> int:
@@ -176,6 +178,7 @@ class TrainResult:
             "data_sha256": self.data_sha256,
             "test_sha256": self.test_sha256,
             "weights_sha256": self.weights_sha256,
+            "notes": list(self.notes),
         }
 
 
@@ -333,6 +336,7 @@ def load_result(folder: Path, model: nn.Module, config: TrainConfig) -> TrainRes
     known: dict[str, Any] = {"model": model, "config": config, "history": history}
     try:
         known |= {"resumed_from": len(history), "torch_version": record["torch"]}
+        known |= {"notes": tuple(record.get("notes", ()))}  # which older ones lack
         names = [each.name for each in fields(TrainResult) if each.name not in known]
         result = TrainResult(**known, **{name: record[name] for name in names})
     except KeyError as error:

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from codebound.device import isolated_random_state, lower_precision, rounded_products
-from codebound.errors import UsageError
+from codebound.errors import ModelError, UsageError
 from codebound.rng import numpy_stream, torch_stream
 
 if TYPE_CHECKING:
@@ -208,6 +208,12 @@ def make_update(
         with rounded_products(config.precision, x.device):
             with lower_precision(config.precision, x.device):
                 outputs = model(_channels_last(x) if is_low else x)
+            if not isinstance(outputs, Tensor):
+                raise ModelError(
+                    f"in training mode the model returns a {type(outputs).__name__}, in evaluation mode one "
+                    "tensor. Switch its other outputs off (in torchvision aux_logits=False), or wrap it in "
+                    "a module that returns the scores alone."
+                )
             loss = functional.cross_entropy(outputs.to(dtype), y)
             loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()

@@ -48,7 +48,7 @@ SKETCHED_LIMIT = 1 << 13  # rows, and columns, of a tensor that is sketched
 
 
 @dataclass(frozen=True)
-class Factor:
+class RightFactor:
     """The right factor of a product: a matrix of integers, none above ``limit`` in absolute value.
 
     ``block(first, stop, columns)`` computes some columns of the rows ``first`` .. ``stop - 1``.
@@ -58,7 +58,7 @@ class Factor:
     block: Callable[[int, int, slice], NDArray[Any]]
 
 
-def sign_rows(stream: Stream, width: int) -> Factor:
+def sign_rows(stream: Stream, width: int) -> RightFactor:
     """Rows of ``width`` signs, each starting with a new output."""
 
     def block(first: int, stop: int, columns: slice) -> NDArray[np.float32]:
@@ -66,24 +66,24 @@ def sign_rows(stream: Stream, width: int) -> Factor:
         words = stream.rows(first, stop, width=-(-width // 64), part=part)
         return signs(words)[:, : columns.stop - columns.start]
 
-    return Factor(1, block)
+    return RightFactor(1, block)
 
 
-def gaussian_rows(stream: Stream, width: int) -> Factor:
+def gaussian_rows(stream: Stream, width: int) -> RightFactor:
     """Rows of ``width`` popcounts less 32."""
-    return Factor(
+    return RightFactor(
         GAUSSIAN_LIMIT,
         lambda first, stop, columns: quarters(stream.rows(first, stop, width=width, part=columns)),
     )
 
 
-def coded_rows(content: Content, width: int) -> Factor:
+def coded_rows(content: Content, width: int) -> RightFactor:
     """Rows of ``width`` coded integers."""
     matrix = content.data.reshape(-1, width)
-    return Factor(content.limit, lambda first, stop, columns: matrix[first:stop, columns])
+    return RightFactor(content.limit, lambda first, stop, columns: matrix[first:stop, columns])
 
 
-def product(left: NDArray[Any], right: Factor, columns: slice) -> Doubles:
+def product(left: NDArray[Any], right: RightFactor, columns: slice) -> Doubles:
     """The exact product of two matrices of integers, for some columns of the right one.
 
     Args:

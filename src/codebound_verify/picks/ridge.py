@@ -29,7 +29,7 @@ class Rows(Protocol):
     def __getitem__(self, where: tuple[slice, slice | Integers]) -> Tensor: ...
 
 
-class Factor:
+class CholeskyFactor:
     """The lower triangle L of a matrix L L^T that grows by rows, some of them at a time."""
 
     def __init__(self) -> None:
@@ -97,7 +97,7 @@ class Ridge:
 
     def __init__(self, kernel: Rows, *, ridge: float, classes: int, kappa: int) -> None:
         self._kernel, self._ridge, self._classes, self._kappa = kernel, ridge, classes, kappa
-        self._factor = Factor()
+        self._factor = CholeskyFactor()
         self._where = np.empty(0, np.int64)  # the points that are supports
         self._targets = np.empty((0, classes))
         self.coefficients = np.empty((0, classes))

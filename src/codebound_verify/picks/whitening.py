@@ -32,7 +32,7 @@ class Bounded:
 
 
 @dataclass(frozen=True)
-class Rounded:
+class RoundedMatrix:
     """Integers that stand for a matrix times 2^exponent."""
 
     integers: Singles
@@ -68,7 +68,7 @@ def filters_of(root: Bounded, atoms: Doubles, ridge: float) -> Bounded:
     return Bounded(found, float(off))
 
 
-def rounded(matrix: Bounded, what: str) -> Rounded:
+def rounded(matrix: Bounded, what: str) -> RoundedMatrix:
     """A matrix as integers, if none of them is in doubt."""
     power = math.log2(LARGEST / np.abs(matrix.values).sum(axis=1).max())
     exponent = math.floor(power)
@@ -80,7 +80,7 @@ def rounded(matrix: Bounded, what: str) -> Rounded:
         raise Refused(
             f"Rule: {what} cannot be rounded beyond doubt: {room:.2g} of a unit is too little room."
         )
-    return Rounded(np.rint(scaled).astype(np.float32), exponent)
+    return RoundedMatrix(np.rint(scaled).astype(np.float32), exponent)
 
 
 def _symmetric(matrix: Doubles) -> Doubles:

@@ -10,6 +10,7 @@ from worlds.samples import written_clusters
 from codebound.certificate.assessment import assess
 from codebound.certificate.beside import class_bounds, held_out, holdout_of_f
 from codebound.certificate.claims import AboutG
+from codebound.certificate.evaluate import count_errors
 from codebound.certificate.task import Original, Task
 from codebound.coding.chain import Chain
 from codebound.coding.message import Message
@@ -79,8 +80,9 @@ def test_a_fault_is_counted_on_the_examples_that_it_can_happen_on():
 
 def test_the_test_sample_speaks_of_f_too():
     _, task = assessed()
-    found = holdout_of_f(task.f, TEST, delta=0.01, engine=None)
     errors = int(wrong(TEST, CODE.weights()[::-1]).sum())
+    assert count_errors(task.f.build(), TEST.on("cpu")).errors == errors
+    found = holdout_of_f(errors, TEST, delta=0.01)
     assert (found.subject, found.facts.errors) == ("f", errors)
     assert found.value == pytest.approx(limit(errors, TEST.n, 0.01), rel=1e-9)
     assert errors > wrong(TEST, CODE.weights()).sum()  # f and g are told apart

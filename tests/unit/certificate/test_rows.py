@@ -61,3 +61,9 @@ def test_the_writer_keeps_hardly_a_byte_of_an_example(monkeypatch):
 
 def test_the_second_program_keeps_eight_bytes_of_an_example(monkeypatch):
     assert 8 <= growth(lambda sample: count_repeats(sample.x, sample.y), monkeypatch) < 16
+
+
+def test_one_copy_is_one():
+    assert rows_of(sample_of([1, 1, *range(2, 120)], [0] * 120)).sentence == (
+        "1 of 120 examples is an exact copy of an earlier one"
+    )

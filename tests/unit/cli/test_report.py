@@ -76,7 +76,7 @@ def test_a_ledger_stands_beside_it_with_its_verdict(filled, codebound, tmp_path,
     codebound("holdout", "look", "test.looks.jsonl", "--predictions", "p.npy")
     codebound("report", filled, "--ledger", "test.looks.jsonl")
     page = (filled / "dossier.html").read_text()
-    assert "1 looks, all paid for; smallest bound 7.12 %" in page  # 1 - 0.025**(1/50)
+    assert "1 look, all paid for; smallest bound 7.12 %" in page  # 1 - 0.025**(1/50)
     assert "on every class of p.npy, at once: class 0: 16.08 %" in page  # 1 - (0.025/2)**(1/25)
     forged = tmp_path / "test.looks.jsonl"
     forged.write_text(forged.read_text().replace('"delta":0.05', '"delta":0.01'))

@@ -82,5 +82,5 @@ def test_levels_of_a_frame_are_brought_into_the_order_of_the_sample():
 def test_names_are_as_many_as_classes():
     sample = from_arrays(np.zeros((2, 2)), [0, 1], name="two")
     assert named_alike(sample, ("a", "b")) is sample  # it has no names to compare
-    with pytest.raises(DataError, match="1 names for 2 classes"):
+    with pytest.raises(DataError, match="1 name for 2 classes"):
         replace(sample, class_names=("a",))

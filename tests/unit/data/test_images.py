@@ -57,6 +57,13 @@ def test_other_files_are_left_out_with_a_warning(tmp_path):
     assert said.startswith(f"6 files in {tmp_path} were left out: hidden, in no sub-folder, not named like")
 
 
+def test_one_other_file_is_one(tmp_path):
+    save(tmp_path / "a/1.png", 0)
+    (tmp_path / "a/notes.txt").write_text("hello")
+    (said,) = read_image_folder(tmp_path, role="train").warnings
+    assert said.startswith(f"1 file in {tmp_path} was left out: hidden")
+
+
 def test_images_of_many_sizes_are_brought_to_one_each_by_itself(tmp_path):
     save(tmp_path / "a/1.png", 0)
     save(tmp_path / "b/odd.png", 200, size=(50, 30))

@@ -242,7 +242,7 @@ def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
         ("a\n1\n", ":a", "at least two columns"),
         ("", ":a", "a row of names"),
         ("a,y\n", "", "a row for each example"),
-        ("a,y\n1,0\n1\n", "", "example 2 has 1 values, the header names 2"),
+        ("a,y\n1,0\n1\n", "", "example 2 has 1 value, the header names 2"),
         ("a,y\n1,\n2,1\n", "", "column 'y' lacks 1 of 2 labels, the first in example 1"),
         ("a,y\n1,0.5\n", "", "words or whole numbers, counted from 0"),
         ("a;y\n1;0\n", "", "it has ';', so save it with ','"),

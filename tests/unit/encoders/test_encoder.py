@@ -179,7 +179,7 @@ def test_tables_are_compared(here):
     x = table.x.copy()
     x[0, 0] ^= 1
     other = Dataset("x", "train", x, table.y, 10)
-    assert differing(table, other).startswith("1 of 2400 bytes differ, by at most 1")
+    assert differing(table, other).startswith("1 of 2400 bytes differs, by at most 1")
     assert "another table" in differing(table, table.select(range(5), role="train"))
     save_table(here / "t.npz", table)
     with pytest.raises(UsageError, match="exists"):

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from codebound.estimator.content import digests, sample_sha256
-from codebound.estimator.rule import Contents, Judgement, Rule, UndecidedError, rounds
+from codebound.estimator.rule import Contents, Judgement, RuleConstants, UndecidedError, rounds
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ def judged(wrong, score=(0.0, 0.0, 0.0)):
 
 def numbers(one, other, ids=(0, 1, 2, 3), **constants):
     contents = Contents(np.arange(4), np.array(ids), [0] * 4)
-    return [at.number for at in rounds(contents, TwoMinds(one, other), Rule(**constants))]
+    return [at.number for at in rounds(contents, TwoMinds(one, other), RuleConstants(**constants))]
 
 
 def test_an_example_that_is_wrong_for_one_of_two_is_undecided():

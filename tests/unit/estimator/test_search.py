@@ -5,9 +5,9 @@ import pytest
 
 from codebound.errors import UsageError
 from codebound.estimator.learners import LearnerError
-from codebound.estimator.rule import Judgement, Rule
-from codebound.estimator.search import Sample, Search, Variant
-from codebound.estimator.stages import Message, Terms
+from codebound.estimator.rule import Judgement, RuleConstants
+from codebound.estimator.search import RoundSearch, Sample, Variant
+from codebound.estimator.stages import RuleMessage, Terms
 from codebound.progress import silent
 
 N = 60
@@ -37,12 +37,14 @@ class Steps:
 def variant(learner, *, candidates=1, part=None):
     sample = Sample(np.arange(N), np.zeros(N, np.int64), [bytes([at]) for at in range(N)])
     terms = Terms(n=N, n_first=0, delta=0.05, classes=2, candidates=candidates, extra_bits=0.0)
-    return Variant(Rule(first=1), learner, sample.contents(learner.apart, by_class=False), terms, part)
+    return Variant(
+        RuleConstants(first=1), learner, sample.contents(learner.apart, by_class=False), terms, part
+    )
 
 
 def test_the_smallest_bound_of_all_rounds_is_kept_and_each_round_is_told():
     told = []
-    search = Search([variant(Steps(20))], None, lambda *given: told.append(given))
+    search = RoundSearch([variant(Steps(20))], None, lambda *given: told.append(given))
     best = search.run()
     assert best.stage.bound.value == min(stage.bound.value for stage in search.stages)
     assert [stage.picks for stage in search.stages][:3] == [1, 2, 3]
@@ -54,56 +56,56 @@ def test_the_smallest_bound_of_all_rounds_is_kept_and_each_round_is_told():
 
 def test_rounds_end_where_no_later_one_can_be_better():
     """A learner that always errs on six: six picks without an error are no better than one with six."""
-    search = Search([variant(Steps(6, learns=0))], None, silent)
+    search = RoundSearch([variant(Steps(6, learns=0))], None, silent)
     assert search.run().stage.picks == 1
     assert 5 <= len(search.stages) <= 8
 
 
 def test_one_message_is_carried_out_alone():
-    search = Search([variant(Steps(20)), variant(Steps(8))], Message(1, 1), silent)
+    search = RoundSearch([variant(Steps(20)), variant(Steps(8))], RuleMessage(1, 1), silent)
     best = search.run()
-    assert [stage.message for stage in search.stages] == [Message(1, 1)]
+    assert [stage.message for stage in search.stages] == [RuleMessage(1, 1)]
     assert (best.stage.picks, best.stage.errors) == (2, 0)
 
 
 def test_a_candidate_that_fails_at_once_is_left_out_with_a_word():
-    search = Search([variant(Steps(20, fails_at=1)), variant(Steps(20))], None, silent)
+    search = RoundSearch([variant(Steps(20, fails_at=1)), variant(Steps(20))], None, silent)
     with pytest.warns(UserWarning, match="candidate 0 was left out: it fell over"):
         assert search.run().stage.message.candidate == 1
 
 
 def test_rounds_before_a_failure_stay_true():
-    search = Search([variant(Steps(20, fails_at=3))], None, silent)
+    search = RoundSearch([variant(Steps(20, fails_at=3))], None, silent)
     with pytest.warns(UserWarning, match="ended early: it fell over"):
         assert search.run().stage.picks <= 2
 
 
 def test_without_any_message_the_failure_is_raised():
     with pytest.raises(LearnerError, match="fell over"):
-        Search([variant(Steps(20, fails_at=1))], None, silent).run()
+        RoundSearch([variant(Steps(20, fails_at=1))], None, silent).run()
     with pytest.raises(UsageError, match="no rule has the message"):
-        Search([variant(Steps(20))], Message(5), silent).run()
+        RoundSearch([variant(Steps(20))], RuleMessage(5), silent).run()
 
 
 def test_a_learner_that_learns_something_else_each_time_has_no_bound():
     with pytest.raises(UsageError, match="fitted twice"):
-        Search([variant(Steps(20, is_repeatable=False))], None, silent).run()
+        RoundSearch([variant(Steps(20, is_repeatable=False))], None, silent).run()
 
 
 def test_ctrl_c_keeps_the_best_so_far_and_is_no_excuse_for_another_message():
     def impatient(done, total, note):
         raise KeyboardInterrupt
 
-    search = Search([variant(Steps(20))], None, impatient)
+    search = RoundSearch([variant(Steps(20))], None, impatient)
     assert search.run().stage.picks == 1
     assert search.is_interrupted
     with pytest.raises(KeyboardInterrupt):
-        Search([variant(Steps(20))], Message(0, 1), impatient).run()
+        RoundSearch([variant(Steps(20))], RuleMessage(0, 1), impatient).run()
 
 
 def test_only_the_part_that_a_fault_can_happen_on_counts():
     even = np.arange(N) % 2 == 0
-    search = Search([variant(Steps(20), part=even)], Message(0, 2), silent)
+    search = RoundSearch([variant(Steps(20), part=even)], RuleMessage(0, 2), silent)
     (at,) = (search.run().at,)
     stage = search.stages[0]
     assert stage.picks == sum(place % 2 == 0 for place in at.picks)

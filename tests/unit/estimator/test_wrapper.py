@@ -29,7 +29,7 @@ from codebound.bounds.faulty import picked_abstaining, picked_cost
 from codebound.bounds.picked import picked_risk
 from codebound.data.splits import permutation
 from codebound.errors import CodeboundError, UsageError
-from codebound.estimator.stages import Message
+from codebound.estimator.stages import RuleMessage
 from codebound.faults import parse_fault
 
 X, Y = load_digits(n_class=3, return_X_y=True)
@@ -95,16 +95,16 @@ def test_the_best_of_all_rounds_is_kept():
 
 def test_a_message_alone_gives_the_same():
     model = codebound.PickToLearn(NEAREST, batch=4).fit(X, Y)
-    for message in (model.message_, Message(0, 2)):
+    for message in (model.message_, RuleMessage(0, 2)):
         again = codebound.PickToLearn(NEAREST, batch=4).fit_message(X, Y, message)
         (stage,) = again.stages_
         assert stage == next(each for each in model.stages_ if each.message == message)
 
 
 def test_code_of_messages_is_prefix_free():
-    rounds = [Message(0, number).bits(1) for number in range(5000)]
-    assert 2.0 ** -Message(0).bits(1) + sum(2.0**-bits for bits in rounds) <= 1.0
-    assert sum(2.0 ** -Message(each).bits(5) for each in range(5)) <= 0.5
+    rounds = [RuleMessage(0, number).bits(1) for number in range(5000)]
+    assert 2.0 ** -RuleMessage(0).bits(1) + sum(2.0**-bits for bits in rounds) <= 1.0
+    assert sum(2.0 ** -RuleMessage(each).bits(5) for each in range(5)) <= 0.5
 
 
 @pytest.mark.thorough
@@ -122,11 +122,11 @@ def test_the_order_of_the_rows_does_not_matter():
 @examples(15)
 @given(st.sets(st.integers(0, len(X) - 1)))
 def test_throwing_away_what_was_not_kept_changes_nothing(dropped):
-    model = codebound.PickToLearn(NEAREST, batch=4).fit_message(X, Y, Message(0, 3))
+    model = codebound.PickToLearn(NEAREST, batch=4).fit_message(X, Y, RuleMessage(0, 3))
     kept = np.array(
         sorted(set(range(len(X))) - (dropped - {*model.picks_.tolist(), *model.errors_.tolist()}))
     )
-    again = codebound.PickToLearn(NEAREST, batch=4).fit_message(X[kept], Y[kept], Message(0, 3))
+    again = codebound.PickToLearn(NEAREST, batch=4).fit_message(X[kept], Y[kept], RuleMessage(0, 3))
     np.testing.assert_array_equal(kept[again.picks_], model.picks_)
     np.testing.assert_array_equal(kept[again.errors_], model.errors_)
 
@@ -142,9 +142,11 @@ def test_what_is_set_apart_is_learned_from_and_not_counted():
 
 def test_without_picks_it_is_the_bound_of_a_split():
     model = codebound.PickToLearn(NEAREST, apart=100, first=0, max_rounds=0).fit(X, Y)
-    assert model.message_ == Message(0, 0)
+    assert model.message_ == RuleMessage(0, 0)
     assert model.risk_bound_.ref == "C-10"
-    picked = codebound.PickToLearn(NEAREST, apart=100, first=0, max_rounds=0).fit_message(X, Y, Message(0))
+    picked = codebound.PickToLearn(NEAREST, apart=100, first=0, max_rounds=0).fit_message(
+        X, Y, RuleMessage(0)
+    )
     assert picked.risk_bound_.ref == "C-15"
 
 
@@ -243,10 +245,10 @@ def test_a_learner_that_looks_at_the_batch_is_refused():
 
 def test_warm_rounds_go_on_from_the_round_before():
     learner = SGDClassifier(random_state=0, warm_start=True, max_iter=1, tol=None)
-    cold = codebound.PickToLearn(learner, max_rounds=3).fit_message(X, Y, Message(0, 3))
-    warm = codebound.PickToLearn(learner, warm=True, max_rounds=3).fit_message(X, Y, Message(0, 3))
+    cold = codebound.PickToLearn(learner, max_rounds=3).fit_message(X, Y, RuleMessage(0, 3))
+    warm = codebound.PickToLearn(learner, warm=True, max_rounds=3).fit_message(X, Y, RuleMessage(0, 3))
     shown = clone(learner)
-    first = codebound.PickToLearn(learner, warm=True).fit_message(X, Y, Message(0, 0)).picks_
+    first = codebound.PickToLearn(learner, warm=True).fit_message(X, Y, RuleMessage(0, 0)).picks_
     for count in range(len(first), len(first) + 4):
         shown.fit(X[warm.picks_[:count]], Y[warm.picks_[:count]])
     np.testing.assert_array_equal(shown.coef_, warm.estimator_.coef_)
@@ -337,9 +339,9 @@ def test_texts_and_sparse_inputs_are_samples_too():
     assert model.predict(["few picks"]).tolist() == ["pick"]
     longer = codebound.PickToLearn(learner, batch=1).fit([*texts, "bits " * 20], [*labels, "bit"])
     assert [texts[at] for at in longer.picks_] == [texts[at] for at in model.picks_]
-    dense = codebound.PickToLearn(LogisticRegression(), batch=4).fit_message(X, Y, Message(0, 1))
+    dense = codebound.PickToLearn(LogisticRegression(), batch=4).fit_message(X, Y, RuleMessage(0, 1))
     thin = codebound.PickToLearn(LogisticRegression(), batch=4).fit_message(
-        sparse.csr_array(X), Y, Message(0, 1)
+        sparse.csr_array(X), Y, RuleMessage(0, 1)
     )
     assert len(thin.picks_) == len(dense.picks_)
 

@@ -102,7 +102,7 @@ def test_one_look_is_the_hold_out_limit(tmp_path, data):
     seal(data, SealSettings(), path)
     (only,) = tried(path, data, "a", 20).looks
     assert (only["answer"], only["bound"]) == (20, looked_risk(LookFacts(errors=20, n=N, delta=0.05)).value)
-    with pytest.raises(UsageError, match="planned are spent"):
+    with pytest.raises(UsageError, match="the 1 look that was planned is spent"):
         tried(path, data, "b", 19)
 
 

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from scipy.stats import beta
 from torch import nn
 from worlds.samples import clouds
 
-from codebound.bounds.facts import HoldoutFacts
+from codebound.bounds.facts import HoldoutFacts, OccamFacts
 from codebound.bounds.held_out import holdout
 from codebound.bounds.risk import percent
 from codebound.certificate.base import Pretrained
@@ -26,8 +27,8 @@ from codebound.picks.picking import features_of, learner_of, permutation
 from codebound.picks.rule import Rule
 from codebound.search import helpers, rivals
 from codebound.search.helpers import kernel_helper, linear_helper
-from codebound.search.rivals import TENTHS, best_held_out
-from codebound.search.routes import Route, advice
+from codebound.search.rivals import TENTHS, HeldOut, best_held_out
+from codebound.search.routes import Route, advice, compared_routes, route_of
 from codebound.search.search import UnsuitedError
 
 
@@ -343,3 +344,13 @@ def test_what_two_routes_are_apart_is_the_difference_of_what_is_printed(held, ce
     sign = 1 if "less than" in said else -1
     assert percent(held) == f"{first} %"
     assert percent(certified) == f"{float(first) + sign * float(apart):.2f} %"
+
+
+def test_one_error_one_bit_and_one_share_are_one():
+    facts = OccamFacts(errors=1, n=50, code_bits=1, delta=0.05)
+    assert route_of("biases", facts, 0.2).price == "1 error of 50, 1 bit by biases"
+    rival = HeldOut(Rule(), value=0.2, learned=40, tenths=5, errors=1, n=40, shares=1, dimension=2)
+    search = SimpleNamespace(routes={}, held_out=rival)
+    (route,) = compared_routes([search], table(), delta=0.05, device="cpu")
+    assert route.price.startswith("1 error of 40 that were held out")
+    assert route.price.endswith("best of 1 share, paid for")

@@ -299,13 +299,69 @@ def test_models_and_samples_must_fit_together():
         fit(linear(), blobs(), config, test_set=other)
 
 
-def test_outputs_that_are_no_tensor_are_told():
-    class Both(nn.Linear):
-        def forward(self, x):
-            return super().forward(x), x
+class Both(nn.Linear):
+    """Returns its outputs, and something else."""
 
-    with pytest.raises(ModelError, match=r"returns a tuple(.|\n)*other verbs take it as it is"):
-        fit(Both(4, 3), blobs(), TrainConfig(epochs=1))
+    def forward(self, x):
+        return {"logits": super().forward(x), "inputs": x}
+
+
+def test_the_scores_of_several_outputs_are_trained_as_if_they_were_alone(tmp_path):
+    plain, config = nn.Sequential(nn.Linear(4, 3)), TrainConfig(epochs=2)
+    model = Both(4, 3)
+    model.load_state_dict(plain[0].state_dict())
+    result = fit(model, blobs(), config, test_set=blobs(), out=tmp_path / "run")
+    alone = fit(plain, blobs(), config, test_set=blobs())
+    assert same(result.model, alone.model[0])
+    assert (result.train_errors, result.test_errors) == (alone.train_errors, alone.test_errors)
+    assert type(result.model) is Both
+    assert result.notes == ("Both returns a dict: its logits is taken for the logits.",)
+    assert alone.notes == ()
+    assert fit(model, blobs(), config, test_set=blobs(), out=tmp_path / "run").notes == result.notes
+
+
+def test_networks_of_integers_are_trained():
+    class Words(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table = nn.Embedding(5, 3)
+
+        def forward(self, x):
+            return self.table(x).mean(1)
+
+    x = np.random.default_rng(0).integers(0, 5, size=(60, 4)).astype(np.float32)
+    words = Dataset("words", "train", x, x[:, 0].astype(np.int64) % 3, 3)
+    model = Words()
+    result = fit(model, words, TrainConfig(epochs=1))
+    assert result.notes == ("Words takes integers: inputs are rounded to the nearest.",)
+    assert not same(result.model, model)
+
+
+def test_outputs_without_a_word_which_are_the_scores_are_told():
+    class Twins(nn.Linear):
+        def forward(self, x):
+            return super().forward(x), super().forward(x)
+
+    with pytest.raises(
+        ModelError, match=r"Twins returns a tuple .* Return them alone, or under the name log"
+    ):
+        fit(Twins(4, 3), blobs(), TrainConfig(epochs=1))
+
+
+def test_outputs_of_the_training_mode_alone_are_told():
+    class Aside(nn.Linear):
+        def forward(self, x):
+            return (super().forward(x), x) if self.training else super().forward(x)
+
+    with pytest.raises(ModelError, match=r"in training mode the model returns a tuple.* aux_logits=False"):
+        fit(Aside(4, 3), blobs(), TrainConfig(epochs=1))
+
+
+def test_weights_of_several_precisions_are_told_with_what_to_do():
+    model = nn.Sequential(nn.Linear(4, 8).double(), nn.ReLU(), nn.Linear(8, 3))
+    with pytest.raises(ModelError, match=r"precisions, float32 and float64, .* model\.float\(\)"):
+        fit(model, blobs(), TrainConfig(epochs=1))
+    assert fit(model.float(), blobs(), TrainConfig(epochs=1)).epochs == 1
 
 
 def test_devices():

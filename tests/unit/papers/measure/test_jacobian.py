@@ -4,9 +4,9 @@ import math
 
 import pytest
 import torch
-from scipy.stats import binom
 from torch import nn
 from worlds import networks
+from worlds.rates import exceeds
 
 from codebound.errors import UsageError
 from codebound.nets.walk import wrap
@@ -167,19 +167,14 @@ def misses(step, *, probes, confidence, repeats, broken=1.0):
     return count
 
 
-def exceeds(count, repeats, level):
-    """More misses than the level allows, beyond all doubt."""
-    return binom.sf(count - 1, repeats, level) < 1e-9
-
-
 def test_the_interval_of_the_probes_holds_at_its_level():
     step = rank_one(12)  # the hardest case: all probes see one direction
-    assert not exceeds(misses(step, probes=8, confidence=0.8, repeats=400), 400, 0.2)
+    assert not exceeds(misses(step, probes=8, confidence=0.8, repeats=400), reps=400, delta=0.2)
 
 
 def test_the_interval_has_teeth():
     step = rank_one(12)
-    assert exceeds(misses(step, probes=8, confidence=0.8, repeats=400, broken=2.5), 400, 0.2)
+    assert exceeds(misses(step, probes=8, confidence=0.8, repeats=400, broken=2.5), reps=400, delta=0.2)
 
 
 def test_probes_are_unbiased_and_close_for_a_large_stable_rank():

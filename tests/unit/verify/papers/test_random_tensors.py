@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as arrays
 from codebound_verify.arithmetic import Decoder
 from codebound_verify.codes import read_tensor
 from codebound_verify.papers import random_tensors
-from codebound_verify.papers.random_tensors import Factor, product
+from codebound_verify.papers.random_tensors import RightFactor, product
 from codebound_verify.refusal import Refused
 from codebound_verify.tensors import Blocks, Static, to_float32
 
@@ -140,14 +140,14 @@ def test_products_are_exact_up_to_the_largest_sums(largest, rows, terms):
     """All terms of one sign and as large as they can be, then one of them smaller by one."""
     left = np.full((rows, terms), largest, np.int32)
     left[:, -1] -= 1
-    right = Factor(2**20, lambda first, stop, _: np.full((stop - first, 3), 2**20, np.int32))
+    right = RightFactor(2**20, lambda first, stop, _: np.full((stop - first, 3), 2**20, np.int32))
     assert set(product(left, right, slice(0, 3)).ravel()) == {(largest * terms - 1) * 2**20}
 
 
 def test_sums_that_float32_cannot_hold_are_made_in_float64(monkeypatch):
     """Teeth: with a wrong limit of float32 the same sums come out wrong."""
     left = np.full((1, 3), 2**20 - 1, np.int32)
-    right = Factor(2**20, lambda first, stop, _: np.full((stop - first, 1), 2**20 - 1, np.int32))
+    right = RightFactor(2**20, lambda first, stop, _: np.full((stop - first, 1), 2**20 - 1, np.int32))
     exact = 3 * (2**20 - 1) ** 2
     assert product(left, right, slice(0, 1))[0, 0] == exact
     monkeypatch.setattr(random_tensors, "EXACT32", 2**60)

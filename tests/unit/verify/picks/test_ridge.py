@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from codebound_verify.picks.ridge import BLOCK, Factor, Ridge, outputs, rounding
+from codebound_verify.picks.ridge import BLOCK, CholeskyFactor, Ridge, outputs, rounding
 from codebound_verify.refusal import Refused
 
 
@@ -20,7 +20,7 @@ def kernel_of(count: int, seed: int = 0) -> np.ndarray:
 def test_a_factor_that_grows_is_a_factor(batches):
     size = sum(batches)
     matrix = torch.from_numpy(kernel_of(size) + 0.25 * np.eye(size))
-    factor, done = Factor(), 0
+    factor, done = CholeskyFactor(), 0
     for batch in batches:
         new = slice(done, done + batch)
         factor.append(matrix[new, :done], matrix[new, new])
@@ -32,7 +32,7 @@ def test_a_factor_that_grows_is_a_factor(batches):
 
 def test_what_is_no_kernel_is_refused():
     with pytest.raises(Refused, match="cannot be factored"):
-        Factor().append(torch.zeros(2, 0).double(), torch.tensor([[1.0, 2.0], [2.0, 1.0]]).double())
+        CholeskyFactor().append(torch.zeros(2, 0).double(), torch.tensor([[1.0, 2.0], [2.0, 1.0]]).double())
 
 
 def test_learning_batch_by_batch_is_learning_at_once():
