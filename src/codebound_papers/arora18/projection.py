@@ -5,8 +5,6 @@ sign matrices come from a seed, in blocks: never more than a few megabytes of th
 ``induction`` checks on a sample what lemma 3 claims when layers are replaced one after the other.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -85,7 +83,7 @@ class MatrixProject(compressors.AbstractCompressor):
         )
 
     @classmethod
-    def grid(cls) -> tuple[MatrixProject, ...]:  # noqa: D102
+    def grid(cls) -> "tuple[MatrixProject, ...]":  # noqa: D102
         return tuple(cls(count=count, levels=15) for count in (64, 256, 1024))
 
 

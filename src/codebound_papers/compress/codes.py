@@ -4,8 +4,6 @@ A few coded integers and a seed stand for many numbers. Each code holds inner te
 codes of their own, and decodes by sums of integers: the same bits on every machine.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -85,10 +83,10 @@ class Projected(AbstractSizedCode):
         check_inner(self.inner, (vectors, None))
 
     @classmethod
-    def blank(cls, shape: Shape) -> Projected:  # noqa: D102
+    def blank(cls, shape: Shape) -> "Projected":  # noqa: D102
         return cls(shape, Zero((1, 1)), by_rows=False, gaussian=False, seed=0)
 
-    def code(self, coder: AbstractCoder) -> Projected:  # noqa: D102
+    def code(self, coder: AbstractCoder) -> "Projected":  # noqa: D102
         by_rows, gaussian = bool(bit(coder, self.by_rows)), bool(bit(coder, self.gaussian))
         count, most = gamma(coder, self.inner.shape[1]), MAX_PROJECTIONS
         coder.require(count <= most, f"a tensor has at most {most:,} projections. Got {count:,}.")
@@ -125,11 +123,11 @@ class LowRank(AbstractSizedCode):
         check_inner(self.right, (self.left.shape[1], columns))
 
     @classmethod
-    def blank(cls, shape: Shape) -> LowRank:  # noqa: D102
+    def blank(cls, shape: Shape) -> "LowRank":  # noqa: D102
         rows, columns = matrix_shape(shape)
         return cls(shape, Zero((rows, 1)), Zero((1, columns)))
 
-    def code(self, coder: AbstractCoder) -> LowRank:  # noqa: D102
+    def code(self, coder: AbstractCoder) -> "LowRank":  # noqa: D102
         rows, columns = matrix_shape(self.sizes)
         rank, most = gamma(coder, self.left.shape[1]), min(rows, columns, MAX_RANK)
         coder.require(rank <= most, f"the rank of a {rows} x {columns} matrix is at most {most}. Got {rank}.")
@@ -174,10 +172,10 @@ class Filled(AbstractStreamCode):
         return self.inner.shape
 
     @classmethod
-    def blank(cls, shape: Shape) -> Filled:  # noqa: D102
+    def blank(cls, shape: Shape) -> "Filled":  # noqa: D102
         return cls(Zero(shape), None)
 
-    def code(self, coder: AbstractCoder) -> Filled:  # noqa: D102
+    def code(self, coder: AbstractCoder) -> "Filled":  # noqa: D102
         coder.charge_work(math.prod(self.shape))
         inner = code_inner(coder, self.inner, self.shape)
         if not bit(coder, self.filling is not None):
@@ -219,10 +217,10 @@ class Ticket(AbstractStreamCode):
         return self.inner.shape
 
     @classmethod
-    def blank(cls, shape: Shape) -> Ticket:  # noqa: D102
+    def blank(cls, shape: Shape) -> "Ticket":  # noqa: D102
         return cls(Zero(shape), kind=0, seed=0)
 
-    def code(self, coder: AbstractCoder) -> Ticket:  # noqa: D102
+    def code(self, coder: AbstractCoder) -> "Ticket":  # noqa: D102
         coder.charge_work(math.prod(self.shape))
         kind, seed = uniform(coder, self.kind, len(_TICKETS)), code_seed(coder, self.seed)
         return Ticket(code_inner(coder, self.inner, self.shape), kind=kind, seed=seed)
@@ -255,10 +253,10 @@ class Mixed(AbstractSizedCode):
         check_inner(self.inner, (None,))
 
     @classmethod
-    def blank(cls, shape: Shape) -> Mixed:  # noqa: D102
+    def blank(cls, shape: Shape) -> "Mixed":  # noqa: D102
         return cls(shape, Zero((1,)), mixes=1, seed=0)
 
-    def code(self, coder: AbstractCoder) -> Mixed:  # noqa: D102
+    def code(self, coder: AbstractCoder) -> "Mixed":  # noqa: D102
         sizes = self.sizes
         coder.require(len(sizes) > 1, f"a mixed tensor has locations and filters. Got shape {sizes}.")
         basis, mixes = gamma(coder, self.inner.shape[0]), gamma(coder, self.mixes)

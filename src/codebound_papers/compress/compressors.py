@@ -4,8 +4,6 @@ To add a compressor: write one frozen subclass of ``AbstractCompressor``, its fi
 in ``compress/catalogue.py``. The command line and ``certify`` find it there.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
@@ -215,16 +213,16 @@ class AbstractCompressor(AbstractNetworkCompressor):
         """
 
     @classmethod
-    def grid(cls) -> tuple[AbstractCompressor, ...]:
+    def grid(cls) -> "tuple[AbstractCompressor, ...]":
         """The options that ``certify`` tries."""
         return ()
 
     @classmethod
-    def near(cls) -> tuple[AbstractCompressor, ...]:
+    def near(cls) -> "tuple[AbstractCompressor, ...]":
         """Options that stay near f in spectral norm, for statements about f itself."""
         return ()
 
-    def adapted_to(self, network: Network) -> AbstractCompressor:
+    def adapted_to(self, network: Network) -> "AbstractCompressor":
         """The same with the options that only the whole network decides."""
         return self
 

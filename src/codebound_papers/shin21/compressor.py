@@ -8,8 +8,6 @@ Appendix E draws the small entries of the last layer again: ``replacement_trials
 ``GaussianFill`` the same as a code.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from abc import ABC, abstractmethod
@@ -259,7 +257,7 @@ class HeavyTail(AbstractCompressor):
         return CompressedLayer(layer.name, code, predicted_by=_PREDICTED)
 
     @classmethod
-    def grid(cls) -> tuple[HeavyTail, ...]:  # noqa: D102
+    def grid(cls) -> "tuple[HeavyTail, ...]":  # noqa: D102
         rules = (StandardDeviation(), *(ScaleFree(epsilon, 0.05) for epsilon in (0.1, 0.2, 0.4)))
         return tuple(cls(threshold=rule, levels=levels) for rule in rules for levels in (7, 15))
 
@@ -385,7 +383,7 @@ class GaussianFill(AbstractCompressor):
         return CompressedLayer(layer.name, code)
 
     @classmethod
-    def grid(cls) -> tuple[GaussianFill, ...]:  # noqa: D102
+    def grid(cls) -> "tuple[GaussianFill, ...]":  # noqa: D102
         return tuple(cls(levels=levels) for levels in (3, 7, 15))
 
 

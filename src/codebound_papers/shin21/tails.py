@@ -15,8 +15,6 @@ Other tails are compared by likelihood ratios on the same values (Vuong 1989). W
 power law as a limit, where their likelihood may be largest; the ratio is then 0 and nothing is favoured.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -91,7 +89,7 @@ class PowerLawFit:
     p_value: float | None = None
     # 95 % percentile interval of the density exponent over resampled and refitted values
     interval: tuple[float, float] | None = None
-    comparisons: tuple[Comparison, ...] = ()  # likelihood ratios against other tails
+    comparisons: "tuple[Comparison, ...]" = ()  # likelihood ratios against other tails
     resamples: int = 0  # how many samples p_value and interval rest on
 
 
@@ -170,7 +168,7 @@ def fit_power_law(
 
 
 def _verdict(
-    estimate: TailEstimate, p_value: float, comparisons: tuple[Comparison, ...]
+    estimate: TailEstimate, p_value: float, comparisons: "tuple[Comparison, ...]"
 ) -> tuple[Status, str]:
     points = f"{estimate.tail_points} of {estimate.values} values in the tail"
     if p_value < LEAST_P_VALUE:

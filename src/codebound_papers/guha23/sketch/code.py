@@ -4,8 +4,6 @@ The code holds the sketch alone. The matrix behind it is found and proven by ``c
 that takes a solver; until then the tensor is known to nobody.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
@@ -46,10 +44,10 @@ class Sketched(AbstractSizedCode):
             )
 
     @classmethod
-    def blank(cls, shape: Shape) -> Sketched:  # noqa: D102
+    def blank(cls, shape: Shape) -> "Sketched":  # noqa: D102
         return cls(shape, Zero((1, 1)), degree=1, seed=0)
 
-    def code(self, coder: AbstractCoder) -> Sketched:  # noqa: D102
+    def code(self, coder: AbstractCoder) -> "Sketched":  # noqa: D102
         rows, columns = matrix_shape(self.sizes)
         large = f"a matrix that is sketched has sides of at most {MAX_SIDE:,}. Got {rows:,} x {columns:,}."
         coder.require(max(rows, columns) <= MAX_SIDE, large)
@@ -67,7 +65,7 @@ class Sketched(AbstractSizedCode):
         inner = code_inner(coder, self.inner, (m1, m2))
         return Sketched(self.sizes, inner, degree=degree, seed=seed, matrix=self.matrix, dual=self.dual)
 
-    def solved(self, witness: Witness | None = None) -> Sketched:
+    def solved(self, witness: Witness | None = None) -> "Sketched":
         """The code with its matrix: that of the witness, or recovered; proven in any case."""
         from codebound_papers.guha23.sketch.codec import checked, solved
 

@@ -4,8 +4,6 @@ With ``K X = A X B^T`` and G the pseudo-inverse of ``K K^T`` (a Kronecker produc
 matrix ``P = K^T G K`` projects on the row space of K. Every step of every solver of sketches is one P.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -45,7 +43,7 @@ class Bipartite:
         return np.diff(self.starts)
 
     @cached_property
-    def transposed(self) -> Bipartite:
+    def transposed(self) -> "Bipartite":
         """The same matrix seen from its rows: p x m."""
         columns = np.repeat(np.arange(self.p, dtype=np.int64), self.degrees)
         order = np.argsort(self.rows, kind="stable")

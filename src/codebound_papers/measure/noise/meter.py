@@ -5,8 +5,6 @@ cushion but no interlayer cushion, since its output alone does not determine wha
 end of residual blocks take its place.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -166,7 +164,7 @@ class StabilityMeter:
                 )
         self._examples.update(values)
 
-    def merge(self, other: StabilityMeter) -> None:
+    def merge(self, other: "StabilityMeter") -> None:
         """Appends the examples that ``other`` has measured with the same network and settings."""
         differ = self._sites and other._sites and self._sites != other._sites
         if differ or self.settings != other.settings:

@@ -5,8 +5,6 @@ there are many (``data.large``). So quantiles, histograms and the choice of outl
 of a sample gives the result of one pass.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -103,7 +101,7 @@ class Examples:
             self._columns[key], start = larger, start + -(-size // 8)
         self._room = room
 
-    def merge(self, other: Examples) -> None:
+    def merge(self, other: "Examples") -> None:
         """Appends all examples of ``other``, which is left alone."""
         if other._recent and self._recent and other._recent.keys() != self._recent.keys():
             raise UsageError("measurements of different quantities do not merge.")
@@ -206,7 +204,7 @@ class Stability:
     probes: int | None = None  # probes per Jacobian norm; None where all norms are exact
     # pairs of layer and target whose Jacobian norm is an estimate
     probed: frozenset[tuple[str, str]] = frozenset()
-    noisy: Stability | None = None  # smoothness, where it was measured on other examples than the rest
+    noisy: "Stability | None" = None  # smoothness, where it was measured on other examples than the rest
 
     def __post_init__(self) -> None:
         if not self.kept.any():
