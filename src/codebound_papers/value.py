@@ -118,6 +118,21 @@ class PublishedValue:
         return replace(self, log_value=log_value, unit="risk", sentence=sentence)
 
 
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A statement that says nothing about this network, and why."""
+
+    ref: str
+    name: str
+    unit: Unit
+    subject: Subject
+    reason: str
+
+    def record(self) -> dict[str, object]:
+        """The reason, for JSON."""
+        return {"name": self.name, "reference": self.ref, "reason": self.reason}
+
+
 FactsKind = Literal["all", "chain", "stability", "least margin", "distance", "without outliers"]
 """Which facts an expression is told: all of them; those of a chain of layers; with its noise stability; at
 the smallest margin; relative to the distance from the initial weights; on the best examples alone."""

@@ -1,11 +1,9 @@
 """``codebound reproduce``: tables and figures of the papers, made again."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -14,9 +12,7 @@ from codebound.cli.console import Format, cell, emit, emit_rows, note
 from codebound.cli.options import RUN, option
 from codebound.progress import progress_bar
 from codebound.report.tables import Table
-
-if TYPE_CHECKING:
-    from codebound_papers.reproduce.items import Reproduction
+from codebound_papers.reproduce.items import Reproduction, Settings, Size, known_items
 
 _FULL = "The paper's settings, or a run that takes minutes."
 _OUT = """Folder for the results; an interrupted run continues in it (default:
@@ -43,7 +39,6 @@ def command(
     """
     import time
 
-    from codebound_papers.reproduce.items import Settings, Size
     from codebound_papers.reproduce.run import find_item
     from codebound_papers.reproduce.run import reproduce as run
 
@@ -73,7 +68,6 @@ def command(
 
 def _list(output: Format, models: Path | None) -> None:
     from codebound_papers.reproduce.gallery import SIZES, outcome, read_results
-    from codebound_papers.reproduce.items import Settings, known_items
     from codebound_papers.reproduce.run import models_folder
 
     committed, settings = read_results(), Settings(models=models_folder(models))

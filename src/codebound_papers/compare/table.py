@@ -33,8 +33,8 @@ from codebound_papers.facts import NetworkFacts
 from codebound_papers.measure.outputs import margin_report
 from codebound_papers.measure.record import Measured, MeasureSettings, measure_facts
 from codebound_papers.measure.steps import first_example
-from codebound_papers.published import Evidence, Refused, evaluate
-from codebound_papers.value import PublishedValue
+from codebound_papers.published import Evidence, evaluate
+from codebound_papers.value import PublishedValue, Refused
 
 SENTENCE = (
     "Only certified and hold-out rows are guarantees, each by itself with probability 1 - delta; a published "
