@@ -76,7 +76,7 @@ def command(
     from codebound_papers.arora18.requirements import project_requirements
     from codebound_papers.compress.minimum import measured_minimum
     from codebound_papers.guha23.requirements import mbp_requirements
-    from codebound_papers.measure.noise.meter import StabilitySettings
+    from codebound_papers.measure.noise.quantities import StabilitySettings
     from codebound_papers.measure.record import MeasureSettings, measure_facts
     from codebound_papers.measure.steps import draw_examples, fold_and_wrap, fold_strictly
     from codebound_papers.measure.summary import choose_noise

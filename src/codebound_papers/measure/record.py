@@ -27,8 +27,8 @@ from codebound.progress import Progress, silent
 from codebound_papers.facts import LayerFacts, NetworkFacts
 from codebound_papers.measure import norms as matrices
 from codebound_papers.measure import steps
-from codebound_papers.measure.noise.meter import StabilitySettings, stability
-from codebound_papers.measure.noise.quantities import Smoothness
+from codebound_papers.measure.noise.meter import stability
+from codebound_papers.measure.noise.quantities import Smoothness, StabilitySettings
 from codebound_papers.measure.noise.result import Stability
 from codebound_papers.measure.outputs import MarginReport, Outputs, evaluate_sample
 from codebound_papers.measure.spectral import EXACT_SIDE, SpectralNorm, matrix_spectral_norm, spectral_norm

@@ -28,8 +28,7 @@ from codebound.progress import NOBODY, Listener, Progress, silent
 from codebound.store import optional_folder
 from codebound_papers.arora18.projection import project_matrix
 from codebound_papers.measure import record as facts
-from codebound_papers.measure.noise.meter import StabilitySettings
-from codebound_papers.measure.noise.quantities import Smoothness
+from codebound_papers.measure.noise.quantities import Smoothness, StabilitySettings
 from codebound_papers.measure.noise.result import Quantity, Site, Stability
 from codebound_papers.measure.outputs import AbstractOrdered
 from codebound_papers.measure.steps import PROBES, FoldedNetwork, Workload, draw_examples, fold_and_wrap

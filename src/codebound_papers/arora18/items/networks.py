@@ -17,8 +17,8 @@ from codebound.data.dataset import Scaling
 from codebound.nets.walk import Network
 from codebound.train.config import Step, TrainConfig, preset
 from codebound_papers.arora18.items import described
-from codebound_papers.measure.noise.meter import StabilitySettings, stability
-from codebound_papers.measure.noise.quantities import Perturb, Smoothness
+from codebound_papers.measure.noise.meter import stability
+from codebound_papers.measure.noise.quantities import Perturb, Smoothness, StabilitySettings
 from codebound_papers.measure.noise.result import Distribution, Key, Stability
 from codebound_papers.measure.outputs import margin_report
 from codebound_papers.measure.record import Family, MeasureSettings, measure_facts

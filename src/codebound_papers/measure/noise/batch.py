@@ -3,14 +3,12 @@
 The places are the activations, with the maps from each to the next. A forward pass takes norms on its way.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
@@ -23,10 +21,6 @@ from codebound_papers.measure.noise import jacobian, quantities
 from codebound_papers.measure.noise.result import Key, Site
 from codebound_papers.measure.norms import frobenius_norm
 from codebound_papers.measure.steps import Steps
-
-if TYPE_CHECKING:
-    from codebound_papers.measure.noise.meter import StabilitySettings
-
 
 _ELEMENTWISE = ("activation", "dropout", "identity", "flatten")
 
@@ -221,7 +215,7 @@ class Observation(fx.Interpreter):
         self.shapes: dict[fx.Node, tuple[int, ...]] = {}
         self.kept: dict[fx.Node, Tensor] = {}
 
-    def of(self, x: Tensor) -> Observation:
+    def of(self, x: Tensor) -> "Observation":
         """Runs a batch, which is left alone, and takes norms before a later step can work in place."""
         try:
             with torch.no_grad():
@@ -304,7 +298,7 @@ def interlayer_values(
     seen: Observation,
     *,
     targets: Mapping[int, Sequence[int]],
-    settings: StabilitySettings,
+    settings: quantities.StabilitySettings,
 ) -> dict[Key, Tensor]:
     """Interlayer cushions, and spreads of the Jacobians of layers with pixels.
 

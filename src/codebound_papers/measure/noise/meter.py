@@ -7,9 +7,9 @@ end of residual blocks take its place.
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, fx, nn
@@ -25,52 +25,13 @@ from codebound.refs import implements
 from codebound.rng import stream_seed
 from codebound_papers.measure.noise import batch
 from codebound_papers.measure.noise.jacobian import is_probed
-from codebound_papers.measure.noise.quantities import Smoothness, perturbed
+from codebound_papers.measure.noise.quantities import Smoothness, StabilitySettings, perturbed
 from codebound_papers.measure.noise.result import Examples, Site, Stability
 from codebound_papers.measure.steps import steps_of
 
 _HALF = (torch.float16, torch.bfloat16)
 
 Data = Dataset | DeviceData | Tensor | Iterable[Tensor | Sequence[Tensor]]
-
-
-@dataclass(frozen=True, slots=True)
-class StabilitySettings:
-    """What is measured, and how."""
-
-    layers: Sequence[str] | None = None  # names of the layers to report; all when None
-    # pairs of layers whose Jacobians are measured: none, each layer to the network's output, or each layer to
-    # all later ones
-    interlayer: Literal["none", "output", "all"] = "output"
-    # "augmented" treats [W b; 0 1] as the matrix of a layer and [x; 1] as its input, for which the
-    # theory holds (A-E20); it changes nothing in a network without biases. "separate" keeps to the
-    # published definitions, which leave biases out
-    biases: Literal["augmented", "separate"] = "augmented"
-    # exact Jacobian norms when None, at the price of a backward pass for each output, or of a forward pass
-    # for each input of a Jacobian if those are fewer; otherwise that many Gaussian probes for each norm,
-    # which suits large convolutional networks and all pairs of layers
-    probes: int | None = None
-    # number of sampled pixels over which the spread is taken; all when None. With probes it is the largest of
-    # noisy values and errs upwards, the more so the more pixels there are
-    pixels: int | None = None
-    smoothness: Smoothness | None = None  # how to measure interlayer smoothness; not at all when None
-    outliers: float = 0.0  # fraction of the sample that may be left out (zeta)
-    seed: int = 0  # seed of probes and sampled pixels
-
-    def __post_init__(self) -> None:
-        if self.interlayer not in ("none", "output", "all"):
-            raise UsageError(f"interlayer is none, output or all. Got {self.interlayer!r}.")
-        if self.biases not in ("augmented", "separate"):
-            raise UsageError(f"biases are augmented or separate. Got {self.biases!r}.")
-        if self.layers is not None and (isinstance(self.layers, str) or not self.layers):
-            raise UsageError(
-                f"layers are a tuple of at least one name, or None for all. Got {self.layers!r}."
-            )
-        for name, count in (("probes", self.probes), ("pixels", self.pixels)):
-            if count is not None and count < 1:
-                raise UsageError(f"{name} must be at least 1, or None for exact values. Got {count}.")
-        if not 0.0 <= self.outliers < 1.0:
-            raise UsageError(f"the fraction of outliers lies in [0, 1). Got {self.outliers}.")
 
 
 class Part(NamedTuple):
