@@ -149,8 +149,7 @@ class Expression:
     unit: Unit  # what its value measures
     subject: Subject  # whose risk it is about
     facts: FactsKind  # the facts that it is a function of
-    # its other arguments, and the evidence that each one is
-    needs: Mapping[str, str] = field(default_factory=dict)
+    needs: Mapping[str, str] = field(default_factory=dict)  # its other arguments, the evidence that each is
     form: str = ""  # appended to the names of its values, where several forms of a bound share them
     refused: str = ""  # ID of the row that says why it has no value; empty: the same
     function: Callable[..., Any]  # its value, or several

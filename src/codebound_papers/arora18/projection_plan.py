@@ -27,10 +27,10 @@ class PlannedLayer:
     cushion: float  # layer cushion mu_i
     interlayer_cushion: float  # minimal interlayer cushion mu_{i->}
     epsilon: float  # accuracy of its projection, eps_i
-    # the count of lemma 3, with its constant 72; for a convolution that of algorithm 4, Q = 1
-    published: float
-    # the count with which the proof goes through; None for a convolution, where none does (A-E17)
-    count: int | None
+    published: (
+        float  # the count of lemma 3, with its constant 72; of a convolution that of algorithm 4, Q = 1
+    )
+    count: int | None  # with which the proof goes through; None for a convolution, where none does (A-E17)
     # inputs below which no cushions let lemma 3 compress the layer (A-E26); None for a convolution, and where
     # nobody asked
     least_inputs: float | None = None

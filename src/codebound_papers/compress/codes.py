@@ -37,6 +37,15 @@ class AbstractStreamCode(AbstractTensorCode):
 
     parts: ClassVar[tuple[str, ...]] = ("inner",)
 
+    def __post_init__(self) -> None:
+        for part in self.parts:
+            integers(getattr(self, part))
+
+    @property
+    def shape(self) -> Shape:  # noqa: D102
+        shape: Shape = getattr(self, self.parts[0]).shape
+        return shape
+
     def blocks(self) -> list[Bits]:  # noqa: D102
         return [block for part in self.parts for block in getattr(self, part).blocks()]
 
@@ -164,13 +173,6 @@ class Filled(AbstractStreamCode):
     inner: AbstractTensorCode  # the integers q, in the shape of the tensor
     filling: Filling | None  # the Gaussians, or None for no filling
 
-    def __post_init__(self) -> None:
-        integers(self.inner)
-
-    @property
-    def shape(self) -> Shape:  # noqa: D102
-        return self.inner.shape
-
     @classmethod
     def blank(cls, shape: Shape) -> "Filled":  # noqa: D102
         return cls(Zero(shape), None)
@@ -208,13 +210,6 @@ class Ticket(AbstractStreamCode):
     inner: AbstractTensorCode  # the integers q, in the shape of the tensor
     kind: int  # the random numbers: 0 signs, 1 coded Gaussians times 4, 2 odd integers from -65535 to 65535
     seed: int  # seed of the random numbers
-
-    def __post_init__(self) -> None:
-        integers(self.inner)
-
-    @property
-    def shape(self) -> Shape:  # noqa: D102
-        return self.inner.shape
 
     @classmethod
     def blank(cls, shape: Shape) -> "Ticket":  # noqa: D102

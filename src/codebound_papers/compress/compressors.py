@@ -44,8 +44,7 @@ class CompressedLayer:
     """The weight of a layer as a code; the network g uses what the code decodes to, bit for bit."""
 
     name: str  # qualified name of the layer
-    # the code of the weight tensor, or of its difference to the base
-    code: AbstractTensorCode = field(repr=False)
+    code: AbstractTensorCode = field(repr=False)  # of the weight tensor, or of its difference to the base
     # what the paper's theorem predicts for the spectral norm of the change, if it does
     predicted_error: float | None = None
     predicted_by: str = ""  # the statement behind the prediction and the constants it was given
@@ -182,10 +181,8 @@ class AbstractNetworkCompressor(ABC):
     """A compression algorithm with its options. Deterministic: the seed names every random choice."""
 
     trains: ClassVar[bool] = False  # whether it trains all layers together, on the sample of the job
-    # options that can also be a word, which the whole network decides
-    words: ClassVar[Mapping[str, str]] = {}
-    # whether the decoder needs the seed; small seeds are then the cheapest
-    is_seed_coded: ClassVar[bool] = False
+    words: ClassVar[Mapping[str, str]] = {}  # options that can be a word too, which the whole network decides
+    is_seed_coded: ClassVar[bool] = False  # whether the decoder needs the seed; small ones are then cheapest
 
     @abstractmethod
     def run(self, job: Job) -> Compressed:
@@ -254,9 +251,8 @@ class AbstractCompressor(AbstractNetworkCompressor):
             raise UnsuitedError("g would be too far from f for a claim about f on a whole domain.")
         network = network_of(search)
         if search.task.base is not None:
-            initial = _built(
-                search, {key: torch.from_numpy(array) for key, array in search.task.base[1].items()}
-            )
+            tensors = {key: torch.from_numpy(array) for key, array in search.task.base[1].items()}
+            initial = _built(search, tensors)
             grid = tuple(FromInitial(algorithm, initial) for algorithm in grid)
         seed = 0 if cls.is_seed_coded else search.seed
         search.consider([partial(_message, search, network, algorithm, seed) for algorithm in grid])
@@ -397,8 +393,9 @@ class FromInitial(AbstractCompressor):
     """
 
     algorithm: AbstractCompressor  # the compressor of the differences
-    # the network at initialisation, or any other base with the same layers
-    initial: Network = field(repr=False)
+    initial: Network = field(
+        repr=False
+    )  # the network at initialisation, or another base with the same layers
 
     def compress(self, layer: AbstractLayerView, *, seed: int) -> CompressedLayer:  # noqa: D102
         base = next((view.weight for view in self.initial.layers if view.name == layer.name), None)

@@ -217,8 +217,7 @@ class LayerChange:
     name: str  # the layer
     weight: float  # norm of the original map, bounded from above
     change: float  # norm of the change, bounded from above
-    # what the compressor's theorem predicts for the change of the *matrix*, if it does
-    predicted: float | None
+    predicted: float | None  # what the compressor's theorem predicts for the change of the *matrix*, if any
 
 
 @dataclass(frozen=True, slots=True)

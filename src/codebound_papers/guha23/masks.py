@@ -80,10 +80,8 @@ class AbstractMaskTraining(compressors.AbstractNetworkCompressor):
         for algorithm in cls.trials(epochs):
             bits = sum(algorithm.shortest(view.weight.numel()) for view in job.network.layers)
             if bits < search.most_bits:
-                layers = algorithm.run(job).layers
-                search.propose(
-                    compressors.message_with(search, {layer.tensor: layer.code for layer in layers})
-                )
+                codes = {layer.tensor: layer.code for layer in algorithm.run(job).layers}
+                search.propose(compressors.message_with(search, codes))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

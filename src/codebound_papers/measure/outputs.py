@@ -106,11 +106,7 @@ class AbstractOrdered:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MarginReport(AbstractOrdered):
-    """The margins of a sample, in ascending order; everything else follows from them.
-
-    Attributes:
-        values: ``(n,)`` float64; ``-inf`` where the network's output was not finite.
-    """
+    """The margins of a sample, ascending, ``(n,)`` float64; ``-inf`` where an output was not finite."""
 
     def __post_init__(self) -> None:
         shape = np.shape(self.values)

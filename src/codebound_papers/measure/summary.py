@@ -6,6 +6,7 @@ None is infinite or missing. What cannot be measured is listed with the reason, 
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -121,9 +122,8 @@ def summarise(
         stability=settings.stability
         or StabilitySettings(smoothness=Smoothness(facts.NOISE, draws=facts.DRAWS)),
     )
-    return summary_of(
-        facts.measure_facts(model, data, settings, initial=initial, engine=engine, progress=progress)
-    )
+    measure = partial(facts.measure_facts, initial=initial, engine=engine, progress=progress)
+    return summary_of(measure(model, data, settings))
 
 
 def summary_of(measured: facts.Measured) -> Summary:

@@ -57,8 +57,7 @@ _COLUMNS = {
     "smoothness": "interlayer_smoothness",
     "spread": "jacobian_spread",
 }
-_LARGEST_COUNTS = ("contraction", "spread")
-_HISTOGRAMS = {
+_HISTOGRAMS = {  # title of the figure, which value of a row is the worst, and what is better
     "layer_cushion": ("Layer cushion", "min", "larger is better"),
     "interlayer_cushion": ("Interlayer cushion", "min", "larger is better"),
     "activation_contraction": ("Activation contraction", "max", "closer to 1 is better"),
@@ -122,8 +121,8 @@ def _flat(layer: Record) -> dict[str, object]:
         "p_value": alpha.get("p_value"),
         "tail_points": alpha.get("tail_points"),
     }
-    for column, name in _COLUMNS.items():
-        row[name] = _worst(layer[name], column)
+    for name in _COLUMNS.values():
+        row[name] = _worst(layer[name], name)
         row[f"{name}_median"] = None if layer[name] is None else layer[name]["quantiles"]["0.5"]
     for name in (
         "minimal_interlayer_cushion", "noise_sensitivity", "distance_from_initial", "distance_cushion"
@@ -200,8 +199,7 @@ def _stability(layers: Sequence[Record], network: Record) -> Table:
         if not any(layer[name] for name in _COLUMNS.values()):
             continue
         cells = {"layer": layer["name"]}
-        for column, name in _COLUMNS.items():
-            cells[column] = _per_example(layer[name], column)
+        cells |= {column: _per_example(layer[name], name) for column, name in _COLUMNS.items()}
         cells["noise sensitivity"] = _number(layer["noise_sensitivity"], 3)
         cells["distance cushion"] = _number(layer["distance_cushion"], 3)
         rows.append(cells)
@@ -223,21 +221,16 @@ def _stability(layers: Sequence[Record], network: Record) -> Table:
     return Table(f"Noise stability: worst value over {examples}, median in brackets", kept, legend)
 
 
-def _worst(found: Record | None, column: str) -> float | None:
-    if found is None:
-        return None
-    if "rho" in found:
-        return found["rho"]  # type: ignore[no-any-return]
-    return found["max" if column in _LARGEST_COUNTS else "min"]  # type: ignore[no-any-return]
+def _worst(found: Record | None, name: str) -> float | None:
+    worst: float | None = None if found is None else found[_HISTOGRAMS[name][1]]
+    return worst
 
 
-def _per_example(found: Record | None, column: str) -> str:
+def _per_example(found: Record | None, name: str) -> str:
     if found is None:
         return NONE
-    worst, median = (
-        "infinite" if value is None else _number(value, 3)
-        for value in (_worst(found, column), found["quantiles"]["0.5"])
-    )
+    values = _worst(found, name), found["quantiles"]["0.5"]
+    worst, median = ("infinite" if value is None else _number(value, 3) for value in values)
     return f"{worst} ({median})"
 
 

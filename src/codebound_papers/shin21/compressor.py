@@ -229,8 +229,7 @@ def replace_bulk(parts: Split, *, variance: float, mean: float = 0.0, generator:
 class HeavyTail(AbstractCompressor):
     """S-Alg1 as a code: the tail on a grid; the noise comes from a coded seed."""
 
-    # tau, or a rule that gives every layer its own
-    threshold: float | AbstractThreshold = StandardDeviation()
+    threshold: float | AbstractThreshold = StandardDeviation()  # tau, or a rule that gives each layer its own
     variance: float = 0.0  # t of the noise; 0 for none
     # "absolute" compares magnitudes; "signed" is the literal rule; "centred" compares magnitudes
     # and adds the mean of the bulk everywhere

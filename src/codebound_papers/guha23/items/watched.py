@@ -81,10 +81,9 @@ def rescaled(rows: Sequence[Row], column: str) -> list[Row]:
     [0.5, 0.25]
     """
     bounds, errors = ([row[name] for row in rows] for name in (column, "test_error"))
-    stretch = (max(errors) - min(errors)) / ((max(bounds) - min(bounds)) or 1.0)
-    return [
-        {**row, f"{column}_rescaled": min(errors) + (row[column] - min(bounds)) * stretch} for row in rows
-    ]
+    low, start = min(errors), min(bounds)
+    stretch = (max(errors) - low) / ((max(bounds) - start) or 1.0)
+    return [{**row, f"{column}_rescaled": low + (row[column] - start) * stretch} for row in rows]
 
 
 def _epoch_sentences(rows: Sequence[Row], settings: Settings) -> Iterator[str]:

@@ -31,8 +31,7 @@ class Bipartite:
     m: int  # number of rows: the small side
     p: int  # number of columns: the side of the matrix that is sketched
     rows: NDArray[np.int64]  # row of each one, column after column, ascending within a column; int64
-    # where each column begins in rows, and its length at the end; p + 1 numbers, int64
-    starts: NDArray[np.int64]
+    starts: NDArray[np.int64]  # where each column begins in rows, and the end of the last; p + 1 numbers
 
     def __post_init__(self) -> None:
         _check_sides(self.m, self.p)

@@ -190,14 +190,7 @@ def _require_homogeneous(steps: Steps) -> None:
 
 
 class Observation(fx.Interpreter):
-    """One forward pass, of the predictor or of another network with its graph, and what it has seen.
-
-    Attributes:
-        norms: Norm of the output of each watched step, per example.
-        linear_norms: Norm of the output of each watched layer without its bias.
-        shapes: Shape of one output of each watched step.
-        kept: Outputs that were kept.
-    """
+    """One forward pass, of the predictor or of another network with its graph, and what it has seen."""
 
     def __init__(
         self,
@@ -210,10 +203,10 @@ class Observation(fx.Interpreter):
     ) -> None:
         super().__init__(model or steps.network.predictor, graph=steps.network.graph)
         self._watch, self._biases, self._keep = frozenset(watch), biases or {}, frozenset(keep)
-        self.norms: dict[fx.Node, Tensor] = {}
-        self.linear_norms: dict[fx.Node, Tensor] = {}
-        self.shapes: dict[fx.Node, tuple[int, ...]] = {}
-        self.kept: dict[fx.Node, Tensor] = {}
+        self.norms: dict[fx.Node, Tensor] = {}  # of the output of each watched step, per example
+        self.linear_norms: dict[fx.Node, Tensor] = {}  # of the output of each watched layer without its bias
+        self.shapes: dict[fx.Node, tuple[int, ...]] = {}  # of one output of each watched step
+        self.kept: dict[fx.Node, Tensor] = {}  # outputs that were kept
 
     def of(self, x: Tensor) -> "Observation":
         """Runs a batch, which is left alone, and takes norms before a later step can work in place."""

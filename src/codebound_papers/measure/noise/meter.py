@@ -94,14 +94,12 @@ class StabilityMeter:
         kept: list[fx.Node] = []
         if settings.interlayer != "none" or settings.smoothness is not None:
             kept = [place.node for place in layout.points]
-        watch = [
-            node for place in layout.reported for node in (place.node, place.input, *place.images) if node
-        ]
+        nodes = ((place.node, place.input, *place.images) for place in layout.reported)
+        watch = [node for each in nodes for node in each if node]
         seen = batch.Observation(layout.steps, watch=[*watch, *kept], biases=self._biases(), keep=kept).of(x)
         if not self._sites:
-            self._sites = tuple(
-                batch.site_of(place, layout, seen, self._initial) for place in layout.reported
-            )
+            sites = (batch.site_of(place, layout, seen, self._initial) for place in layout.reported)
+            self._sites = tuple(sites)
             self._shapes = dict(seen.shapes)
             self._probed = self._probed_pairs() if settings.interlayer != "none" else frozenset()
         elif self._shapes and seen.shapes != self._shapes:
@@ -204,16 +202,13 @@ def stability(
 ) -> Stability:
     """The noise stability of a network on a sample: all quantities of A-CondB.1, layer by layer.
 
-    Args:
-        net: The network, wrapped or not; never changed. Its batch norms are folded in a copy; one that is
-            wrapped and has none is measured as it is.
-        data: A dataset, inputs as one tensor, or batches of inputs (or of inputs and labels), such as those
-            of a data loader. Labels are not used.
-        settings: What to measure; by default cushions, contraction, and exact Jacobians to the output.
-        noisy: Examples for smoothness, where those of ``data`` would take too long; the result has it as
-            ``noisy``.
-        initial: The network before training, for cushions relative to the distance from it (A-Imp-i).
-        device: Where to compute; where the network is when None.
+    The network, wrapped or not, is never changed: its batch norms are folded in a copy, and one that is
+    wrapped and has none is measured as it is, on the device, by default where it is. The data are a dataset,
+    inputs as one tensor, or batches of inputs (or of inputs and labels), such as those of a data loader;
+    labels are not used. By default cushions, contraction, and exact Jacobians to the output are measured.
+    ``noisy`` are examples for smoothness, where the others would take too long, and the result has it under
+    that name. ``initial`` is the network before training, for cushions relative to the distance from it
+    (A-Imp-i).
 
     >>> net = nn.Sequential(nn.Linear(4, 3, bias=False), nn.ReLU(), nn.Linear(3, 2, bias=False))
     >>> with torch.no_grad(): _ = [weight.fill_(1.0) for weight in net.parameters()]
@@ -241,9 +236,8 @@ def stability(
             "initial": None if initial is None else _module(initial),
             "chunk_size": chunk_size,
         }
-        for part in over_shards(
-            f"{__name__}:measure_part", arguments, of="data", engine=engine, progress=tell
-        ):
+        parts = over_shards(f"{__name__}:measure_part", arguments, of="data", engine=engine, progress=tell)
+        for part in parts:
             meter.include(part)
         return meter.compute()
 

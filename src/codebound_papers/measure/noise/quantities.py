@@ -276,9 +276,8 @@ def perturbed(network: Network, noise: Perturb, *, seed: int) -> nn.Module:
         if not torch.isfinite(matrix).all():
             raise UsageError(f"layer {view.name}: the noise made entries that are NaN or infinite.")
         weight = network.predictor.get_submodule(view.name).weight
-        replaced[id(weight)] = torch.nn.Parameter(
-            view.from_matrix(matrix.detach().to(view.weight)), requires_grad=False
-        )
+        new = view.from_matrix(matrix.detach().to(view.weight))
+        replaced[id(weight)] = torch.nn.Parameter(new, requires_grad=False)
     return copy_with(network.predictor, replaced)
 
 

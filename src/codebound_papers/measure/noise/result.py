@@ -124,11 +124,7 @@ class Examples:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Distribution(AbstractOrdered):
-    """The values of one quantity over examples, in ascending order.
-
-    Attributes:
-        values: Without NaN; infinite where nothing limits the quantity.
-    """
+    """The values of one quantity over examples, without NaN; infinite where nothing limits the quantity."""
 
     def __post_init__(self) -> None:
         self._sort()
@@ -202,8 +198,7 @@ class Stability:
     outliers: float = 0.0  # the fraction of the sample that may be left out (zeta)
     delta: float = 0.05  # fraction of noise draws that may violate smoothness
     probes: int | None = None  # probes per Jacobian norm; None where all norms are exact
-    # pairs of layer and target whose Jacobian norm is an estimate
-    probed: frozenset[tuple[str, str]] = frozenset()
+    probed: frozenset[tuple[str, str]] = frozenset()  # layers and targets whose Jacobian norm is an estimate
     noisy: "Stability | None" = None  # smoothness, where it was measured on other examples than the rest
 
     def __post_init__(self) -> None:
@@ -327,9 +322,8 @@ class Stability:
         )
 
     def _smoothness(self, layers: list[str]) -> float | None:
-        columns = [
-            self.columns[key] for key in (Key("smoothness", name) for name in layers) if key in self.columns
-        ]
+        keys = (Key("smoothness", name) for name in layers)
+        columns = [self.columns[key] for key in keys if key in self.columns]
         if not columns:
             return None
         smallest = [

@@ -37,8 +37,7 @@ class Subject:
     """A network whose last layer is looked at."""
 
     name: str  # in tables
-    # the published network of the same architecture; its own name for those of the other project
-    like: str = ""
+    like: str = ""  # the published network of that architecture; its own name for those of the other project
     data: str  # the dataset it classifies
     file: str = ""  # name of its file in the folder of pretrained networks; empty: it is in none
     spec: str = ""  # its architecture, for those in files and those trained here; empty: the other project's
@@ -128,9 +127,8 @@ def measured(
 
 def counted(reasons: Iterable[str]) -> tuple[str, ...]:
     """Each reason once, with the number of networks that it keeps away; no reason is left out."""
-    return tuple(
-        f"{count} network{'s' * (count > 1)}: {why}" for why, count in Counter(reasons).items() if why
-    )
+    counts = Counter(reason for reason in reasons if reason)
+    return tuple(f"{count} network{'s' * (count > 1)}: {why}" for why, count in counts.items())
 
 
 def load(subject: Subject, settings: Settings) -> Network:
