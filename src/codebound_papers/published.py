@@ -121,15 +121,12 @@ def evaluate(evidence: Evidence) -> list[PublishedValue | Refused]:
     """The values of all expressions, and the refusals among them, paper by paper."""
     found: list[PublishedValue | Refused] = []
     for modules in _MODULES:
-        told = [(each, _arguments(each, evidence)) for each in _expressions(modules)]
+        names = [module.__name__ for module in modules]
+        known = [each for each in EXPRESSIONS if each.function.__module__ in names]
+        known.sort(key=lambda each: names.index(each.function.__module__))
+        told = [(each, _arguments(each, evidence)) for each in known]
         found += [value for each, arguments in told for value in _values(each, arguments)]
     return found
-
-
-def _expressions(modules: tuple[ModuleType, ...]) -> list[Expression]:
-    names = [module.__name__ for module in modules]
-    known = (each for each in EXPRESSIONS if each.function.__module__ in names)
-    return sorted(known, key=lambda each: names.index(each.function.__module__))
 
 
 def _arguments(expression: Expression, evidence: Evidence) -> dict[str, Any] | CodeboundError:

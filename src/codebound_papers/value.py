@@ -186,7 +186,9 @@ def expression(
 
         if kind is not None:
             implements(*refs, kind=kind)(labelled)
-        told = {**_required(function), **(needs or {})}
+        found = inspect.signature(function).parameters.values()
+        required = [x.name for x in found if x.kind is x.KEYWORD_ONLY and x.default is x.empty]
+        told = {**{each: each for each in required}, **(needs or {})}
         labels = Expression(
             ref=refs[0], name=name, unit=unit, subject=subject, facts=facts, function=labelled
         )
@@ -194,10 +196,3 @@ def expression(
         return labelled
 
     return register
-
-
-def _required(function: Callable[..., Any]) -> dict[str, str]:
-    """Keyword arguments without a default, by their own names."""
-    found = inspect.signature(function).parameters.values()
-    named = (each for each in found if each.kind is each.KEYWORD_ONLY and each.default is each.empty)
-    return {each.name: each.name for each in named}

@@ -90,11 +90,9 @@ def is_smooth(facts: NetworkFacts) -> Hypothesis:
 
 def fits_the_outputs(facts: NetworkFacts) -> Hypothesis:
     """A larger margin than the outputs allow makes every example an error, and the theorem trivial."""
-    return Hypothesis(
-        "gamma^2 <= 2 max||f(x)||^2",
-        abs(facts.margin) <= math.sqrt(2.0) * facts.largest_output,
-        f"gamma {facts.margin:.4g}, max||f(x)|| {facts.largest_output:.4g}",
-    )
+    is_met = abs(facts.margin) <= math.sqrt(2.0) * facts.largest_output
+    found = f"gamma {facts.margin:.4g}, max||f(x)|| {facts.largest_output:.4g}"
+    return Hypothesis("gamma^2 <= 2 max||f(x)||^2", is_met, found)
 
 
 def _measured(value: float | None, layer: LayerFacts, what: str) -> float:

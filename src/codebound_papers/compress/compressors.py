@@ -99,9 +99,8 @@ class CompressedNetwork:
         state = {name: value.detach() for name, value in self.network.model.state_dict().items()}
         first = first_names(self.network.model)
         weights = {first[layer.tensor]: layer.weight for layer in self.layers}
-        return with_weights(
-            self.network.model, {name: weights.get(first.get(name, name), old) for name, old in state.items()}
-        )
+        changed = {name: weights.get(first.get(name, name), old) for name, old in state.items()}
+        return with_weights(self.network.model, changed)
 
     @property
     def names(self) -> dict[str, str]:
@@ -305,14 +304,11 @@ def _message(search: Search, network: Network, algorithm: AbstractCompressor, se
 
 def message_with(search: Search, codes: Mapping[str, AbstractTensorCode]) -> Message:
     """A message in the architecture of f; what has no code yet is rounded finely."""
-    return Message(
-        search.task.options,
-        search.task.f.chain,
-        {
-            name: codes[name] if name in codes else quantised_code(name, search.task, levels=VECTOR_LEVELS)
-            for name in search.task.f.tensors
-        },
-    )
+    whole = {
+        name: codes[name] if name in codes else quantised_code(name, search.task, levels=VECTOR_LEVELS)
+        for name in search.task.f.tensors
+    }
+    return Message(search.task.options, search.task.f.chain, whole)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

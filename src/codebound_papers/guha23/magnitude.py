@@ -88,16 +88,12 @@ class MagnitudePruning(AbstractCompressor):
         change = expected_change_norm(
             rows, columns, strength=self.strength, variance=variance, constant=self.constant
         )
-        return CompressedLayer(
-            layer.name,
-            grid.code,
-            predicted_error=change + grid.error,
-            predicted_by=(
-                "lemma 4.2 of Guha et al. 2023 bounds its mean for Gaussian weights, with a constant that is "
-                f"unknown and taken as C = {self.constant:g}; half a step times the root of the non-zeros is "
-                "added for rounding"
-            ),
+        by = (
+            "lemma 4.2 of Guha et al. 2023 bounds its mean for Gaussian weights, with a constant that is "
+            f"unknown and taken as C = {self.constant:g}; half a step times the root of the non-zeros is "
+            "added for rounding"
         )
+        return CompressedLayer(layer.name, grid.code, predicted_error=change + grid.error, predicted_by=by)
 
     @classmethod
     def grid(cls) -> "tuple[MagnitudePruning, ...]":  # noqa: D102

@@ -116,12 +116,9 @@ def summarise(
     unknown = [name for name in settings.families if name not in FAMILIES]
     if unknown:
         raise UsageError(f"families with rows are {', '.join(FAMILIES)}. Got {', '.join(unknown)}.")
-    settings = replace(
-        settings,
-        dtype=settings.dtype or torch.float64,
-        stability=settings.stability
-        or StabilitySettings(smoothness=Smoothness(facts.NOISE, draws=facts.DRAWS)),
-    )
+    usual = StabilitySettings(smoothness=Smoothness(facts.NOISE, draws=facts.DRAWS))
+    dtype, stability = settings.dtype or torch.float64, settings.stability or usual
+    settings = replace(settings, dtype=dtype, stability=stability)
     measure = partial(facts.measure_facts, initial=initial, engine=engine, progress=progress)
     return summary_of(measure(model, data, settings))
 
@@ -231,18 +228,18 @@ def _tail_row(fit: PowerLawFit, *, of: str, values: int) -> Row:
 def _stability_row(result: Stability, site: Site) -> Row:
     """Noise stability at one layer."""
     (worst,) = (row for row in result.layers if row.layer == site.name)
-    row: Row = {
+    spreads = {
         name: _spread_of(result.distribution(quantity, site.name))
         for quantity, name in NAMES.items()
         if result.has(quantity, site.name)
     }
-    if result.has("smoothness", site.name):
-        smoothness = result.distribution("smoothness", site.name)
-        row["interlayer_smoothness"] = {"rho": finite(worst.smoothness), **_spread_of(smoothness)}
-    if result.has("interlayer", site.name):
+    row: Row = {**spreads}
+    if "interlayer_smoothness" in spreads:
+        row["interlayer_smoothness"] = {"rho": finite(worst.smoothness), **spreads["interlayer_smoothness"]}
+    if "interlayer_cushion" in spreads:
         low, high = result.interval(site.name)
         row["interlayer_cushion"] = {
-            **_spread_of(result.distribution("interlayer", site.name)),
+            **spreads["interlayer_cushion"],
             "to": {  # the smallest to each later layer
                 key.target: finite(result.distribution("interlayer", site.name, target=key.target).minimum)
                 for key in result.columns

@@ -86,7 +86,9 @@ def measure_tables(record: Record) -> tuple[Table, ...]:
 
 def flat_rows(record: Record) -> list[dict[str, object]]:
     """One row of plain cells per layer, for spreadsheets; the margins where only they were measured."""
-    if record["margins"] is not None and all(_is_bare(layer) for layer in record["layers"]):
+    cells = (item for layer in record["layers"] for item in layer.items())
+    is_bare = all(value is None for key, value in cells if key not in ("name", "kind", "shape"))
+    if record["margins"] is not None and is_bare:
         margins = dict(record["margins"])
         quantiles = {f"quantile_{level}": value for level, value in margins.pop("quantiles").items()}
         return [margins | quantiles]
@@ -95,10 +97,6 @@ def flat_rows(record: Record) -> list[dict[str, object]]:
 
 def _number(value: float | None, digits: int = 4) -> str:
     return NONE if value is None else f"{value:.{digits}g}"
-
-
-def _is_bare(layer: Record) -> bool:
-    return all(value is None for key, value in layer.items() if key not in ("name", "kind", "shape"))
 
 
 def _flat(layer: Record) -> dict[str, object]:
@@ -124,10 +122,8 @@ def _flat(layer: Record) -> dict[str, object]:
     for name in _COLUMNS.values():
         row[name] = _worst(layer[name], name)
         row[f"{name}_median"] = None if layer[name] is None else layer[name]["quantiles"]["0.5"]
-    for name in (
-        "minimal_interlayer_cushion", "noise_sensitivity", "distance_from_initial", "distance_cushion"
-    ):  # fmt: skip
-        row[name] = layer[name]
+    plain = "minimal_interlayer_cushion", "noise_sensitivity", "distance_from_initial", "distance_cushion"
+    row |= {name: layer[name] for name in plain}
     return {name: "" if value is None else value for name, value in row.items()}
 
 

@@ -152,11 +152,7 @@ def verdict(agreed: int, *, of: int, settings: Settings, differs: str = "") -> s
         return AGREE
     if 2 * agreed >= of:
         return IN_PART
-    reasons = [*shortfalls(settings), *filter(None, (differs,))]
-    return f"Open ({'; '.join(reasons)})" if reasons else DISAGREE
-
-
-def shortfalls(settings: Settings) -> tuple[str, ...]:
-    """What keeps a run below the published one."""
     words = ["smaller"] * (settings.size != "full") + ["shorter"] * (settings.epochs is not None)
-    return (f"this run is {' and '.join(words)} than the published one",) if words else ()
+    below = f"this run is {' and '.join(words)} than the published one" if words else ""
+    reasons = [reason for reason in (below, differs) if reason]
+    return f"Open ({'; '.join(reasons)})" if reasons else DISAGREE

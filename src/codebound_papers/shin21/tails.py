@@ -281,9 +281,10 @@ def compare_alternatives(tail: NDArray[np.float64], *, xmin: float) -> tuple[Com
         excess = np.minimum(tail / xmin, _LARGEST)
     logs = np.log(excess)
     slope = 1.0 / float(logs.mean())
-    power_law = math.log(slope) - slope * logs
+    rate = 1.0 / float((excess - 1.0).mean())  # of the best exponential law of x / xmin
+    power_law, exponential = math.log(slope) - slope * logs, math.log(rate) - rate * (excess - 1.0)
     return (
-        _compared("exponential", power_law - _exponential(excess) - logs, nested=False),
+        _compared("exponential", power_law - exponential - logs, nested=False),
         _compared("lognormal", power_law - _lognormal(logs, slope), nested=True),
         _compared("truncated power law", power_law - _truncated(excess, logs, slope), nested=True),
     )
@@ -295,13 +296,6 @@ def _compared(alternative: str, terms: NDArray[np.float64], *, nested: bool) -> 
     statistic = ratio / spread if spread > 0.0 else 0.0
     p_value = math.erfc(math.sqrt(abs(ratio))) if nested else math.erfc(abs(statistic) / math.sqrt(2.0))
     return Comparison(alternative, ratio, statistic, p_value)
-
-
-def _exponential(excess: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Log-density of ``x / xmin`` under the best exponential law."""
-    rate = 1.0 / float((excess - 1.0).mean())
-    log_density: NDArray[np.float64] = math.log(rate) - rate * (excess - 1.0)
-    return log_density
 
 
 def _lognormal(logs: NDArray[np.float64], slope: float) -> NDArray[np.float64]:

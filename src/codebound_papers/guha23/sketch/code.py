@@ -76,12 +76,9 @@ class Sketched(AbstractSizedCode):
         if self.matrix is None or self.dual is None:
             raise UsageError("a sketch has no proof before it is solved: solved() finds one.")
         places = np.flatnonzero(self.matrix)
-        nonzeros = (
-            np.array([len(places)], "<u4"),
-            places.astype("<u4"),
-            self.matrix.flat[places].astype("<i4"),
-        )
-        return b"".join(part.tobytes() for part in (*nonzeros, self.dual.astype("<i8")))
+        count, values = np.array([len(places)], "<u4"), self.matrix.flat[places].astype("<i4")
+        parts = count, places.astype("<u4"), values, self.dual.astype("<i8")
+        return b"".join(part.tobytes() for part in parts)
 
     def values(self) -> NDArray[np.float64]:  # noqa: D102
         if self.matrix is None:

@@ -134,12 +134,11 @@ def _independent(cells: Indices, outside: int) -> bool:
     rows, columns = np.unique(cells, return_inverse=True)
     columns, inside = columns.reshape(cells.shape), cells != outside
     stream = Stream(0, "sketch/rank")
-    matrix = np.stack(
-        [
-            (_residues(stream, len(rows))[columns] * inside).sum(axis=1) % PRIME
-            for _ in range(len(cells) + _SPARE_ROWS)
-        ]
-    )
+    combined = []
+    for _ in range(len(cells) + _SPARE_ROWS):
+        residues = (stream.words(len(rows)) % np.uint64(PRIME)).astype(np.int64)
+        combined.append((residues[columns] * inside).sum(axis=1) % PRIME)
+    matrix = np.stack(combined)
     for k in range(len(cells)):
         pivots = np.flatnonzero(matrix[k:, k])
         if len(pivots) == 0:
@@ -148,7 +147,3 @@ def _independent(cells: Indices, outside: int) -> bool:
         matrix[k + pivots[0]] = matrix[k]
         matrix[k + 1 :, k:] = (matrix[k + 1 :, k:] - matrix[k + 1 :, k, None] * row % PRIME) % PRIME
     return True
-
-
-def _residues(stream: Stream, count: int) -> Indices:
-    return (stream.words(count) % np.uint64(PRIME)).astype(np.int64)

@@ -298,11 +298,8 @@ def interlayer_values(
     ``targets`` has the numbers of the points to measure from, and for each of them those to measure to.
     """
     pairs = [(i, j) for i, wanted in targets.items() for j in wanted]
-    squares = (
-        jacobian.column_squares(derivatives, pairs, probes=settings.probes, seed=settings.seed)
-        if pairs
-        else {}
-    )
+    probes, seed = settings.probes, settings.seed
+    squares = jacobian.column_squares(derivatives, pairs, probes=probes, seed=seed) if pairs else {}
     values = {}
     for i, wanted in targets.items():
         source, image = layout.points[i], points[i].unsqueeze(0)

@@ -83,15 +83,11 @@ def obstacle(subject: Subject, settings: Settings) -> str:
     if subject.config is not None:
         return ""
     if not subject.file:
-        return "" if _has_model_zoo() else f"{_MODEL_ZOO} is not installed"
+        return "" if importlib.util.find_spec(_MODEL_ZOO) else f"{_MODEL_ZOO} is not installed"
     if settings.models is None:
         return "no folder of pretrained networks was given (models, or CODEBOUND_MODELS)"
     path = settings.models / subject.file
     return "" if path.is_file() else f"{subject.file} is not in {settings.models}"
-
-
-def _has_model_zoo() -> bool:
-    return importlib.util.find_spec(_MODEL_ZOO) is not None
 
 
 def checkpoint(subject: Subject, settings: Settings) -> Path | None:
