@@ -12,7 +12,6 @@ from codebound.cli.console import Format, cell, emit, emit_rows, note
 from codebound.cli.options import RUN, option
 from codebound.progress import progress_bar
 from codebound.report.tables import Table
-from codebound_papers.reproduce.items import Reproduction, Settings, Size, known_items
 
 _FULL = "The paper's settings, or a run that takes minutes."
 _OUT = """Folder for the results; an interrupted run continues in it (default:
@@ -39,6 +38,7 @@ def command(
     """
     import time
 
+    from codebound_papers.reproduce.items import Settings, Size
     from codebound_papers.reproduce.run import find_item
     from codebound_papers.reproduce.run import reproduce as run
 
@@ -59,15 +59,15 @@ def command(
     except KeyboardInterrupt:
         note(f"What is finished is kept in {folder}: the same command continues.")
         raise
-    tables = found.reproduction.tables
-    rows = [{"table": title, **row} for title, lines in tables.items() for row in lines]
-    emit(found.record, output, _shown(found.reproduction, found.record), rows=rows)
+    rows = [{"table": title, **row} for title, lines in found.record["tables"].items() for row in lines]
+    emit(found.record, output, _shown(found.record), rows=rows)
     if not quiet:
         note("Written: " + ", ".join(str(path) for path in found.files) + ".")
 
 
 def _list(output: Format, models: Path | None) -> None:
     from codebound_papers.reproduce.gallery import SIZES, outcome, read_results
+    from codebound_papers.reproduce.items import Settings, known_items
     from codebound_papers.reproduce.run import models_folder
 
     committed, settings = read_results(), Settings(models=models_folder(models))
@@ -85,10 +85,10 @@ def _list(output: Format, models: Path | None) -> None:
     emit_rows(rows, output)
 
 
-def _shown(found: Reproduction, record: dict[str, Any]) -> Iterator[Table | str]:
-    for title, rows in found.tables.items():
+def _shown(record: dict[str, Any]) -> Iterator[Table | str]:
+    for title, rows in record["tables"].items():
         yield Table(title, [{key: cell(value) for key, value in row.items()} for row in rows])
-    yield from found.sentences
+    yield from record["sentences"]
     if record["not_run"]:
         yield f"\nNot run, for want of time: {'; '.join(record['not_run'])}."
     if record["deviations"]:
