@@ -36,8 +36,8 @@ from codebound.data.load import load_dataset
 from codebound.errors import DataError
 from codebound.nets.walk import wrap
 from codebound.nets.zoo import build
-from codebound_papers.measure.noise.meter import StabilitySettings, stability
-from codebound_papers.measure.noise.quantities import Smoothness
+from codebound_papers.measure.noise.meter import stability
+from codebound_papers.measure.noise.quantities import Smoothness, StabilitySettings
 from codebound_papers.measure.norms import layer_spectra
 from codebound_papers.measure.tails import estimate_tail, fit_power_law
 from codebound_papers.shin21.laws import PowerLaw, Stable

@@ -80,7 +80,7 @@ def cell(*, verb: str, weights: int, examples: int) -> dict[str, float]:
     from codebound.certificate.task import Original
     from codebound.certification import certify
     from codebound_papers.compare.table import compare
-    from codebound_papers.measure.noise.meter import StabilitySettings
+    from codebound_papers.measure.noise.quantities import StabilitySettings
     from codebound_papers.measure.record import MeasureSettings
     from codebound_papers.measure.summary import summarise
 

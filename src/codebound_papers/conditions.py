@@ -11,20 +11,6 @@ def separates(facts: NetworkFacts) -> Hypothesis:
     return Hypothesis(POSITIVE_MARGIN, facts.margin > 0.0, f"margin {facts.margin:.4g}")
 
 
-def is_at_least(statement: str, number: float, needed: float | None) -> Hypothesis:
-    """A number reaches what a theorem needs; None if that was not measured."""
-    if needed is None:
-        return Hypothesis(statement, None)
-    return Hypothesis(statement, number >= needed, f"{number:.4g} against {needed:.4g}")
-
-
-def is_at_most(statement: str, number: float | None, limit: float) -> Hypothesis:
-    """A number stays below what a theorem allows; None if it was not measured."""
-    if number is None:
-        return Hypothesis(statement, None)
-    return Hypothesis(statement, number <= limit, f"{number:.4g} against {limit:.4g}")
-
-
 def has_no_biases(facts: NetworkFacts) -> Hypothesis:
     """All parameters are entries of the layers' matrices, as the theory assumes."""
     others = facts.parameters - sum(layer.weights for layer in facts.layers)

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from codebound.errors import UsageError
 from codebound.refs import implements
-from codebound_papers.conditions import is_at_most, separates
+from codebound_papers.conditions import separates
 from codebound_papers.facts import NetworkFacts
 from codebound_papers.logs import log_sum, risk_of, safe_exp, safe_log
 from codebound_papers.value import BIG_O, Hypothesis, PublishedValue, expression
@@ -118,7 +118,10 @@ def counting_framework(
 def is_close(facts: NetworkFacts, deviation: float | None) -> Hypothesis:
     """What the proof needs for a margin of g: half of what the papers ask (G-E2, A-E1)."""
     statement = "every score of g is within gamma/2 of that of f on the sample (the papers ask for gamma)"
-    return is_at_most(statement, deviation, facts.margin / 2.0)
+    if deviation is None:
+        return Hypothesis(statement, None)
+    limit = facts.margin / 2.0
+    return Hypothesis(statement, deviation <= limit, f"{deviation:.4g} against {limit:.4g}")
 
 
 def spectral_products(facts: NetworkFacts, norms: Sequence[float]) -> list[float]:

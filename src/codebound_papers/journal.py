@@ -26,9 +26,6 @@ class OutOfTimeError(CodeboundError):
 class Journal:
     """Values by name, each on disk as soon as it is computed: an interrupted run continues.
 
-    Attributes:
-        left: Parts that a caller has done without, because the deadline had passed.
-
     >>> journal = Journal()
     >>> journal.get("two", lambda: {"value": 2})
     {'value': 2}
@@ -45,19 +42,17 @@ class Journal:
         progress: Progress = silent,
         deadline: float = math.inf,
     ) -> None:
-        """Takes over what an earlier run left.
+        """Takes over what an earlier run left in a file; without a path the values stay in memory.
 
-        Args:
-            path: The file; None keeps the values in memory.
-            run: What the values depend on; a file that was made by another run is refused.
-            machine: Where new values are computed: device and versions. A run may have begun on another.
-            deadline: Moment of ``time.monotonic`` after which no new value is begun.
+        ``run`` is what they depend on: a file of another run is refused. ``machine`` is where new ones are
+        computed, device and versions: a run may have begun on another. After the deadline, a moment of
+        ``time.monotonic``, no new value is begun.
         """
         self._path, self._run, self._progress = path, dict(run or {}), progress
         self._machine, self._deadline = dict(machine or {}), deadline
         self._kept: dict[str, dict[str, Any]] = {}
         self._asked: set[str] = set()
-        self.left: tuple[str, ...] = ()
+        self.left: tuple[str, ...] = ()  # parts that a caller has done without, for want of time
         if path is not None and path.exists():
             self._kept = self._read(path)
 

@@ -6,7 +6,6 @@ from functools import cached_property
 from types import ModuleType
 from typing import Any
 
-from codebound.bounds.facts import Subject
 from codebound.errors import CodeboundError, ModelError, UsageError
 from codebound_papers import baselines, framework
 from codebound_papers.arora18 import noise_stability, truncation
@@ -19,7 +18,7 @@ from codebound_papers.guha23.pruning import PruningFacts
 from codebound_papers.measure.record import Measured, with_stability
 from codebound_papers.shin21 import heavy_tails
 from codebound_papers.shin21.heavy_tails import replacement_thresholds
-from codebound_papers.value import EXPRESSIONS, Expression, FactsKind, PublishedValue, Unit
+from codebound_papers.value import EXPRESSIONS, Expression, FactsKind, PublishedValue, Refused
 
 _ARORA, _GUHA, _SHIN = (truncation, noise_stability), (pruning, kappa, sketching, lottery), (heavy_tails,)
 _MODULES: tuple[tuple[ModuleType, ...], ...] = ((baselines, framework), _ARORA, _GUHA, _SHIN)
@@ -118,39 +117,16 @@ class Evidence:
         return tuple(int((view.weight.detach().abs() > threshold).sum()) for view, threshold in pairs)
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """A statement that says nothing about this network, and why."""
-
-    ref: str
-    name: str
-    unit: Unit
-    subject: Subject
-    reason: str
-
-    def record(self) -> dict[str, object]:
-        """The reason, for JSON."""
-        return {"name": self.name, "reference": self.ref, "reason": self.reason}
-
-
 def evaluate(evidence: Evidence) -> list[PublishedValue | Refused]:
     """The values of all expressions, and the refusals among them, paper by paper."""
     found: list[PublishedValue | Refused] = []
     for modules in _MODULES:
-        told = [(each, _arguments(each, evidence)) for each in _expressions(modules)]
+        names = [module.__name__ for module in modules]
+        known = [each for each in EXPRESSIONS if each.function.__module__ in names]
+        known.sort(key=lambda each: names.index(each.function.__module__))
+        told = [(each, _arguments(each, evidence)) for each in known]
         found += [value for each, arguments in told for value in _values(each, arguments)]
     return found
-
-
-def published_expressions() -> list[Expression]:
-    """All published expressions, in the order of the table."""
-    return [each for modules in _MODULES for each in _expressions(modules)]
-
-
-def _expressions(modules: tuple[ModuleType, ...]) -> list[Expression]:
-    names = [module.__name__ for module in modules]
-    known = (each for each in EXPRESSIONS if each.function.__module__ in names)
-    return sorted(known, key=lambda each: names.index(each.function.__module__))
 
 
 def _arguments(expression: Expression, evidence: Evidence) -> dict[str, Any] | CodeboundError:

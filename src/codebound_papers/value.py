@@ -118,6 +118,21 @@ class PublishedValue:
         return replace(self, log_value=log_value, unit="risk", sentence=sentence)
 
 
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A statement that says nothing about this network, and why."""
+
+    ref: str
+    name: str
+    unit: Unit
+    subject: Subject
+    reason: str
+
+    def record(self) -> dict[str, object]:
+        """The reason, for JSON."""
+        return {"name": self.name, "reference": self.ref, "reason": self.reason}
+
+
 FactsKind = Literal["all", "chain", "stability", "least margin", "distance", "without outliers"]
 """Which facts an expression is told: all of them; those of a chain of layers; with its noise stability; at
 the smallest margin; relative to the distance from the initial weights; on the best examples alone."""
@@ -134,8 +149,7 @@ class Expression:
     unit: Unit  # what its value measures
     subject: Subject  # whose risk it is about
     facts: FactsKind  # the facts that it is a function of
-    # its other arguments, and the evidence that each one is
-    needs: Mapping[str, str] = field(default_factory=dict)
+    needs: Mapping[str, str] = field(default_factory=dict)  # its other arguments, the evidence that each is
     form: str = ""  # appended to the names of its values, where several forms of a bound share them
     refused: str = ""  # ID of the row that says why it has no value; empty: the same
     function: Callable[..., Any]  # its value, or several
@@ -172,7 +186,9 @@ def expression(
 
         if kind is not None:
             implements(*refs, kind=kind)(labelled)
-        told = {**_required(function), **(needs or {})}
+        found = inspect.signature(function).parameters.values()
+        required = [x.name for x in found if x.kind is x.KEYWORD_ONLY and x.default is x.empty]
+        told = {**{each: each for each in required}, **(needs or {})}
         labels = Expression(
             ref=refs[0], name=name, unit=unit, subject=subject, facts=facts, function=labelled
         )
@@ -180,10 +196,3 @@ def expression(
         return labelled
 
     return register
-
-
-def _required(function: Callable[..., Any]) -> dict[str, str]:
-    """Keyword arguments without a default, by their own names."""
-    found = inspect.signature(function).parameters.values()
-    named = (each for each in found if each.kind is each.KEYWORD_ONLY and each.default is each.empty)
-    return {each.name: each.name for each in named}

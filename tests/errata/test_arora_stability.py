@@ -7,8 +7,13 @@ import pytest
 import torch
 from torch import nn
 
-from codebound_papers.measure.noise.meter import StabilitySettings, stability
-from codebound_papers.measure.noise.quantities import Smoothness, adversarial_smoothness, smoothness_quantile
+from codebound_papers.measure.noise.meter import stability
+from codebound_papers.measure.noise.quantities import (
+    Smoothness,
+    StabilitySettings,
+    adversarial_smoothness,
+    smoothness_quantile,
+)
 from codebound_papers.measure.noise.result import Key
 from codebound_papers.measure.norms import stable_rank
 

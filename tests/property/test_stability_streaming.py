@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from codebound_papers.measure.noise.meter import StabilityMeter, StabilitySettings, stability
-from codebound_papers.measure.noise.quantities import Smoothness
+from codebound_papers.measure.noise.meter import StabilityMeter, stability
+from codebound_papers.measure.noise.quantities import Smoothness, StabilitySettings
 
 torch.manual_seed(0)
 MODEL = nn.Sequential(

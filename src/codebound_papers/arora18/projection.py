@@ -5,8 +5,6 @@ sign matrices come from a seed, in blocks: never more than a few megabytes of th
 ``induction`` checks on a sample what lemma 3 claims when layers are replaced one after the other.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -75,17 +73,15 @@ class MatrixProject(compressors.AbstractCompressor):
         return self.count if self.epsilon is None else sign_count(self.epsilon, self.eta)
 
     def compress(self, layer: AbstractLayerView, *, seed: int) -> compressors.CompressedLayer:  # noqa: D102
-        k = self.numbers
+        k, levels = self.numbers, self.levels
         promise = (
             f"algorithm 1 of Arora et al. 2018 with k = {k} promises something for fixed directions, and a "
             "spectral norm is the largest change over all of them"
         )
-        return project_layer(
-            layer, numbers=k, levels=self.levels, by_rows=False, seed=seed, predicted_by=promise
-        )
+        return project_layer(layer, numbers=k, levels=levels, by_rows=False, seed=seed, predicted_by=promise)
 
     @classmethod
-    def grid(cls) -> tuple[MatrixProject, ...]:  # noqa: D102
+    def grid(cls) -> "tuple[MatrixProject, ...]":  # noqa: D102
         return tuple(cls(count=count, levels=15) for count in (64, 256, 1024))
 
 

@@ -27,10 +27,10 @@ class PlannedLayer:
     cushion: float  # layer cushion mu_i
     interlayer_cushion: float  # minimal interlayer cushion mu_{i->}
     epsilon: float  # accuracy of its projection, eps_i
-    # the count of lemma 3, with its constant 72; for a convolution that of algorithm 4, Q = 1
-    published: float
-    # the count with which the proof goes through; None for a convolution, where none does (A-E17)
-    count: int | None
+    published: (
+        float  # the count of lemma 3, with its constant 72; of a convolution that of algorithm 4, Q = 1
+    )
+    count: int | None  # with which the proof goes through; None for a convolution, where none does (A-E17)
     # inputs below which no cushions let lemma 3 compress the layer (A-E26); None for a convolution, and where
     # nobody asked
     least_inputs: float | None = None
@@ -90,11 +90,9 @@ def is_smooth(facts: NetworkFacts) -> Hypothesis:
 
 def fits_the_outputs(facts: NetworkFacts) -> Hypothesis:
     """A larger margin than the outputs allow makes every example an error, and the theorem trivial."""
-    return Hypothesis(
-        "gamma^2 <= 2 max||f(x)||^2",
-        abs(facts.margin) <= math.sqrt(2.0) * facts.largest_output,
-        f"gamma {facts.margin:.4g}, max||f(x)|| {facts.largest_output:.4g}",
-    )
+    is_met = abs(facts.margin) <= math.sqrt(2.0) * facts.largest_output
+    found = f"gamma {facts.margin:.4g}, max||f(x)|| {facts.largest_output:.4g}"
+    return Hypothesis("gamma^2 <= 2 max||f(x)||^2", is_met, found)
 
 
 def _measured(value: float | None, layer: LayerFacts, what: str) -> float:

@@ -35,9 +35,11 @@ class ProjectRequirements:
             text = f"The lemma compresses {len(small)} of {len(self.layers)} layers: {', '.join(small)}."
         else:
             least = min(self.layers, key=lambda layer: layer.asked / layer.weights)
+            times = least.asked / least.weights
+            told = f"{times:,.0f}" if 10.0 <= times < 1e6 else f"{times:.2g}"
             text = (
-                "The lemma compresses no layer: it asks for at least "
-                f"{_times(least.asked / least.weights)} as many numbers as there are weights ({least.name})."
+                f"The lemma compresses no layer: it asks for at least {told} times as many numbers as there "
+                f"are weights ({least.name})."
             )
         nearest = [(x.least_inputs / x.inputs, x) for x in self.layers if x.least_inputs is not None]
         if nearest:
@@ -104,7 +106,3 @@ def project_requirements(measured: Measured, *, progress: Progress = silent) -> 
         eta=planned.eta,
         notes=measured.chain_notes,
     )
-
-
-def _times(ratio: float) -> str:
-    return f"{ratio:,.0f} times" if 10.0 <= ratio < 1e6 else f"{ratio:.2g} times"

@@ -5,8 +5,6 @@ the change within the allowance, as measured on the decoded matrix (A-E10). Theo
 bound from spectral norms and the margin.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -138,11 +136,11 @@ class Truncation(AbstractCompressor):
         return CompressedLayer(layer.name, code, allowance, _ALLOWANCE)
 
     @classmethod
-    def grid(cls) -> tuple[Truncation, ...]:  # noqa: D102
+    def grid(cls) -> "tuple[Truncation, ...]":  # noqa: D102
         return tuple(cls(delta=delta) for delta in (0.9, 0.75, 0.6, 0.5, 0.35, 0.25))
 
     @classmethod
-    def near(cls) -> tuple[Truncation, ...]:  # noqa: D102
+    def near(cls) -> "tuple[Truncation, ...]":  # noqa: D102
         return tuple(cls(delta=delta) for delta in (0.05, 0.01, 0.002))
 
 

@@ -4,8 +4,6 @@ The rows of a weight matrix are the vectors c of the paper. They are divided by 
 that ``||c|| <= 1``; the norm goes into the step of the code. A margin gamma is meant for inputs of norm 1.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import ClassVar
@@ -220,7 +218,7 @@ class VectorCompress(AbstractCompressor):
         return CompressedLayer(layer.name, best_tensor_code(levels, step=step))
 
     @classmethod
-    def grid(cls) -> tuple[VectorCompress, ...]:  # noqa: D102
+    def grid(cls) -> "tuple[VectorCompress, ...]":  # noqa: D102
         return tuple(cls(margin=margin, eta=eta) for margin in (1.0, 0.5) for eta in (1.0, 0.5, 0.25))
 
 
@@ -249,7 +247,7 @@ class VectorProject(AbstractCompressor):
         return project_layer(layer, numbers=self.numbers, levels=self.levels, by_rows=True, seed=seed)
 
     @classmethod
-    def grid(cls) -> tuple[VectorProject, ...]:  # noqa: D102
+    def grid(cls) -> "tuple[VectorProject, ...]":  # noqa: D102
         return tuple(cls(count=count, levels=levels) for count in (4, 8, 16, 32) for levels in (7, 15))
 
 

@@ -20,6 +20,7 @@ _LAYERS = "Names of layers to compress, joined by commas (default: all)."
 _DATA = """Sample: name, .npz file, image folder, or package.module:factory. Measures accuracy and deviation;
 lottery and imp train on it."""
 _TEST = "Sample to measure on instead of --data; a known name gives its tests."
+_LIST = "Print the methods and their options."
 _EXAMPLES = "Measure on the first examples only (default: all)."
 _COLUMNS = (
     *("layer", "shape", "kept", "dense bytes", "sparse bytes", "coded bits"),
@@ -57,10 +58,7 @@ def command(
     output: opt.Output = Format.table,
     quiet: opt.Quiet = False,
     list_methods: Annotated[
-        bool,
-        typer.Option(
-            "--list", callback=_show_methods, is_eager=True, help="Print the methods and their options."
-        ),
+        bool, typer.Option("--list", callback=_show_methods, is_eager=True, help=_LIST)
     ] = False,
 ) -> None:
     """Compress a network and say what became of every layer.

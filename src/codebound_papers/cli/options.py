@@ -11,6 +11,8 @@ STABILITY = "Noise stability"
 
 _EXAMPLES = "Examples to measure on, drawn at random (default: 1000, fewer for large networks)."
 _BIASES = "augmented: part of the weights, as the theory needs; separate: left out, as published."
+_SHAPE = "Such as 3x32x32, where no data say it (default: that of the zoo)."
+_CLASSES = "Number of classes, where no data say it (default: 10)."
 _INITIAL = "Weights before training: adds what is relative to the distance from them."
 
 Examples = Annotated[int | None, option(_EXAMPLES)]
@@ -18,9 +20,5 @@ Biases = Annotated[str, option(_BIASES, STABILITY)]
 Initial = Annotated[Path | None, option(_INITIAL, STABILITY)]
 ChunkSize = Annotated[int, option("Examples at a time; bounds the memory.", RUN)]
 NaturalSeed = Annotated[int, typer.Option(min=0, help="Seed of everything random.", rich_help_panel=RUN)]
-InputShape = Annotated[
-    str | None, option("Such as 3x32x32, where no data say it (default: that of the zoo).")
-]
-Classes = Annotated[
-    int | None, typer.Option(min=2, help="Number of classes, where no data say it (default: 10).")
-]
+InputShape = Annotated[str | None, option(_SHAPE)]
+Classes = Annotated[int | None, typer.Option(min=2, help=_CLASSES)]

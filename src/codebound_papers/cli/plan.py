@@ -1,32 +1,15 @@
 """``codebound plan``: what a compression theorem would ask of a network, and what measurement reaches."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from dataclasses import asdict, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from codebound.cli import options as opt
-from codebound.cli.console import Format, emit, note
+from codebound.cli.console import Format, emit, listener
 from codebound.cli.options import option
-from codebound.files import finite, write_json
-from codebound.progress import progress_bar
 from codebound.report.tables import Table
 from codebound_papers.cli import options as own
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from codebound_papers.arora18.requirements import ProjectRequirements
-    from codebound_papers.compress.minimum import MeasuredMinimum
-    from codebound_papers.guha23.requirements import MbpRequirements
-    from codebound_papers.measure.record import Measured
-    from codebound_papers.shin21.requirements import HeavytailRequirements
-
-    Requirements = ProjectRequirements | MbpRequirements | HeavytailRequirements
-
-_CHUNK = 64  # examples at a time
 _METHOD = "project (Arora et al. 2018), mbp (Guha et al. 2023) or heavytail (Shin 2021)."
 _MARGIN_SHARE = "Share of the examples that may miss the margin: it is the largest that the others exceed."
 _TOLERANCE = "By how much the error on the examples may rise in the measured part."
@@ -65,96 +48,14 @@ def command(
 
     Example: codebound plan --model mlp --weights runs/w/model.safetensors --data digits --method mbp
     """
-    values = dict(locals())
-    import torch
+    options = dict(locals()) | {"method": method.value}
+    from codebound_papers.compress.planning import plan_from_options
 
-    from codebound import __version__
-    from codebound.commands import load_network, record_options
-    from codebound.data.load import load_dataset
-    from codebound.device import resolve_device
-    from codebound.store import optional_folder
-    from codebound_papers.arora18.requirements import project_requirements
-    from codebound_papers.compress.minimum import measured_minimum
-    from codebound_papers.guha23.requirements import mbp_requirements
-    from codebound_papers.measure.noise.meter import StabilitySettings
-    from codebound_papers.measure.record import MeasureSettings, measure_facts
-    from codebound_papers.measure.steps import draw_examples, fold_and_wrap, fold_strictly
-    from codebound_papers.measure.summary import choose_noise
-    from codebound_papers.shin21.requirements import heavytail_requirements
-
-    settings = record_options(values)
-    place = resolve_device(device)
-    noise, words = choose_noise("gaussian", seed)
-    whole = load_dataset(data, folder=data_folder)
-    loaded = load_network(model, whole, weights)
-    folded = fold_and_wrap(loaded.to(place), whole)
-    work, network = folded.workload, fold_strictly(folded.network)
-    sample = draw_examples(whole, work.examples if examples is None else examples, seed=seed)
-    stability = StabilitySettings(probes=work.probes("output"), smoothness=noise, seed=seed)
-    stability = replace(stability, biases=biases)  # type: ignore[arg-type]  # checked there
-    asked = MeasureSettings(
-        families=("margins", "norms") if method is Method.mbp else ("margins", "norms", "stability"),
-        sample_size=whole.n,
-        delta=delta,
-        margin_share=margin_share,
-        stability=stability,
-        dtype=torch.float64,
-        chunk_size=_CHUNK,
-        device=str(place),
-        seed=seed,
-    )
-    theorems: dict[str, Callable[..., Requirements]] = {
-        "project": project_requirements, "mbp": mbp_requirements, "heavytail": heavytail_requirements
-    }  # fmt: skip
-    with optional_folder(out) as folder:
-        with progress_bar("requirements", quiet=quiet) as progress:
-            measured = measure_facts(folded, sample, asked, progress=progress)
-            required = theorems[method.value](measured, progress=progress)
-        with progress_bar("measurement", quiet=quiet) as progress:
-            reached = measured_minimum(
-                network, sample.on(place), method.value, tolerance=tolerance, seed=seed, progress=progress
-            )
-    settings |= {"method": method.value, "smoothness": words, "device": str(place), "codebound": __version__}
-    record: dict[str, Any] = {
-        "method": method.value,
-        "guarantee": "none",
-        **_record(measured, required, reached),
-        "sample": {"data": data, "n": whole.n, "measured": sample.n, "sha256": sample.sha256},
-        "settings": settings,
-    }
-    if folder is not None:
-        write_json(folder / "plan.json", record)
-    if not quiet:
-        note(f"Measured on {sample.n:,} of {whole.n:,} examples; a theorem takes the worst of all of them.")
+    hear = listener(quiet=quiet)
+    record = plan_from_options(options, out=out, listener=hear)
     emit(record, output, _shown(record), rows=record["layers"])
-    if folder is not None and not quiet:
-        note(f"Written to {folder / 'plan.json'}.")
-
-
-def _record(measured: Measured, required: Requirements, reached: MeasuredMinimum) -> dict[str, Any]:
-    """Both results as they are printed; what is not finite is null."""
-    stored = {} if reached.reached is None else reached.reached.stored
-    layers = [
-        asdict(each) | {"asked": each.asked, "reached": stored.get(each.name)} for each in required.layers
-    ]
-    facts, margins = measured.facts, measured.margins
-    found = {
-        "verdict": required.verdict,
-        "layers": layers,
-        "network": {key: each for key, each in asdict(required).items() if key not in ("layers", "notes")},
-        "margin": {
-            "gamma": facts.margin,
-            "share": facts.margin_loss,
-            "error": margins.loss(),
-            "largest_output": facts.largest_output,
-            "largest_input": facts.input_norm,
-            "measured": margins.n,
-        },
-        "measured": asdict(reached) | {"verdict": reached.verdict},
-        "notes": list(required.notes),
-    }
-    plain: dict[str, Any] = finite(found)
-    return plain
+    if out is not None:
+        hear.note(f"Written to {out / 'plan.json'}.")
 
 
 _WEIGHTS = "weights", "how many the layer has, biases aside."

@@ -1,11 +1,9 @@
 """``codebound reproduce``: tables and figures of the papers, made again."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -14,9 +12,6 @@ from codebound.cli.console import Format, cell, emit, emit_rows, note
 from codebound.cli.options import RUN, option
 from codebound.progress import progress_bar
 from codebound.report.tables import Table
-
-if TYPE_CHECKING:
-    from codebound_papers.reproduce.items import Reproduction
 
 _FULL = "The paper's settings, or a run that takes minutes."
 _OUT = """Folder for the results; an interrupted run continues in it (default:
@@ -64,9 +59,8 @@ def command(
     except KeyboardInterrupt:
         note(f"What is finished is kept in {folder}: the same command continues.")
         raise
-    tables = found.reproduction.tables
-    rows = [{"table": title, **row} for title, lines in tables.items() for row in lines]
-    emit(found.record, output, _shown(found.reproduction, found.record), rows=rows)
+    rows = [{"table": title, **row} for title, lines in found.record["tables"].items() for row in lines]
+    emit(found.record, output, _shown(found.record), rows=rows)
     if not quiet:
         note("Written: " + ", ".join(str(path) for path in found.files) + ".")
 
@@ -91,10 +85,10 @@ def _list(output: Format, models: Path | None) -> None:
     emit_rows(rows, output)
 
 
-def _shown(found: Reproduction, record: dict[str, Any]) -> Iterator[Table | str]:
-    for title, rows in found.tables.items():
+def _shown(record: dict[str, Any]) -> Iterator[Table | str]:
+    for title, rows in record["tables"].items():
         yield Table(title, [{key: cell(value) for key, value in row.items()} for row in rows])
-    yield from found.sentences
+    yield from record["sentences"]
     if record["not_run"]:
         yield f"\nNot run, for want of time: {'; '.join(record['not_run'])}."
     if record["deviations"]:

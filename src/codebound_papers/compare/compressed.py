@@ -79,9 +79,8 @@ class Compressed:
         """What its length certifies through the margin of f (C-7): never tighter, but in the papers."""
         claim, facts = self.certificate.claim, self.certificate.facts
         theta, counted, outliers = close.best_theta()
-        occam = OccamFacts(
-            errors=counted, n=close.n, code_bits=facts.code_bits, delta=claim.delta, classes=facts.classes
-        )
+        n, bits, delta = close.n, facts.code_bits, claim.delta
+        occam = OccamFacts(errors=counted, n=n, code_bits=bits, delta=delta, classes=facts.classes)
         bound = occam_margin(MarginFacts(counted=occam, outliers=outliers, theta=theta))
         note = (
             f"{bound.sentence} Counts the {counted:,} examples where f has a margin of at most {theta:.4g}, "

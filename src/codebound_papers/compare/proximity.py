@@ -1,7 +1,5 @@
 """How close a compressed network g stays to f on a sample: the test behind "compressible" in the papers."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 from typing import cast
@@ -34,7 +32,7 @@ class Closeness:
         """Number of examples."""
         return len(self.sup)
 
-    def merge(self, *others: Closeness) -> Closeness:
+    def merge(self, *others: "Closeness") -> "Closeness":
         """That of the parts of a sample, one after the other."""
         columns = zip(*((part.sup, part.l2, part.margins) for part in (self, *others)), strict=True)
         return Closeness(*(np.concatenate(column) for column in columns))

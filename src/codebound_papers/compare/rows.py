@@ -1,21 +1,16 @@
 """One line of the comparison, from whatever kind of number it shows."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from codebound.bounds.facts import HoldoutFacts, Subject
 from codebound.bounds.risk import RiskBound, percent, rate
 from codebound.errors import UsageError
 from codebound.files import finite
 from codebound_papers.conditions import POSITIVE_MARGIN
-from codebound_papers.value import PublishedValue
-
-if TYPE_CHECKING:
-    from codebound_papers.published import Refused
+from codebound_papers.value import PublishedValue, Refused
 
 Kind = Literal["certified", "holdout", "test", "published"]
 ORDER: tuple[Kind, ...] = ("certified", "holdout", "test", "published")

@@ -33,8 +33,8 @@ from codebound_papers.facts import NetworkFacts
 from codebound_papers.measure.outputs import margin_report
 from codebound_papers.measure.record import Measured, MeasureSettings, measure_facts
 from codebound_papers.measure.steps import first_example
-from codebound_papers.published import Evidence, Refused, evaluate
-from codebound_papers.value import PublishedValue
+from codebound_papers.published import Evidence, evaluate
+from codebound_papers.value import PublishedValue, Refused
 
 SENTENCE = (
     "Only certified and hold-out rows are guarantees, each by itself with probability 1 - delta; a published "
@@ -113,25 +113,16 @@ def compare(
 ) -> Comparison:
     """Evaluates every bound on a network: certified ones, hold-out bounds, and all published expressions.
 
-    A bound that does not apply to the network has a row with the reason in place of a number.
-
-    Args:
-        model: The trained network f; it is not changed.
-        sample: The sample it was trained on.
-        test_set: Examples used for no choice; adds hold-out bounds and test errors.
-        certificates: Certificates of compressed networks; each is verified first.
-        bases: Tensors of the bases that certificates name; each gets its own.
-        unlabelled: The inputs that a C-12b certificate was made with.
-        effort: How hard to prune f for a certificate where none is given; None makes none.
-        settings: What is measured, at which margin, and the failure probability.
-        initial: The network before training, for the bound relative to the distance from it (A-Imp-i).
-        like_for_like: Whether bars of figures are divided by n and square-rooted, like the other bounds.
-        factory: ``package.module:factory`` of the model, for certificates of networks that are no chains.
-        trained_on: The ``sha256`` of the sample that f was trained on, where it is known: the test examples
-            may be among other data. Of networks that ``fit`` trained it is known.
-
-    Raises:
-        CertificateError: The verifier refuses a certificate.
+    A bound that does not apply to the network has a row with the reason in place of a number. The trained
+    network f is not changed; the sample is the one it was trained on. A test set of examples used for no
+    choice adds hold-out bounds and test errors. Certificates of compressed networks are verified first, and
+    ``CertificateError`` says that one is refused; each gets its own of the bases, tensors by name, and
+    ``unlabelled`` are the inputs that a C-12b certificate was made with. Where none is given, ``effort`` says
+    how hard f is pruned for one; None makes none. For networks that are no chains it needs the ``factory`` of
+    the model, ``package.module:factory``. ``initial`` is the network before training, for the bound relative
+    to the distance from it (A-Imp-i). Like for like, bars of figures are divided by n and square-rooted, as
+    the other bounds are. ``trained_on`` is the ``sha256`` of the sample that f was trained on, where it is
+    known, as it is of networks that ``fit`` trained: the test examples may be among other data.
 
     >>> from codebound.data.load import load_dataset
     >>> from codebound.nets.loading import load_model
@@ -166,9 +157,8 @@ def compare(
             label = f"{made.method}, {effort}"
             compressed = [Compressed(label=label, certificate=made.certificate, network=made.network)]
         except (CertificateError, ModelError) as refusal:
-            rows.append(
-                lines.refused_row(Refused("C-2", "Certificate", "risk", "g", str(refusal)), "certified")
-            )
+            refused = Refused("C-2", "Certificate", "risk", "g", str(refusal))
+            rows.append(lines.refused_row(refused, "certified"))
     rows += [each.row() for each in compressed]
 
     def tell_closeness(done: int, total: int | None, note: str = "") -> None:
@@ -197,14 +187,9 @@ def compare(
     bounds = [each for each in found if each.unit in _BOUNDS]
     details = tuple(each.record() for each in bounds if isinstance(each, PublishedValue))
     lemmas = tuple(each.record() for each in found if each.unit not in _BOUNDS)
-    rows += [
-        lines.refused_row(each)
-        if isinstance(each, Refused)
-        else lines.published_row(
-            each, examples=facts.examples, classes=facts.classes, like_for_like=like_for_like
-        )
-        for each in bounds
-    ]
+    n, classes = facts.examples, facts.classes
+    shown = partial(lines.published_row, examples=n, classes=classes, like_for_like=like_for_like)
+    rows += [lines.refused_row(each) if isinstance(each, Refused) else shown(each) for each in bounds]
     if dependence:
         rows = [replace(row, guarantee=False) if row.subject == "f" else row for row in rows]
     return Comparison(

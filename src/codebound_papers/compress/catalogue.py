@@ -1,7 +1,5 @@
 """The compressors by name: a sentence each, and where its class is, so that listing them loads none."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
@@ -20,10 +18,10 @@ class Entry:
     """A compressor that nobody has loaded yet."""
 
     sentence: str  # what it does, in words
-    home: str | type[AbstractNetworkCompressor]  # its class, or where that is: "package.module:Class"
+    home: "str | type[AbstractNetworkCompressor]"  # its class, or where that is: "package.module:Class"
 
     @property
-    def algorithm(self) -> type[AbstractNetworkCompressor]:
+    def algorithm(self) -> "type[AbstractNetworkCompressor]":
         """The class; its fields are the options."""
         found: type[AbstractNetworkCompressor] = (
             loaded(self.home) if isinstance(self.home, str) else self.home

@@ -4,8 +4,6 @@ A few coded integers and a seed stand for many numbers. Each code holds inner te
 codes of their own, and decodes by sums of integers: the same bits on every machine.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -38,6 +36,15 @@ class AbstractStreamCode(AbstractTensorCode):
     """A code around inner tensors of integers, which are the fields named in ``parts``, in message order."""
 
     parts: ClassVar[tuple[str, ...]] = ("inner",)
+
+    def __post_init__(self) -> None:
+        for part in self.parts:
+            integers(getattr(self, part))
+
+    @property
+    def shape(self) -> Shape:  # noqa: D102
+        shape: Shape = getattr(self, self.parts[0]).shape
+        return shape
 
     def blocks(self) -> list[Bits]:  # noqa: D102
         return [block for part in self.parts for block in getattr(self, part).blocks()]
@@ -85,10 +92,10 @@ class Projected(AbstractSizedCode):
         check_inner(self.inner, (vectors, None))
 
     @classmethod
-    def blank(cls, shape: Shape) -> Projected:  # noqa: D102
+    def blank(cls, shape: Shape) -> "Projected":  # noqa: D102
         return cls(shape, Zero((1, 1)), by_rows=False, gaussian=False, seed=0)
 
-    def code(self, coder: AbstractCoder) -> Projected:  # noqa: D102
+    def code(self, coder: AbstractCoder) -> "Projected":  # noqa: D102
         by_rows, gaussian = bool(bit(coder, self.by_rows)), bool(bit(coder, self.gaussian))
         count, most = gamma(coder, self.inner.shape[1]), MAX_PROJECTIONS
         coder.require(count <= most, f"a tensor has at most {most:,} projections. Got {count:,}.")
@@ -125,11 +132,11 @@ class LowRank(AbstractSizedCode):
         check_inner(self.right, (self.left.shape[1], columns))
 
     @classmethod
-    def blank(cls, shape: Shape) -> LowRank:  # noqa: D102
+    def blank(cls, shape: Shape) -> "LowRank":  # noqa: D102
         rows, columns = matrix_shape(shape)
         return cls(shape, Zero((rows, 1)), Zero((1, columns)))
 
-    def code(self, coder: AbstractCoder) -> LowRank:  # noqa: D102
+    def code(self, coder: AbstractCoder) -> "LowRank":  # noqa: D102
         rows, columns = matrix_shape(self.sizes)
         rank, most = gamma(coder, self.left.shape[1]), min(rows, columns, MAX_RANK)
         coder.require(rank <= most, f"the rank of a {rows} x {columns} matrix is at most {most}. Got {rank}.")
@@ -166,18 +173,11 @@ class Filled(AbstractStreamCode):
     inner: AbstractTensorCode  # the integers q, in the shape of the tensor
     filling: Filling | None  # the Gaussians, or None for no filling
 
-    def __post_init__(self) -> None:
-        integers(self.inner)
-
-    @property
-    def shape(self) -> Shape:  # noqa: D102
-        return self.inner.shape
-
     @classmethod
-    def blank(cls, shape: Shape) -> Filled:  # noqa: D102
+    def blank(cls, shape: Shape) -> "Filled":  # noqa: D102
         return cls(Zero(shape), None)
 
-    def code(self, coder: AbstractCoder) -> Filled:  # noqa: D102
+    def code(self, coder: AbstractCoder) -> "Filled":  # noqa: D102
         coder.charge_work(math.prod(self.shape))
         inner = code_inner(coder, self.inner, self.shape)
         if not bit(coder, self.filling is not None):
@@ -211,18 +211,11 @@ class Ticket(AbstractStreamCode):
     kind: int  # the random numbers: 0 signs, 1 coded Gaussians times 4, 2 odd integers from -65535 to 65535
     seed: int  # seed of the random numbers
 
-    def __post_init__(self) -> None:
-        integers(self.inner)
-
-    @property
-    def shape(self) -> Shape:  # noqa: D102
-        return self.inner.shape
-
     @classmethod
-    def blank(cls, shape: Shape) -> Ticket:  # noqa: D102
+    def blank(cls, shape: Shape) -> "Ticket":  # noqa: D102
         return cls(Zero(shape), kind=0, seed=0)
 
-    def code(self, coder: AbstractCoder) -> Ticket:  # noqa: D102
+    def code(self, coder: AbstractCoder) -> "Ticket":  # noqa: D102
         coder.charge_work(math.prod(self.shape))
         kind, seed = uniform(coder, self.kind, len(_TICKETS)), code_seed(coder, self.seed)
         return Ticket(code_inner(coder, self.inner, self.shape), kind=kind, seed=seed)
@@ -255,10 +248,10 @@ class Mixed(AbstractSizedCode):
         check_inner(self.inner, (None,))
 
     @classmethod
-    def blank(cls, shape: Shape) -> Mixed:  # noqa: D102
+    def blank(cls, shape: Shape) -> "Mixed":  # noqa: D102
         return cls(shape, Zero((1,)), mixes=1, seed=0)
 
-    def code(self, coder: AbstractCoder) -> Mixed:  # noqa: D102
+    def code(self, coder: AbstractCoder) -> "Mixed":  # noqa: D102
         sizes = self.sizes
         coder.require(len(sizes) > 1, f"a mixed tensor has locations and filters. Got shape {sizes}.")
         basis, mixes = gamma(coder, self.inner.shape[0]), gamma(coder, self.mixes)

@@ -69,9 +69,8 @@ def compress_from_options(
 def _save(folder: Path, compressed: Compressed, summary: CompressionSummary) -> None:
     """Writes the decoded weights, and the message with what its reader has to know."""
     state = compressed.module().state_dict()
-    save_weights(
-        folder / "compressed.safetensors", {name: state[name].contiguous() for name in summary.codes}
-    )
+    weights = {name: state[name].contiguous() for name in summary.codes}
+    save_weights(folder / "compressed.safetensors", weights)
     write_atomically(folder / "message.bin", b"".join(each.data for each in summary.messages.values()))
     about: dict[str, Any] = {
         "read_with": _READ,

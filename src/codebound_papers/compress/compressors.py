@@ -4,8 +4,6 @@ To add a compressor: write one frozen subclass of ``AbstractCompressor``, its fi
 in ``compress/catalogue.py``. The command line and ``certify`` find it there.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
@@ -45,8 +43,7 @@ class CompressedLayer:
     """The weight of a layer as a code; the network g uses what the code decodes to, bit for bit."""
 
     name: str  # qualified name of the layer
-    # the code of the weight tensor, or of its difference to the base
-    code: AbstractTensorCode = field(repr=False)
+    code: AbstractTensorCode = field(repr=False)  # of the weight tensor, or of its difference to the base
     # what the paper's theorem predicts for the spectral norm of the change, if it does
     predicted_error: float | None = None
     predicted_by: str = ""  # the statement behind the prediction and the constants it was given
@@ -101,9 +98,8 @@ class CompressedNetwork:
         state = {name: value.detach() for name, value in self.network.model.state_dict().items()}
         first = first_names(self.network.model)
         weights = {first[layer.tensor]: layer.weight for layer in self.layers}
-        return with_weights(
-            self.network.model, {name: weights.get(first.get(name, name), old) for name, old in state.items()}
-        )
+        changed = {name: weights.get(first.get(name, name), old) for name, old in state.items()}
+        return with_weights(self.network.model, changed)
 
     @property
     def names(self) -> dict[str, str]:
@@ -183,10 +179,8 @@ class AbstractNetworkCompressor(ABC):
     """A compression algorithm with its options. Deterministic: the seed names every random choice."""
 
     trains: ClassVar[bool] = False  # whether it trains all layers together, on the sample of the job
-    # options that can also be a word, which the whole network decides
-    words: ClassVar[Mapping[str, str]] = {}
-    # whether the decoder needs the seed; small seeds are then the cheapest
-    is_seed_coded: ClassVar[bool] = False
+    words: ClassVar[Mapping[str, str]] = {}  # options that can be a word too, which the whole network decides
+    is_seed_coded: ClassVar[bool] = False  # whether the decoder needs the seed; small ones are then cheapest
 
     @abstractmethod
     def run(self, job: Job) -> Compressed:
@@ -214,16 +208,16 @@ class AbstractCompressor(AbstractNetworkCompressor):
         """
 
     @classmethod
-    def grid(cls) -> tuple[AbstractCompressor, ...]:
+    def grid(cls) -> "tuple[AbstractCompressor, ...]":
         """The options that ``certify`` tries."""
         return ()
 
     @classmethod
-    def near(cls) -> tuple[AbstractCompressor, ...]:
+    def near(cls) -> "tuple[AbstractCompressor, ...]":
         """Options that stay near f in spectral norm, for statements about f itself."""
         return ()
 
-    def adapted_to(self, network: Network) -> AbstractCompressor:
+    def adapted_to(self, network: Network) -> "AbstractCompressor":
         """The same with the options that only the whole network decides."""
         return self
 
@@ -255,9 +249,8 @@ class AbstractCompressor(AbstractNetworkCompressor):
             raise UnsuitedError("g would be too far from f for a claim about f on a whole domain.")
         network = network_of(search)
         if search.task.base is not None:
-            initial = _built(
-                search, {key: torch.from_numpy(array) for key, array in search.task.base[1].items()}
-            )
+            tensors = {key: torch.from_numpy(array) for key, array in search.task.base[1].items()}
+            initial = _built(search, tensors)
             grid = tuple(FromInitial(algorithm, initial) for algorithm in grid)
         seed = 0 if cls.is_seed_coded else search.seed
         search.consider([partial(_message, search, network, algorithm, seed) for algorithm in grid])
@@ -310,14 +303,11 @@ def _message(search: Search, network: Network, algorithm: AbstractCompressor, se
 
 def message_with(search: Search, codes: Mapping[str, AbstractTensorCode]) -> Message:
     """A message in the architecture of f; what has no code yet is rounded finely."""
-    return Message(
-        search.task.options,
-        search.task.f.chain,
-        {
-            name: codes[name] if name in codes else quantised_code(name, search.task, levels=VECTOR_LEVELS)
-            for name in search.task.f.tensors
-        },
-    )
+    whole = {
+        name: codes[name] if name in codes else quantised_code(name, search.task, levels=VECTOR_LEVELS)
+        for name in search.task.f.tensors
+    }
+    return Message(search.task.options, search.task.f.chain, whole)
 
 
 @implements("G-Lem4.4:corrected", "G-E9", kind="numerics")
@@ -408,8 +398,9 @@ class FromInitial(AbstractCompressor):
     """
 
     algorithm: AbstractCompressor  # the compressor of the differences
-    # the network at initialisation, or any other base with the same layers
-    initial: Network = field(repr=False)
+    initial: Network = field(
+        repr=False
+    )  # the network at initialisation, or another base with the same layers
 
     def compress(self, layer: AbstractLayerView, *, seed: int) -> CompressedLayer:  # noqa: D102
         base = next((view.weight for view in self.initial.layers if view.name == layer.name), None)

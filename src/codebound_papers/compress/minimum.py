@@ -85,8 +85,9 @@ class Trial:
     """One setting."""
 
     setting: float  # of the knob
-    # share of the sample that the decoded network gets wrong; None where nothing was decoded
-    error: float | None
+    error: (
+        float | None
+    )  # share of the sample that the decoded network gets wrong; None where none was decoded
     refusal: str = ""  # why not; empty otherwise
 
 
@@ -121,10 +122,8 @@ class MeasuredMinimum:
             if tried:
                 best = min(tried, key=lambda trial: trial.error or 0.0)
                 text += f"; the best was {best.error:.4f}, at {best.setting:g} ({self.knob})"
-            if len(tried) < len(self.trials):
-                text += (
-                    f". {len(self.trials) - len(tried)} settings were not tried: {self.trials[-1].refusal}"
-                )
+            if left := len(self.trials) - len(tried):
+                text += f". {left} settings were not tried: {self.trials[-1].refusal}"
             return text.rstrip(".") + "."
         found = self.reached
         return (

@@ -1,7 +1,5 @@
 """What compression did to a network: sizes, errors, accuracy, and the messages of all its tensors."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -76,7 +74,7 @@ class CompressionSummary:
     messages: Mapping[str, Bits] = field(repr=False)
     accuracy_before: float | None = None  # share that f classifies correctly, where a sample was given
     accuracy_after: float | None = None  # the same for g
-    deviation: NetworkDeviation | None = None  # how far g is from f on the sample, where one was given
+    deviation: "NetworkDeviation | None" = None  # how far g is from f on the sample, where one was given
 
     @property
     def coded_bits(self) -> int:
@@ -219,8 +217,7 @@ class LayerChange:
     name: str  # the layer
     weight: float  # norm of the original map, bounded from above
     change: float  # norm of the change, bounded from above
-    # what the compressor's theorem predicts for the change of the *matrix*, if it does
-    predicted: float | None
+    predicted: float | None  # what the compressor's theorem predicts for the change of the *matrix*, if any
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,9 +98,8 @@ def spread_pruned_deviation(
     facts: NetworkFacts, *, pruning: PruningFacts, spread: SpreadInputs | None = None
 ) -> PublishedValue:
     """``pruned_deviation`` times the product of kappas."""
-    return _deviation(
-        facts, spread, lemmas.pruned_changes(facts, pruning), pruning=pruning, errata=("G-E26",)
-    )
+    changes = lemmas.pruned_changes(facts, pruning)
+    return _deviation(facts, spread, changes, pruning=pruning, errata=("G-E26",))
 
 
 @expression("G-LemC.4", name="Guha C.4: pruned and rounded", unit="deviation")
@@ -283,14 +282,13 @@ def _pruned(
     pruned = prune_randomly(
         matrix, strength=strength, variance=variance, generator=stream, keep_diagonal=keep_diagonal
     )
+    expected = lemmas.expected_change_norm(layer.rows, layer.columns, strength=strength, variance=variance)
     largest = float(matrix.abs().max())
     return lemmas.PrunedLayer(
         name=view.name,
         strength=strength,
         kept_share=lemmas.kept_share(strength),
-        expected_change=lemmas.expected_change_norm(
-            layer.rows, layer.columns, strength=strength, variance=variance
-        ),
+        expected_change=expected,
         step=largest / (_LEVELS // 2) if largest > 0.0 else 1.0,
         nonzeros=int(torch.count_nonzero(pruned)),
         change=matrix_spectral_norm(matrix - pruned).value if strength > 0.0 else 0.0,

@@ -7,7 +7,7 @@ import math
 
 from codebound.errors import UsageError
 from codebound.refs import implements
-from codebound_papers.conditions import has_no_biases, is_at_least, is_fully_connected, separates
+from codebound_papers.conditions import has_no_biases, is_fully_connected, separates
 from codebound_papers.facts import NetworkFacts
 from codebound_papers.framework import big_o_risk
 from codebound_papers.logs import safe_log
@@ -122,9 +122,11 @@ def _target_conditions(facts: NetworkFacts) -> tuple[Hypothesis, ...]:
 
 
 def _is_close(facts: NetworkFacts, distance: float | None) -> Hypothesis:
-    needed = None if distance is None else 2.0 * distance
     statement = "gamma is at least 2 (eps + eps_rho), the distance of ticket and target"
-    return is_at_least(statement, facts.margin, needed)
+    if distance is None:
+        return Hypothesis(statement, None)
+    needed = 2.0 * distance
+    return Hypothesis(statement, facts.margin >= needed, f"{facts.margin:.4g} against {needed:.4g}")
 
 
 def _width(random_width: int) -> Constant:

@@ -8,8 +8,6 @@ the number of entries that G-Alg1 prunes from a Gaussian matrix: Guha et al. bou
 binomial, so one exact step will do.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -90,23 +88,19 @@ class MagnitudePruning(AbstractCompressor):
         change = expected_change_norm(
             rows, columns, strength=self.strength, variance=variance, constant=self.constant
         )
-        return CompressedLayer(
-            layer.name,
-            grid.code,
-            predicted_error=change + grid.error,
-            predicted_by=(
-                "lemma 4.2 of Guha et al. 2023 bounds its mean for Gaussian weights, with a constant that is "
-                f"unknown and taken as C = {self.constant:g}; half a step times the root of the non-zeros is "
-                "added for rounding"
-            ),
+        by = (
+            "lemma 4.2 of Guha et al. 2023 bounds its mean for Gaussian weights, with a constant that is "
+            f"unknown and taken as C = {self.constant:g}; half a step times the root of the non-zeros is "
+            "added for rounding"
         )
+        return CompressedLayer(layer.name, grid.code, predicted_error=change + grid.error, predicted_by=by)
 
     @classmethod
-    def grid(cls) -> tuple[MagnitudePruning, ...]:  # noqa: D102
+    def grid(cls) -> "tuple[MagnitudePruning, ...]":  # noqa: D102
         shares = (0.5, 0.25, 0.1, 0.05, 0.02)
         return tuple(cls(strength=strength_for(kept), levels=levels) for kept in shares for levels in (7, 15))
 
-    def adapted_to(self, network: Network) -> MagnitudePruning:  # noqa: D102
+    def adapted_to(self, network: Network) -> "MagnitudePruning":  # noqa: D102
         return replace(self, variance=common_variance(network)) if self.variance == "common" else self
 
 
@@ -238,10 +232,10 @@ class LargestWeights(AbstractCompressor):
         return CompressedLayer(layer.name, rounded(kept, self.levels).code)
 
     @classmethod
-    def grid(cls) -> tuple[LargestWeights, ...]:  # noqa: D102
+    def grid(cls) -> "tuple[LargestWeights, ...]":  # noqa: D102
         densities = (0.5, 0.25, 0.1, 0.05, 0.02, 0.01)
         return tuple(cls(density=density, levels=levels) for density in densities for levels in (3, 7, 15))
 
     @classmethod
-    def near(cls) -> tuple[LargestWeights, ...]:  # noqa: D102
+    def near(cls) -> "tuple[LargestWeights, ...]":  # noqa: D102
         return tuple(cls(density=1.0, levels=levels) for levels in (255, 1023, 4095))

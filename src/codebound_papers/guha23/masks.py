@@ -4,8 +4,6 @@ A ticket is a network of random weights of which only the mask is coded. Iterati
 smallest weights, and starts again without them.
 """
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -54,7 +52,7 @@ class AbstractMaskTraining(compressors.AbstractNetworkCompressor):
 
     @classmethod
     @abstractmethod
-    def trials(cls, epochs: int) -> tuple[AbstractMaskTraining, ...]:
+    def trials(cls, epochs: int) -> "tuple[AbstractMaskTraining, ...]":
         """The options that ``certify`` tries, with so many passes over the sample in all."""
 
     @abstractmethod
@@ -82,10 +80,8 @@ class AbstractMaskTraining(compressors.AbstractNetworkCompressor):
         for algorithm in cls.trials(epochs):
             bits = sum(algorithm.shortest(view.weight.numel()) for view in job.network.layers)
             if bits < search.most_bits:
-                layers = algorithm.run(job).layers
-                search.propose(
-                    compressors.message_with(search, {layer.tensor: layer.code for layer in layers})
-                )
+                codes = {layer.tensor: layer.code for layer in algorithm.run(job).layers}
+                search.propose(compressors.message_with(search, codes))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -162,7 +158,7 @@ class LotteryTicket(AbstractMaskTraining):
         return compressors.CompressedNetwork(job.network, layers, carried)
 
     @classmethod
-    def trials(cls, epochs: int) -> tuple[LotteryTicket, ...]:  # noqa: D102
+    def trials(cls, epochs: int) -> "tuple[LotteryTicket, ...]":  # noqa: D102
         return tuple(cls(density=density, epochs=epochs, batch_size=_BATCH) for density in (0.3, 0.1))
 
     def shortest(self, entries: int) -> float:  # noqa: D102
@@ -273,7 +269,7 @@ class IterativePruning(AbstractMaskTraining):
         return compressors.CompressedNetwork(job.network, tuple(codes), carried)
 
     @classmethod
-    def trials(cls, epochs: int) -> tuple[IterativePruning, ...]:  # noqa: D102
+    def trials(cls, epochs: int) -> "tuple[IterativePruning, ...]":  # noqa: D102
         rounds = 3
         each = math.ceil(epochs / (rounds + 1))
         return tuple(

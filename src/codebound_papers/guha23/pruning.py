@@ -319,9 +319,8 @@ def has_gaussian_weights() -> Hypothesis:
 def has_short_inputs(facts: NetworkFacts) -> Hypothesis:
     """What makes the printed factor ``d_1^0`` an upper bound on the norm of an input (G-E5)."""
     norm, size = facts.input_norm, facts.input_size
-    return Hypothesis(
-        "the norm of an input is at most its dimension", norm <= size, f"{norm:.4g} against {size}"
-    )
+    found = f"{norm:.4g} against {size}"
+    return Hypothesis("the norm of an input is at most its dimension", norm <= size, found)
 
 
 def latala(pruning: PruningFacts) -> Constant:

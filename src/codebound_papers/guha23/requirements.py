@@ -56,8 +56,7 @@ class MbpRequirements:
     gaussian_exact: float  # least share to keep in a large Gaussian matrix, with exact norms (G-E6)
     gaussian_markov: float  # the same with slack (G-E6)
     published: PruningLimit  # limit by the margin condition as published, with the input dimension
-    # limit by the condition that keeps its promise, with sqrt(2) max ||x|| (G-E2, G-E5)
-    corrected: PruningLimit
+    corrected: PruningLimit  # by the condition that keeps its promise, with sqrt(2) max ||x|| (G-E2, G-E5)
     notes: tuple[str, ...]  # what a reader should know, in sentences
 
     @property

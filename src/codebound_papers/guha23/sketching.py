@@ -136,9 +136,8 @@ def released_sketching(facts: NetworkFacts, *, pruning: PruningFacts, needed_los
     """
     if not 0.0 <= needed_loss <= 1.0:
         raise UsageError(f"`needed_loss` is a share of the sample between 0 and 1. Got {needed_loss}.")
-    numbers = math.fsum(
-        _released_numbers(layer, pruned.kept_share) for layer, pruned in pruning.beside(facts)
-    )
+    pairs = pruning.beside(facts)
+    numbers = math.fsum(_released_numbers(layer, pruned.kept_share) for layer, pruned in pairs)
     stops = facts.margin > 0.0 or all(layer.strength == 0.0 for layer in pruning.layers)
     found = f"margin {facts.margin:.4g}"
     return PublishedValue(

@@ -3,8 +3,6 @@
 Counts of margins are exact for every threshold; those of a large sample lie in a file (``data.large``).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -108,11 +106,7 @@ class AbstractOrdered:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MarginReport(AbstractOrdered):
-    """The margins of a sample, in ascending order; everything else follows from them.
-
-    Attributes:
-        values: ``(n,)`` float64; ``-inf`` where the network's output was not finite.
-    """
+    """The margins of a sample, ascending, ``(n,)`` float64; ``-inf`` where an output was not finite."""
 
     def __post_init__(self) -> None:
         shape = np.shape(self.values)
@@ -154,7 +148,7 @@ class MarginReport(AbstractOrdered):
         """
         return self.count(gamma) / self.n
 
-    def merge(self, *others: MarginReport) -> MarginReport:
+    def merge(self, *others: "MarginReport") -> "MarginReport":
         """The report of all examples together: the same, in whatever way a sample was cut into shards."""
         parts = (self, *others)
         values = room_for(sum(part.n for part in parts), np.float64)
@@ -212,7 +206,7 @@ class Outputs:
     output_norm: float  # the largest Euclidean norm of an output
     input_norm: float  # that of an input
 
-    def merge(self, *others: Outputs) -> Outputs:
+    def merge(self, *others: "Outputs") -> "Outputs":
         """The outputs of all examples together: the same, in whatever way a sample was cut into shards."""
         parts = (self, *others)
         return Outputs(

@@ -27,8 +27,8 @@ from codebound.progress import Progress, silent
 from codebound_papers.facts import LayerFacts, NetworkFacts
 from codebound_papers.measure import norms as matrices
 from codebound_papers.measure import steps
-from codebound_papers.measure.noise.meter import StabilitySettings, stability
-from codebound_papers.measure.noise.quantities import Smoothness
+from codebound_papers.measure.noise.meter import stability
+from codebound_papers.measure.noise.quantities import Smoothness, StabilitySettings
 from codebound_papers.measure.noise.result import Stability
 from codebound_papers.measure.outputs import MarginReport, Outputs, evaluate_sample
 from codebound_papers.measure.spectral import EXACT_SIDE, SpectralNorm, matrix_spectral_norm, spectral_norm
@@ -60,8 +60,7 @@ class MeasureSettings:
 
     # which groups of measures: what the published bounds are told when left alone
     families: tuple[Family, ...] = ("margins", "norms", "maps", "stability")
-    # share of the sample whose margin may be at most gamma; 0 takes the smallest margin
-    margin_share: float = 0.05
+    margin_share: float = 0.05  # share of the sample whose margin may be at most gamma; 0 takes the smallest
     delta: float = 0.05  # failure probability that bounds and theorems are asked for
     # size of the sample that they are told, of which the measured one is a part; that of the measured one
     # when None
@@ -74,8 +73,7 @@ class MeasureSettings:
     resamples: int = 200  # synthetic samples behind the verdict on a tail
     dtype: torch.dtype | None = None  # arithmetic of outputs and margins; that of the network when None
     chunk_size: int = 256  # examples at a time; bounds the memory
-    # where the network runs on examples; spectra, tails and norms are computed where it is
-    device: str = "cpu"
+    device: str = "cpu"  # where the network runs on examples; spectra, tails and norms stay where it is
     seed: int = 0  # of everything that is drawn
 
     def __post_init__(self) -> None:
@@ -122,8 +120,7 @@ class Measured:
     folding: tuple[str, ...]  # what became of the batch norms, in sentences
     obstacle: str  # why expressions with a product over layers do not apply; empty where they do
     outputs: Outputs | None = None  # margins, errors and the longest outputs and inputs of the whole sample
-    # of the matrices, layer by layer in forward order; without noise stability
-    norms: tuple[LayerFacts, ...] = ()
+    norms: tuple[LayerFacts, ...] = ()  # of the matrices, in forward order, without noise stability
     maps: Mapping[str, SpectralNorm]  # norms of the maps that layers compute, by name
     spectra: Mapping[str, matrices.LayerSpectrum]  # of the matrices, by layer
     tails: Mapping[str, Tail]  # by layer

@@ -21,8 +21,7 @@ class WeightShape:
     excess_kurtosis: float
     distance: float  # Kolmogorov-Smirnov distance from the Gaussian law of the same mean and variance
     beyond: float  # share more than three deviations away from the mean; 0.0027 of a Gaussian law
-    # by how much the best Laplace law exceeds the best Gaussian one in mean log-likelihood
-    laplace_gain: float
+    laplace_gain: float  # by how much the best Laplace law exceeds the best Gaussian in mean log-likelihood
 
     @property
     def usual_distance(self) -> float:

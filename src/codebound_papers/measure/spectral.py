@@ -165,11 +165,9 @@ def embedding_bound(view: AbstractConvView, input_shape: tuple[int, ...]) -> flo
     sizes = input_shape[1:]
     copies = 1.0
     if view.padding_mode != "zeros":
-        counts = [
-            _most_copies(view.padding_mode, n, ends) for n, ends in zip(sizes, view.padding, strict=True)
-        ]
-        copies = math.prod(counts)
-        sizes = tuple(n + sum(ends) for n, ends in zip(sizes, view.padding, strict=True))
+        padded = list(zip(sizes, view.padding, strict=True))
+        copies = math.prod(_most_copies(view.padding_mode, n, ends) for n, ends in padded)
+        sizes = tuple(n + sum(ends) for n, ends in padded)
         view = replace(view, padding=((0, 0),) * len(sizes), padding_mode="zeros")
     outputs = view.operator((input_shape[0], *sizes)).out_shape[1:]
     torus = [

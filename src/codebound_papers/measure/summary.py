@@ -6,6 +6,7 @@ None is infinite or missing. What cannot be measured is listed with the reason, 
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,7 @@ from codebound.progress import NOBODY, Listener, Progress, silent
 from codebound.store import optional_folder
 from codebound_papers.arora18.projection import project_matrix
 from codebound_papers.measure import record as facts
-from codebound_papers.measure.noise.meter import StabilitySettings
-from codebound_papers.measure.noise.quantities import Smoothness
+from codebound_papers.measure.noise.quantities import Smoothness, StabilitySettings
 from codebound_papers.measure.noise.result import Quantity, Site, Stability
 from codebound_papers.measure.outputs import AbstractOrdered
 from codebound_papers.measure.steps import PROBES, FoldedNetwork, Workload, draw_examples, fold_and_wrap
@@ -116,15 +116,11 @@ def summarise(
     unknown = [name for name in settings.families if name not in FAMILIES]
     if unknown:
         raise UsageError(f"families with rows are {', '.join(FAMILIES)}. Got {', '.join(unknown)}.")
-    settings = replace(
-        settings,
-        dtype=settings.dtype or torch.float64,
-        stability=settings.stability
-        or StabilitySettings(smoothness=Smoothness(facts.NOISE, draws=facts.DRAWS)),
-    )
-    return summary_of(
-        facts.measure_facts(model, data, settings, initial=initial, engine=engine, progress=progress)
-    )
+    usual = StabilitySettings(smoothness=Smoothness(facts.NOISE, draws=facts.DRAWS))
+    dtype, stability = settings.dtype or torch.float64, settings.stability or usual
+    settings = replace(settings, dtype=dtype, stability=stability)
+    measure = partial(facts.measure_facts, initial=initial, engine=engine, progress=progress)
+    return summary_of(measure(model, data, settings))
 
 
 def summary_of(measured: facts.Measured) -> Summary:
@@ -232,18 +228,18 @@ def _tail_row(fit: PowerLawFit, *, of: str, values: int) -> Row:
 def _stability_row(result: Stability, site: Site) -> Row:
     """Noise stability at one layer."""
     (worst,) = (row for row in result.layers if row.layer == site.name)
-    row: Row = {
+    spreads = {
         name: _spread_of(result.distribution(quantity, site.name))
         for quantity, name in NAMES.items()
         if result.has(quantity, site.name)
     }
-    if result.has("smoothness", site.name):
-        smoothness = result.distribution("smoothness", site.name)
-        row["interlayer_smoothness"] = {"rho": finite(worst.smoothness), **_spread_of(smoothness)}
-    if result.has("interlayer", site.name):
+    row: Row = {**spreads}
+    if "interlayer_smoothness" in spreads:
+        row["interlayer_smoothness"] = {"rho": finite(worst.smoothness), **spreads["interlayer_smoothness"]}
+    if "interlayer_cushion" in spreads:
         low, high = result.interval(site.name)
         row["interlayer_cushion"] = {
-            **_spread_of(result.distribution("interlayer", site.name)),
+            **spreads["interlayer_cushion"],
             "to": {  # the smallest to each later layer
                 key.target: finite(result.distribution("interlayer", site.name, target=key.target).minimum)
                 for key in result.columns

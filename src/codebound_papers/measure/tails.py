@@ -15,8 +15,6 @@ Other tails are compared by likelihood ratios on the same values (Vuong 1989). W
 power law as a limit, where their likelihood may be largest; the ratio is then 0 and nothing is favoured.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -91,7 +89,7 @@ class PowerLawFit:
     p_value: float | None = None
     # 95 % percentile interval of the density exponent over resampled and refitted values
     interval: tuple[float, float] | None = None
-    comparisons: tuple[Comparison, ...] = ()  # likelihood ratios against other tails
+    comparisons: "tuple[Comparison, ...]" = ()  # likelihood ratios against other tails
     resamples: int = 0  # how many samples p_value and interval rest on
 
 
@@ -170,7 +168,7 @@ def fit_power_law(
 
 
 def _verdict(
-    estimate: TailEstimate, p_value: float, comparisons: tuple[Comparison, ...]
+    estimate: TailEstimate, p_value: float, comparisons: "tuple[Comparison, ...]"
 ) -> tuple[Status, str]:
     points = f"{estimate.tail_points} of {estimate.values} values in the tail"
     if p_value < LEAST_P_VALUE:
@@ -283,9 +281,10 @@ def compare_alternatives(tail: NDArray[np.float64], *, xmin: float) -> tuple[Com
         excess = np.minimum(tail / xmin, _LARGEST)
     logs = np.log(excess)
     slope = 1.0 / float(logs.mean())
-    power_law = math.log(slope) - slope * logs
+    rate = 1.0 / float((excess - 1.0).mean())  # of the best exponential law of x / xmin
+    power_law, exponential = math.log(slope) - slope * logs, math.log(rate) - rate * (excess - 1.0)
     return (
-        _compared("exponential", power_law - _exponential(excess) - logs, nested=False),
+        _compared("exponential", power_law - exponential - logs, nested=False),
         _compared("lognormal", power_law - _lognormal(logs, slope), nested=True),
         _compared("truncated power law", power_law - _truncated(excess, logs, slope), nested=True),
     )
@@ -297,13 +296,6 @@ def _compared(alternative: str, terms: NDArray[np.float64], *, nested: bool) -> 
     statistic = ratio / spread if spread > 0.0 else 0.0
     p_value = math.erfc(math.sqrt(abs(ratio))) if nested else math.erfc(abs(statistic) / math.sqrt(2.0))
     return Comparison(alternative, ratio, statistic, p_value)
-
-
-def _exponential(excess: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Log-density of ``x / xmin`` under the best exponential law."""
-    rate = 1.0 / float((excess - 1.0).mean())
-    log_density: NDArray[np.float64] = math.log(rate) - rate * (excess - 1.0)
-    return log_density
 
 
 def _lognormal(logs: NDArray[np.float64], slope: float) -> NDArray[np.float64]:

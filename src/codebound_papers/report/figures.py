@@ -119,8 +119,7 @@ class Series:
     style: Literal["line", "dashed", "points", "shades", "bars"] = "line"
     shade: Sequence[float] = ()  # for shades: how blue, from 0 to 1
     deviations: Sequence[float] = ()  # for points: half the length of the bar through each; empty for none
-    # place of its colour in the palette, to have that of another; None: the next one
-    colour: int | None = None
+    colour: int | None = None  # place of its colour in the palette, to have that of another; None: the next
 
 
 def curves(

@@ -57,8 +57,7 @@ _COLUMNS = {
     "smoothness": "interlayer_smoothness",
     "spread": "jacobian_spread",
 }
-_LARGEST_COUNTS = ("contraction", "spread")
-_HISTOGRAMS = {
+_HISTOGRAMS = {  # title of the figure, which value of a row is the worst, and what is better
     "layer_cushion": ("Layer cushion", "min", "larger is better"),
     "interlayer_cushion": ("Interlayer cushion", "min", "larger is better"),
     "activation_contraction": ("Activation contraction", "max", "closer to 1 is better"),
@@ -87,7 +86,9 @@ def measure_tables(record: Record) -> tuple[Table, ...]:
 
 def flat_rows(record: Record) -> list[dict[str, object]]:
     """One row of plain cells per layer, for spreadsheets; the margins where only they were measured."""
-    if record["margins"] is not None and all(_is_bare(layer) for layer in record["layers"]):
+    cells = (item for layer in record["layers"] for item in layer.items())
+    is_bare = all(value is None for key, value in cells if key not in ("name", "kind", "shape"))
+    if record["margins"] is not None and is_bare:
         margins = dict(record["margins"])
         quantiles = {f"quantile_{level}": value for level, value in margins.pop("quantiles").items()}
         return [margins | quantiles]
@@ -96,10 +97,6 @@ def flat_rows(record: Record) -> list[dict[str, object]]:
 
 def _number(value: float | None, digits: int = 4) -> str:
     return NONE if value is None else f"{value:.{digits}g}"
-
-
-def _is_bare(layer: Record) -> bool:
-    return all(value is None for key, value in layer.items() if key not in ("name", "kind", "shape"))
 
 
 def _flat(layer: Record) -> dict[str, object]:
@@ -122,13 +119,11 @@ def _flat(layer: Record) -> dict[str, object]:
         "p_value": alpha.get("p_value"),
         "tail_points": alpha.get("tail_points"),
     }
-    for column, name in _COLUMNS.items():
-        row[name] = _worst(layer[name], column)
+    for name in _COLUMNS.values():
+        row[name] = _worst(layer[name], name)
         row[f"{name}_median"] = None if layer[name] is None else layer[name]["quantiles"]["0.5"]
-    for name in (
-        "minimal_interlayer_cushion", "noise_sensitivity", "distance_from_initial", "distance_cushion"
-    ):  # fmt: skip
-        row[name] = layer[name]
+    plain = "minimal_interlayer_cushion", "noise_sensitivity", "distance_from_initial", "distance_cushion"
+    row |= {name: layer[name] for name in plain}
     return {name: "" if value is None else value for name, value in row.items()}
 
 
@@ -200,8 +195,7 @@ def _stability(layers: Sequence[Record], network: Record) -> Table:
         if not any(layer[name] for name in _COLUMNS.values()):
             continue
         cells = {"layer": layer["name"]}
-        for column, name in _COLUMNS.items():
-            cells[column] = _per_example(layer[name], column)
+        cells |= {column: _per_example(layer[name], name) for column, name in _COLUMNS.items()}
         cells["noise sensitivity"] = _number(layer["noise_sensitivity"], 3)
         cells["distance cushion"] = _number(layer["distance_cushion"], 3)
         rows.append(cells)
@@ -223,21 +217,16 @@ def _stability(layers: Sequence[Record], network: Record) -> Table:
     return Table(f"Noise stability: worst value over {examples}, median in brackets", kept, legend)
 
 
-def _worst(found: Record | None, column: str) -> float | None:
-    if found is None:
-        return None
-    if "rho" in found:
-        return found["rho"]  # type: ignore[no-any-return]
-    return found["max" if column in _LARGEST_COUNTS else "min"]  # type: ignore[no-any-return]
+def _worst(found: Record | None, name: str) -> float | None:
+    worst: float | None = None if found is None else found[_HISTOGRAMS[name][1]]
+    return worst
 
 
-def _per_example(found: Record | None, column: str) -> str:
+def _per_example(found: Record | None, name: str) -> str:
     if found is None:
         return NONE
-    worst, median = (
-        "infinite" if value is None else _number(value, 3)
-        for value in (_worst(found, column), found["quantiles"]["0.5"])
-    )
+    values = _worst(found, name), found["quantiles"]["0.5"]
+    worst, median = ("infinite" if value is None else _number(value, 3) for value in values)
     return f"{worst} ({median})"
 
 

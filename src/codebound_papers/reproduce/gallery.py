@@ -43,9 +43,8 @@ def cost(record: Record) -> str:
     """How long a run took, in words."""
     if all(machine["device"] == "cpu" for machine in record["machines"]):
         return f"{_duration(record['cpu_seconds'])} of one core"
-    return ", ".join(
-        f"{_duration(machine['seconds'])} on {machine['device']}" for machine in record["machines"]
-    )
+    times = (f"{_duration(machine['seconds'])} on {machine['device']}" for machine in record["machines"])
+    return ", ".join(times)
 
 
 def _duration(seconds: float) -> str:

@@ -36,8 +36,7 @@ class Settings:
     seed: int = 0  # of everything random
     epochs: int | None = None  # most epochs to train for; None: as many as the item says
     device: str = "cpu"  # where tensors live: cpu, cuda, cuda:1, or auto for `compute` to choose
-    # folder with pretrained networks of others, as safetensors files; None: there is none
-    models: Path | None = None
+    models: Path | None = None  # folder with pretrained networks of others, as safetensors files; None: none
     cells: Journal = field(default_factory=Journal)  # parts that are finished
     progress: Progress = silent  # told the finished parts, and how a training advances
     deadline: float = math.inf  # moment of time.monotonic after which no further part is begun
@@ -81,8 +80,7 @@ class Item:
     about: str
     run: Run  # makes it
     lacks: Lacks  # what cannot be had on this machine, with the reason; such rows say "not run"
-    # whether other items find the networks that it trains: of several items it comes first
-    trains: bool = False
+    trains: bool = False  # whether other items find the networks that it trains: of several it comes first
 
     @property
     def stem(self) -> str:
@@ -154,11 +152,7 @@ def verdict(agreed: int, *, of: int, settings: Settings, differs: str = "") -> s
         return AGREE
     if 2 * agreed >= of:
         return IN_PART
-    reasons = [*shortfalls(settings), *filter(None, (differs,))]
-    return f"Open ({'; '.join(reasons)})" if reasons else DISAGREE
-
-
-def shortfalls(settings: Settings) -> tuple[str, ...]:
-    """What keeps a run below the published one."""
     words = ["smaller"] * (settings.size != "full") + ["shorter"] * (settings.epochs is not None)
-    return (f"this run is {' and '.join(words)} than the published one",) if words else ()
+    below = f"this run is {' and '.join(words)} than the published one" if words else ""
+    reasons = [reason for reason in (below, differs) if reason]
+    return f"Open ({'; '.join(reasons)})" if reasons else DISAGREE

@@ -70,8 +70,7 @@ class Trained:
     """A trained network."""
 
     network: Network  # on the device of the settings, in evaluation mode
-    # errors, epochs, time, device, versions and hashes of the training, as JSON values
-    record: Mapping[str, Any]
+    record: Mapping[str, Any]  # errors, epochs, time, device, versions and hashes of the training, as JSON
     folder: Path  # its run folder in the cache
     start: nn.Module  # the network before the first epoch
 
@@ -87,10 +86,8 @@ class Trained:
             raise UsageError(f"the weights after epoch {epoch} were not kept. Kept: {kept}.")
         if epoch == self.record["epochs"]:
             return self.network
-        model = self.network.model
-        weights = (
-            self.start.state_dict() if epoch == 0 else load_weights(runs.kept_epochs(self.folder)[epoch])
-        )
+        model, kept_weights = self.network.model, runs.kept_epochs(self.folder)
+        weights = self.start.state_dict() if epoch == 0 else load_weights(kept_weights[epoch])
         here = {name: weights[name].to(value.device) for name, value in model.state_dict().items()}
         return wrap(with_weights(model, here))
 

@@ -8,8 +8,6 @@ Appendix E draws the small entries of the last layer again: ``replacement_trials
 ``GaussianFill`` the same as a code.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from abc import ABC, abstractmethod
@@ -231,8 +229,7 @@ def replace_bulk(parts: Split, *, variance: float, mean: float = 0.0, generator:
 class HeavyTail(AbstractCompressor):
     """S-Alg1 as a code: the tail on a grid; the noise comes from a coded seed."""
 
-    # tau, or a rule that gives every layer its own
-    threshold: float | AbstractThreshold = StandardDeviation()
+    threshold: float | AbstractThreshold = StandardDeviation()  # tau, or a rule that gives each layer its own
     variance: float = 0.0  # t of the noise; 0 for none
     # "absolute" compares magnitudes; "signed" is the literal rule; "centred" compares magnitudes
     # and adds the mean of the bulk everywhere
@@ -259,7 +256,7 @@ class HeavyTail(AbstractCompressor):
         return CompressedLayer(layer.name, code, predicted_by=_PREDICTED)
 
     @classmethod
-    def grid(cls) -> tuple[HeavyTail, ...]:  # noqa: D102
+    def grid(cls) -> "tuple[HeavyTail, ...]":  # noqa: D102
         rules = (StandardDeviation(), *(ScaleFree(epsilon, 0.05) for epsilon in (0.1, 0.2, 0.4)))
         return tuple(cls(threshold=rule, levels=levels) for rule in rules for levels in (7, 15))
 
@@ -385,7 +382,7 @@ class GaussianFill(AbstractCompressor):
         return CompressedLayer(layer.name, code)
 
     @classmethod
-    def grid(cls) -> tuple[GaussianFill, ...]:  # noqa: D102
+    def grid(cls) -> "tuple[GaussianFill, ...]":  # noqa: D102
         return tuple(cls(levels=levels) for levels in (3, 7, 15))
 
 

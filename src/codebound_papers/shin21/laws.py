@@ -31,9 +31,7 @@ from codebound.rng import numpy_stream
 _DIGITS = 42.0  # integrands are followed until they have fallen by exp(-42)
 _CHUNK = 2**18  # integrand values held at a time
 _NEAR_ONE = 0.03
-_BRIDGE = np.array(
-    [-0.12, -0.09, -0.06, -0.03, 0.03, 0.06, 0.09, 0.12]
-)  # alpha - 1 of the laws to interpolate
+_BRIDGE = np.array([-0.12, -0.09, -0.06, -0.03, 0.03, 0.06, 0.09, 0.12])  # alpha - 1 of laws to interpolate
 
 
 @implements("S-Pow", kind="measure")
@@ -283,9 +281,8 @@ def spiked_second_moment(
     3.333333
     """
     vector = np.asarray(x, dtype=np.float64)
-    square, mean = law.moment_above(2, threshold), 0.0
-    if signs == "positive":
-        mean = law.moment_above(1, threshold)
+    square = law.moment_above(2, threshold)
+    mean = law.moment_above(1, threshold) if signs == "positive" else 0.0
     length = float(vector @ vector)
     return square * length + mean**2 * (float(vector.sum()) ** 2 - length)
 

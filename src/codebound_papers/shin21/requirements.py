@@ -26,8 +26,7 @@ class TailLayer:
     rms: float  # root mean square of its weights
     published_threshold: float  # threshold tau of algorithm 1, without noise
     published_share: float  # share of weights up to it
-    # threshold that keeps the promise of algorithm 1 at every scale of the weights
-    scale_free_threshold: float
+    scale_free_threshold: float  # one that keeps the promise of algorithm 1 at every scale of the weights
     scale_free_share: float  # share of weights up to that
     p_value: float | None  # of a power law of their magnitudes; None where nothing could be fitted
     tail: str  # the verdict on it

@@ -120,17 +120,14 @@ def _layer_rows(network: Row) -> list[Row]:
 
 def _table_sentences(rows: Sequence[Row], settings: Settings) -> Iterator[str]:
     theirs = [number for number, (*_, percent) in PUBLISHED.items() if percent < 100.0]
-    medians, worst = (
-        [row["number"] for row in rows if row[name] < 100.0] for name in ("percent, medians", "percent")
-    )
+    medians = [row["number"] for row in rows if row["percent, medians"] < 100.0]
+    worst = [row["number"] for row in rows if row["percent"] < 100.0]
     agreed = sum((row["number"] in medians) == (row["number"] in theirs) for row in rows)
     yield f"""{verdict(agreed, of=len(rows), settings=settings)}: the value is below the number of weights in
         layers {_listed(theirs)} and above it in the others. At medians it is below in
         {_listed(medians)}, at the worst examples in {_listed(worst)}."""
-    typical, larger = (
-        ", ".join(f"{row[name] / row['published_value']:.2g}" for row in rows)
-        for name in ("value, medians", "value")
-    )
+    typical = ", ".join(f"{row['value, medians'] / row['published_value']:.2g}" for row in rows)
+    larger = ", ".join(f"{row['value'] / row['published_value']:.2g}" for row in rows)
     yield f"""At the medians the values are {typical} times the published ones, layer by layer; at the worst
         examples, which the theorem needs, {larger} times. That suggests that the published table is of
         typical examples; the paper does not say."""

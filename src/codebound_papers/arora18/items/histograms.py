@@ -243,12 +243,10 @@ def _compared(
         for quantity, group in groups
         for labels, row in group.items()
     ]
-    networks_table = [
-        nets.accuracies(f"AlexNet, {nets.LABELS[labels]}", found) for labels, found in networks.items()
-    ]
+    named = [nets.accuracies(f"AlexNet, {nets.LABELS[each]}", found) for each, found in networks.items()]
     plots = [overlaid(group["true"]["layer"], quantity, _plain(group)) for quantity, group in groups]
     return Reproduction(
-        tables={"Over training images": table, "The networks": networks_table},
+        tables={"Over training images": table, "The networks": named},
         sentences=_label_sentences(groups, networks, settings),
         deviations=nets.deviations(settings.size, of="alexnet"),
         points={"histograms": bins([(quantity, _plain(group)) for quantity, group in groups])},

@@ -17,8 +17,8 @@ from codebound.data.dataset import Scaling
 from codebound.nets.walk import Network
 from codebound.train.config import Step, TrainConfig, preset
 from codebound_papers.arora18.items import described
-from codebound_papers.measure.noise.meter import StabilitySettings, stability
-from codebound_papers.measure.noise.quantities import Perturb, Smoothness
+from codebound_papers.measure.noise.meter import stability
+from codebound_papers.measure.noise.quantities import Perturb, Smoothness, StabilitySettings
 from codebound_papers.measure.noise.result import Distribution, Key, Stability
 from codebound_papers.measure.outputs import margin_report
 from codebound_papers.measure.record import Family, MeasureSettings, measure_facts
@@ -73,8 +73,7 @@ class Measuring:
     examples: int  # training examples, drawn at random
     # pairs of layers whose Jacobians count: each with the output, or each with all later ones
     interlayer: Literal["none", "output", "all"] = "all"
-    # for the norms of Jacobians to hidden layers; those to no more outputs than probes are exact
-    probes: int = 16
+    probes: int = 16  # for norms of Jacobians to hidden layers; those to no more outputs than that are exact
     noisy: int = 0  # of these, the examples for smoothness
     draws: int = 0  # noise draws for it, at each size of noise
 
@@ -242,19 +241,20 @@ class Study:
         def compute() -> Row:
             return self._measure(self.vgg19.network, measuring, initial=self.vgg19.at(0))
 
-        return self.settings.cells.get("VGG-19", lambda: self.vgg19.measured(f"end, {measuring}", compute))
+        return self._kept("VGG-19", f"end, {measuring}", compute)
+
+    def _kept(self, part: str, what: str, compute: Callable[[], Row]) -> Row:
+        """A part that is a measurement of VGG-19, which is kept beside its weights."""
+        return self.settings.cells.get(part, lambda: self.vgg19.measured(what, compute))
 
     def measured_random(self) -> Row:
         """Cushions and contractions of every layer of VGG-19 before its training."""
         measuring = self.plan.measuring_layers
 
         def compute() -> Row:
-            subject = self.vgg19
-            return subject.measured(
-                f"start, {measuring}", lambda: self.measure_layers(subject.at(0), measuring)
-            )
+            return self.measure_layers(self.vgg19.at(0), measuring)
 
-        return self.settings.cells.get("VGG-19, random", compute)
+        return self._kept("VGG-19, random", f"start, {measuring}", compute)
 
     def measured_random_layer(self, layer: str) -> Row:
         """Histograms of one layer of VGG-19 before its training, its smoothness at the usual noise."""

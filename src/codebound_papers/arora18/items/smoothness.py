@@ -29,10 +29,11 @@ def arora_figure_a4(settings: Settings) -> Reproduction:
     network, noises = study.measured_vgg19(), study.measured_noises()
     summary = [_noise_row(label, layers) for label, layers in noises.items()]
     layers = [_growth_row(number, noises) for number in range(len(noises[gaussian(networks.USUAL_NOISE)]))]
-    drawn = [label for label in noises if label in _DRAWN_NOISES]
+    drawn = {label: rows for label, rows in noises.items() if label in _DRAWN_NOISES}
+    by_layer = [dict(zip(drawn, rows, strict=True)) for rows in zip(*drawn.values(), strict=True)]
     plots = []
-    for place, row in enumerate(layers):
-        histograms = {_short(label): noises[label][place] for label in drawn}
+    for row, layer in zip(layers, by_layer, strict=True):
+        histograms = {_short(label): found for label, found in layer.items()}
         plots.append(overlaid(f"{row['number']}: {row['layer']}", "smoothness", histograms))
     series = []
     for name in ("Gaussian", "Algorithm 1"):
@@ -49,7 +50,7 @@ def arora_figure_a4(settings: Settings) -> Reproduction:
         },
         sentences=_noise_sentences(summary, layers, needed=3 * len(network["layers"])),
         deviations=networks.deviations(settings.size, of="vgg19"),
-        points={"histograms": _noise_bins(noises)},
+        points={"histograms": bins([("smoothness", layer) for layer in by_layer])},
         figures={"A-FigA4": Figure([lines], columns=1), "A-FigA4-layers": Figure(plots, columns=4)},
     )
 
@@ -140,9 +141,3 @@ def _noise_sentences(summary: Sequence[Row], layers: Sequence[Row], *, needed: i
 
 def _told(value: float | None) -> str:
     return "infinite" if value is None else f"{value:.3g}"
-
-
-def _noise_bins(noises: Mapping[str, Sequence[Row]]) -> list[Row]:
-    drawn = {label: rows for label, rows in noises.items() if label in _DRAWN_NOISES}
-    by_place = zip(*drawn.values(), strict=True)
-    return bins([("smoothness", dict(zip(drawn, rows, strict=True))) for rows in by_place])

@@ -252,9 +252,8 @@ def guha_figure1c(settings: Settings) -> Reproduction:
     plan = plan_for("mnist", settings.size)
     rows = Networks(plan, settings).rows()
     readings = _readings(rows, paper.MNIST, data="mnist")
-    fairly = {
-        width: paper.like_for_like(bars, paper.EXAMPLES["mnist"]) for width, bars in paper.MNIST.items()
-    }
+    n = paper.EXAMPLES["mnist"]
+    fairly = {width: paper.like_for_like(bars, n) for width, bars in paper.MNIST.items()}
     code = [row for row in rows if row["training"] == CODE]
     growth = _growth(code)
     plots = [

@@ -95,7 +95,6 @@ class Draws:
 
     def count(self, design: Design, decoder: str) -> dict[str, Any]:
         """How many of the draws are recovered, how many are proven to be, and how many proofs are wrong."""
-
         cases = self._cases(design)
         found = _DECODERS[decoder](cases, self.iterations)
         right = [case.error(each.value) < _RECOVERED for case, each in zip(cases, found, strict=True)]
@@ -105,7 +104,6 @@ class Draws:
 
     def errors(self, design: Design, noise: float) -> dict[str, list[float]]:
         """Relative error of each draw, by l1 and by peeling, with relative Gaussian noise on the sketch."""
-
         cases = [self._noisy(case, noise, draw) for draw, case in enumerate(self._cases(design))]
         found = [each.value for each in _by_l1(cases, _LONGER * self.iterations)]
         peeled = [torch.from_numpy(peel(case.y.cpu().numpy(), case.a, case.b).value) for case in cases]

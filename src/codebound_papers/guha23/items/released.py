@@ -188,6 +188,5 @@ def _searched_bound(measured: Measured, asked: Callable[[Pruned], float], *, see
     pruned = draw_pruning(measured.network, strength=strength, seed=seed)
     needed = needed_margin(measured, pruned)
     loss = measured.margins.loss(needed)
-    return Released(
-        pruned, needed, released_sketching(measured.facts, pruning=pruned.facts, needed_loss=loss)
-    )
+    bound = released_sketching(measured.facts, pruning=pruned.facts, needed_loss=loss)
+    return Released(pruned, needed, bound)

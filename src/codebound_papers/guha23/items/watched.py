@@ -81,10 +81,9 @@ def rescaled(rows: Sequence[Row], column: str) -> list[Row]:
     [0.5, 0.25]
     """
     bounds, errors = ([row[name] for row in rows] for name in (column, "test_error"))
-    stretch = (max(errors) - min(errors)) / ((max(bounds) - min(bounds)) or 1.0)
-    return [
-        {**row, f"{column}_rescaled": min(errors) + (row[column] - min(bounds)) * stretch} for row in rows
-    ]
+    low, start = min(errors), min(bounds)
+    stretch = (max(errors) - low) / ((max(bounds) - start) or 1.0)
+    return [{**row, f"{column}_rescaled": low + (row[column] - start) * stretch} for row in rows]
 
 
 def _epoch_sentences(rows: Sequence[Row], settings: Settings) -> Iterator[str]:
@@ -236,10 +235,8 @@ def _beside_plot(row: Row, needed: float, change: float, data: Data) -> Row:
 
 def _published_changes(rows: Sequence[Row], data: Data) -> Iterator[str]:
     if data == "mnist":
-        needed, change = (
-            span([row[name] / row[f"published_{name}"] for row in rows], ".2f")
-            for name in ("needed", "score_change")
-        )
+        needed = span([row["needed"] / row["published_needed"] for row in rows], ".2f")
+        change = span([row["score_change"] / row["published_score_change"] for row in rows], ".2f")
         yield f"""Beside the repository's plot, at {len(rows)} strengths: the margin asked for is {needed}
             times the plotted one, the largest change of a score {change} times."""
 

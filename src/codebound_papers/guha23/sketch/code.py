@@ -4,8 +4,6 @@ The code holds the sketch alone. The matrix behind it is found and proven by ``c
 that takes a solver; until then the tensor is known to nobody.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
@@ -46,10 +44,10 @@ class Sketched(AbstractSizedCode):
             )
 
     @classmethod
-    def blank(cls, shape: Shape) -> Sketched:  # noqa: D102
+    def blank(cls, shape: Shape) -> "Sketched":  # noqa: D102
         return cls(shape, Zero((1, 1)), degree=1, seed=0)
 
-    def code(self, coder: AbstractCoder) -> Sketched:  # noqa: D102
+    def code(self, coder: AbstractCoder) -> "Sketched":  # noqa: D102
         rows, columns = matrix_shape(self.sizes)
         large = f"a matrix that is sketched has sides of at most {MAX_SIDE:,}. Got {rows:,} x {columns:,}."
         coder.require(max(rows, columns) <= MAX_SIDE, large)
@@ -67,7 +65,7 @@ class Sketched(AbstractSizedCode):
         inner = code_inner(coder, self.inner, (m1, m2))
         return Sketched(self.sizes, inner, degree=degree, seed=seed, matrix=self.matrix, dual=self.dual)
 
-    def solved(self, witness: Witness | None = None) -> Sketched:
+    def solved(self, witness: Witness | None = None) -> "Sketched":
         """The code with its matrix: that of the witness, or recovered; proven in any case."""
         from codebound_papers.guha23.sketch.codec import checked, solved
 
@@ -78,12 +76,9 @@ class Sketched(AbstractSizedCode):
         if self.matrix is None or self.dual is None:
             raise UsageError("a sketch has no proof before it is solved: solved() finds one.")
         places = np.flatnonzero(self.matrix)
-        nonzeros = (
-            np.array([len(places)], "<u4"),
-            places.astype("<u4"),
-            self.matrix.flat[places].astype("<i4"),
-        )
-        return b"".join(part.tobytes() for part in (*nonzeros, self.dual.astype("<i8")))
+        count, values = np.array([len(places)], "<u4"), self.matrix.flat[places].astype("<i4")
+        parts = count, places.astype("<u4"), values, self.dual.astype("<i8")
+        return b"".join(part.tobytes() for part in parts)
 
     def values(self) -> NDArray[np.float64]:  # noqa: D102
         if self.matrix is None:

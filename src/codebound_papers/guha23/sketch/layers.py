@@ -2,23 +2,33 @@
 
 import math
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import torch
 
 from codebound.coding.message import Message
 from codebound.coding.modes import encode_tensors, integers
 from codebound.coding.tensors import AbstractGridCode, AbstractTensorCode, matrix_shape
+from codebound.commands import load_layers, model_sizes, record_options
+from codebound.errors import UsageError
+from codebound.files import write_json
 from codebound.nets.layers import AbstractLayerView
-from codebound.progress import Progress, silent
+from codebound.nets.walk import Network
+from codebound.progress import NOBODY, Listener, Progress, silent
 from codebound.search.pruned import quantised_code
 from codebound.search.search import Search, UnsuitedError
+from codebound.store import optional_folder
 from codebound_papers.compress.compressors import AbstractCompressor
+from codebound_papers.guha23.magnitude import LargestWeights, MagnitudePruning
 from codebound_papers.guha23.sketch.codec import plain_bits, smallest_sketch
 from codebound_papers.guha23.sketch.sparsity import distributed_sparsity
 
 _OPTIONS = ((0.1, 7), (0.05, 3), (0.02, 3))  # density and levels
+_KEEP = 0.01  # share of the weights, where nothing is said
 _MOST_ELEMENTS = 1 << 22  # sketched in one message: half of what its decoder may be asked for
 
 
@@ -105,6 +115,63 @@ def finding(rows: list[SketchedLayer]) -> str:
         f"and their values takes {sparse:,} bits, all values {dense:,}. Sketching is {than_sparse} than "
         f"plain sparse coding, and {than_dense} than dense coding."
     )
+
+
+def sketch_from_options(
+    options: Mapping[str, Any], *, out: Path | None = None, listener: Listener = NOBODY
+) -> dict[str, Any]:
+    """Sketches the layers of a network; a new folder gets the settings and the record."""
+    side, algorithm = _side(options["m"]), _pruning(options)
+    shape, outputs = model_sizes(options["model"], options["input_shape"], options["classes"])
+    network = load_layers(options["model"], shape, outputs, options["weights"])
+    views, rows = _chosen(network, options["layer"]), list[SketchedLayer]()
+    asked = partial(sketch_layer, side=side, degree=options["degree"], seed=options["seed"])
+    with optional_folder(out) as folder:
+        with listener.bar("sketch") as progress:
+            for position, view in enumerate(views):
+                tell = _part(progress, position, len(views), view.name)
+                rows.append(asked(view, algorithm, progress=tell))
+        record = {"layers": [asdict(row) for row in rows], "status": status(rows), "finding": finding(rows)}
+        if folder is not None:
+            sizes = {"pruning": repr(algorithm), "input_shape": list(shape), "classes": outputs}
+            write_json(folder / "config.json", record_options(options) | sizes)
+            write_json(folder / "result.json", record)
+    return record
+
+
+def _side(m: str) -> int | None:
+    if m == "auto":
+        return None
+    if not m.isdecimal() or int(m) < 1:
+        raise UsageError(f"--m is auto or a whole number of at least 1. Got {m!r}.")
+    return int(m)
+
+
+def _pruning(options: Mapping[str, Any]) -> AbstractCompressor:
+    keep, strength, levels = options["keep"], options["strength"], options["levels"]
+    if keep is not None and strength is not None:
+        raise UsageError("give --keep, the largest weights, or --strength, random pruning; not both.")
+    if strength is not None:
+        return MagnitudePruning(strength=strength, levels=levels)
+    return LargestWeights(density=_KEEP if keep is None else keep, levels=levels)
+
+
+def _chosen(network: Network, names: list[str] | None) -> list[AbstractLayerView]:
+    known = {view.name: view for view in network.layers}
+    unknown = [name for name in names or () if name not in known]
+    if unknown:
+        raise UsageError(f"there is no layer {unknown[0]!r} to sketch. The network has: {', '.join(known)}.")
+    return [known[name] for name in dict.fromkeys(names or known)]
+
+
+def _part(progress: Progress, position: int, count: int, name: str) -> Progress:
+    """The share of one layer in the progress of all."""
+
+    def advance(done: int, total: int | None, note: str = "") -> None:
+        progress(100 * position + 100 * done // (total or 1), 100 * count, f"layer {name}")
+
+    advance(0, 1)
+    return advance
 
 
 def propose_sketched(search: Search) -> None:

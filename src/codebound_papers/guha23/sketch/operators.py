@@ -4,8 +4,6 @@ With ``K X = A X B^T`` and G the pseudo-inverse of ``K K^T`` (a Kronecker produc
 matrix ``P = K^T G K`` projects on the row space of K. Every step of every solver of sketches is one P.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -33,8 +31,7 @@ class Bipartite:
     m: int  # number of rows: the small side
     p: int  # number of columns: the side of the matrix that is sketched
     rows: NDArray[np.int64]  # row of each one, column after column, ascending within a column; int64
-    # where each column begins in rows, and its length at the end; p + 1 numbers, int64
-    starts: NDArray[np.int64]
+    starts: NDArray[np.int64]  # where each column begins in rows, and the end of the last; p + 1 numbers
 
     def __post_init__(self) -> None:
         _check_sides(self.m, self.p)
@@ -45,7 +42,7 @@ class Bipartite:
         return np.diff(self.starts)
 
     @cached_property
-    def transposed(self) -> Bipartite:
+    def transposed(self) -> "Bipartite":
         """The same matrix seen from its rows: p x m."""
         columns = np.repeat(np.arange(self.p, dtype=np.int64), self.degrees)
         order = np.argsort(self.rows, kind="stable")

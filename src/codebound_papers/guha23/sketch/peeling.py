@@ -8,6 +8,9 @@ from numpy.typing import NDArray
 from codebound.coding.stream import Stream
 from codebound_papers.guha23.sketch.operators import Bipartite, cells_of, live_entries
 
+Reals = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
 PRIME = (1 << 31) - 1
 _LARGEST_CORE = 1000  # columns left for dense elimination; its cost is cubic
 _SPARE_ROWS = 8
@@ -19,8 +22,8 @@ _BLOCK = 1 << 15  # entries looked at together: bounds the memory
 class Peeled:
     """What peeling found."""
 
-    value: NDArray[np.float64]  # the entries found so far, (p1, p2)
-    rest: NDArray[np.float64]  # the sketch of what is not found yet; zero everywhere when peeling is complete
+    value: Reals  # the entries found so far, (p1, p2)
+    rest: Reals  # the sketch of what is not found yet; zero everywhere when peeling is complete
     live: NDArray[np.bool_]  # entries that may still be non-zero, (p1, p2), bool
     sweeps: int  # number of passes
 
@@ -30,7 +33,7 @@ class Peeled:
         return not self.rest.any()
 
 
-def peel(y: NDArray[np.float64], a: Bipartite, b: Bipartite) -> Peeled:
+def peel(y: Reals, a: Bipartite, b: Bipartite) -> Peeled:
     """Reads entries off a sketch until no more can be read.
 
     An entry is live while none of its cells is zero. A live entry is read, with value v, when it is the only
@@ -60,8 +63,8 @@ def peel(y: NDArray[np.float64], a: Bipartite, b: Bipartite) -> Peeled:
 
 
 def _alone(
-    rest: NDArray[np.float64], entries: NDArray[np.int64], a: Bipartite, b: Bipartite, tolerance: float
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    rest: Reals, entries: Indices, a: Bipartite, b: Bipartite, tolerance: float
+) -> tuple[Indices, Reals]:
     """Entries that alone cover all cells of some value, and that value."""
     group, sizes, values = _groups(rest, tolerance)
     too_large = len(a.rows) * len(b.rows) + 1
@@ -79,9 +82,7 @@ def _alone(
     return owner[single[once]].astype(np.int64), values[single[once]]
 
 
-def _covered(
-    groups: NDArray[np.int64], sizes: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _covered(groups: Indices, sizes: Indices) -> tuple[Indices, Indices]:
     """Pairs (row, group) such that the row of group numbers has all cells of the group in it.
 
     In a sorted row a group's run is as long as the group exactly then; it cannot be longer.
@@ -97,10 +98,8 @@ def _covered(
     return row[whole], group[whole]
 
 
-def _groups(
-    rest: NDArray[np.float64], tolerance: float
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """NDArray[np.float64] cells by the value they hold; sizes and values of the groups."""
+def _groups(rest: Reals, tolerance: float) -> tuple[Indices, Indices, Reals]:
+    """Numbers of the groups of cells by the value they hold; sizes and values of the groups."""
     order = np.argsort(rest, kind="stable")
     ordered = rest[order]
     new = np.ones(len(rest), dtype=bool)
@@ -111,7 +110,7 @@ def _groups(
     return group, np.bincount(number), ordered[new]
 
 
-def is_injective(entries: NDArray[np.int64], a: Bipartite, b: Bipartite) -> bool:
+def is_injective(entries: Indices, a: Bipartite, b: Bipartite) -> bool:
     """Whether the sketch determines the values on a support: exact, in integers.
 
     Entries that have a cell to themselves are taken away, again and again: such an order makes the matrix
@@ -130,17 +129,16 @@ def is_injective(entries: NDArray[np.int64], a: Bipartite, b: Bipartite) -> bool
     return len(cells) <= _LARGEST_CORE and _independent(cells, outside)
 
 
-def _independent(cells: NDArray[np.int64], outside: int) -> bool:
+def _independent(cells: Indices, outside: int) -> bool:
     """Whether 0/1 columns given by the rows of their ones are independent modulo the prime."""
     rows, columns = np.unique(cells, return_inverse=True)
     columns, inside = columns.reshape(cells.shape), cells != outside
     stream = Stream(0, "sketch/rank")
-    matrix = np.stack(
-        [
-            (_residues(stream, len(rows))[columns] * inside).sum(axis=1) % PRIME
-            for _ in range(len(cells) + _SPARE_ROWS)
-        ]
-    )
+    combined = []
+    for _ in range(len(cells) + _SPARE_ROWS):
+        residues = (stream.words(len(rows)) % np.uint64(PRIME)).astype(np.int64)
+        combined.append((residues[columns] * inside).sum(axis=1) % PRIME)
+    matrix = np.stack(combined)
     for k in range(len(cells)):
         pivots = np.flatnonzero(matrix[k:, k])
         if len(pivots) == 0:
@@ -149,7 +147,3 @@ def _independent(cells: NDArray[np.int64], outside: int) -> bool:
         matrix[k + pivots[0]] = matrix[k]
         matrix[k + 1 :, k:] = (matrix[k + 1 :, k:] - matrix[k + 1 :, k, None] * row % PRIME) % PRIME
     return True
-
-
-def _residues(stream: Stream, count: int) -> NDArray[np.int64]:
-    return (stream.words(count) % np.uint64(PRIME)).astype(np.int64)

@@ -54,7 +54,7 @@ def objection(x: Tensor, y: Tensor, a: operators.Bipartite, b: operators.Biparti
     if {x.dtype, y.dtype, proof.dual.dtype} != {torch.int64}:
         return "the matrices are not of 64-bit integers"
     cells = int(a.degrees.max()) * int(b.degrees.max())
-    norm = _l1(x)
+    norm = sum(abs(value) for value in x[x != 0].tolist())  # without overflow
     if max(norm, _largest(y), _largest(proof.dual) * cells) >= 1 << 62:
         return "a number is too large for exact 64-bit sums"
     if not torch.equal(operators.sketch(x, a, b), y):
@@ -120,8 +120,3 @@ def find_dual(
 
 def _largest(values: Tensor) -> int:
     return max(int(values.max()), -int(values.min())) if values.numel() else 0
-
-
-def _l1(x: Tensor) -> int:
-    """Sum of absolute values, without overflow."""
-    return sum(abs(value) for value in x[x != 0].tolist())

@@ -1,16 +1,12 @@
 """How a matrix is sparse, and how large its sketch must be."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+from torch import Tensor
 
 from codebound.errors import UsageError
 from codebound.refs import implements
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 EMPIRICAL_CONSTANT = 1.3  # l1 recovers from about 1.17 on: 18 sizes, p = 100 to 1000, degree 5 or more
 THEOREM_CONSTANT = 1.0  # the theorem leaves it open

@@ -3,14 +3,12 @@
 The places are the activations, with the maps from each to the next. A forward pass takes norms on its way.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
@@ -23,10 +21,6 @@ from codebound_papers.measure.noise import jacobian, quantities
 from codebound_papers.measure.noise.result import Key, Site
 from codebound_papers.measure.norms import frobenius_norm
 from codebound_papers.measure.steps import Steps
-
-if TYPE_CHECKING:
-    from codebound_papers.measure.noise.meter import StabilitySettings
-
 
 _ELEMENTWISE = ("activation", "dropout", "identity", "flatten")
 
@@ -196,14 +190,7 @@ def _require_homogeneous(steps: Steps) -> None:
 
 
 class Observation(fx.Interpreter):
-    """One forward pass, of the predictor or of another network with its graph, and what it has seen.
-
-    Attributes:
-        norms: Norm of the output of each watched step, per example.
-        linear_norms: Norm of the output of each watched layer without its bias.
-        shapes: Shape of one output of each watched step.
-        kept: Outputs that were kept.
-    """
+    """One forward pass, of the predictor or of another network with its graph, and what it has seen."""
 
     def __init__(
         self,
@@ -216,12 +203,12 @@ class Observation(fx.Interpreter):
     ) -> None:
         super().__init__(model or steps.network.predictor, graph=steps.network.graph)
         self._watch, self._biases, self._keep = frozenset(watch), biases or {}, frozenset(keep)
-        self.norms: dict[fx.Node, Tensor] = {}
-        self.linear_norms: dict[fx.Node, Tensor] = {}
-        self.shapes: dict[fx.Node, tuple[int, ...]] = {}
-        self.kept: dict[fx.Node, Tensor] = {}
+        self.norms: dict[fx.Node, Tensor] = {}  # of the output of each watched step, per example
+        self.linear_norms: dict[fx.Node, Tensor] = {}  # of the output of each watched layer without its bias
+        self.shapes: dict[fx.Node, tuple[int, ...]] = {}  # of one output of each watched step
+        self.kept: dict[fx.Node, Tensor] = {}  # outputs that were kept
 
-    def of(self, x: Tensor) -> Observation:
+    def of(self, x: Tensor) -> "Observation":
         """Runs a batch, which is left alone, and takes norms before a later step can work in place."""
         try:
             with torch.no_grad():
@@ -304,18 +291,15 @@ def interlayer_values(
     seen: Observation,
     *,
     targets: Mapping[int, Sequence[int]],
-    settings: StabilitySettings,
+    settings: quantities.StabilitySettings,
 ) -> dict[Key, Tensor]:
     """Interlayer cushions, and spreads of the Jacobians of layers with pixels.
 
     ``targets`` has the numbers of the points to measure from, and for each of them those to measure to.
     """
     pairs = [(i, j) for i, wanted in targets.items() for j in wanted]
-    squares = (
-        jacobian.column_squares(derivatives, pairs, probes=settings.probes, seed=settings.seed)
-        if pairs
-        else {}
-    )
+    probes, seed = settings.probes, settings.seed
+    squares = jacobian.column_squares(derivatives, pairs, probes=probes, seed=seed) if pairs else {}
     values = {}
     for i, wanted in targets.items():
         source, image = layout.points[i], points[i].unsqueeze(0)

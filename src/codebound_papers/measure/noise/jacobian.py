@@ -155,13 +155,12 @@ def column_squares(
         found |= _swept_back(derivatives, j, sources, (last.rows(*chunk) for chunk in chunks))
     for j, sources in probed.items():
         last, wanted = derivatives[j - 1], probes or 0
+        shape = last.examples, *last.out_shape
         chunks = _ranges(wanted, last.like, max(sizes[min(sources) : j + 1]))
         stream = torch_stream(seed, f"Jacobian probes/{j}")
         probe = torch.randn((wanted, 1, *last.out_shape), generator=stream, dtype=last.like.dtype)
         probe = probe.to(last.like.device)
-        firsts = (
-            last.pull(probe[start:stop].expand(-1, last.examples, *last.out_shape)) for start, stop in chunks
-        )
+        firsts = (last.pull(probe[start:stop].expand(-1, *shape)) for start, stop in chunks)
         found |= {key: total / wanted for key, total in _swept_back(derivatives, j, sources, firsts).items()}
     for i, targets in columns.items():
         found |= _swept_forward(derivatives, i, targets, sizes)

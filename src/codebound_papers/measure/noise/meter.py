@@ -5,13 +5,11 @@ cushion but no interlayer cushion, since its output alone does not determine wha
 end of residual blocks take its place.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, fx, nn
@@ -27,52 +25,13 @@ from codebound.refs import implements
 from codebound.rng import stream_seed
 from codebound_papers.measure.noise import batch
 from codebound_papers.measure.noise.jacobian import is_probed
-from codebound_papers.measure.noise.quantities import Smoothness, perturbed
+from codebound_papers.measure.noise.quantities import Smoothness, StabilitySettings, perturbed
 from codebound_papers.measure.noise.result import Examples, Site, Stability
 from codebound_papers.measure.steps import steps_of
 
 _HALF = (torch.float16, torch.bfloat16)
 
 Data = Dataset | DeviceData | Tensor | Iterable[Tensor | Sequence[Tensor]]
-
-
-@dataclass(frozen=True, slots=True)
-class StabilitySettings:
-    """What is measured, and how."""
-
-    layers: Sequence[str] | None = None  # names of the layers to report; all when None
-    # pairs of layers whose Jacobians are measured: none, each layer to the network's output, or each layer to
-    # all later ones
-    interlayer: Literal["none", "output", "all"] = "output"
-    # "augmented" treats [W b; 0 1] as the matrix of a layer and [x; 1] as its input, for which the
-    # theory holds (A-E20); it changes nothing in a network without biases. "separate" keeps to the
-    # published definitions, which leave biases out
-    biases: Literal["augmented", "separate"] = "augmented"
-    # exact Jacobian norms when None, at the price of a backward pass for each output, or of a forward pass
-    # for each input of a Jacobian if those are fewer; otherwise that many Gaussian probes for each norm,
-    # which suits large convolutional networks and all pairs of layers
-    probes: int | None = None
-    # number of sampled pixels over which the spread is taken; all when None. With probes it is the largest of
-    # noisy values and errs upwards, the more so the more pixels there are
-    pixels: int | None = None
-    smoothness: Smoothness | None = None  # how to measure interlayer smoothness; not at all when None
-    outliers: float = 0.0  # fraction of the sample that may be left out (zeta)
-    seed: int = 0  # seed of probes and sampled pixels
-
-    def __post_init__(self) -> None:
-        if self.interlayer not in ("none", "output", "all"):
-            raise UsageError(f"interlayer is none, output or all. Got {self.interlayer!r}.")
-        if self.biases not in ("augmented", "separate"):
-            raise UsageError(f"biases are augmented or separate. Got {self.biases!r}.")
-        if self.layers is not None and (isinstance(self.layers, str) or not self.layers):
-            raise UsageError(
-                f"layers are a tuple of at least one name, or None for all. Got {self.layers!r}."
-            )
-        for name, count in (("probes", self.probes), ("pixels", self.pixels)):
-            if count is not None and count < 1:
-                raise UsageError(f"{name} must be at least 1, or None for exact values. Got {count}.")
-        if not 0.0 <= self.outliers < 1.0:
-            raise UsageError(f"the fraction of outliers lies in [0, 1). Got {self.outliers}.")
 
 
 class Part(NamedTuple):
@@ -135,14 +94,12 @@ class StabilityMeter:
         kept: list[fx.Node] = []
         if settings.interlayer != "none" or settings.smoothness is not None:
             kept = [place.node for place in layout.points]
-        watch = [
-            node for place in layout.reported for node in (place.node, place.input, *place.images) if node
-        ]
+        nodes = ((place.node, place.input, *place.images) for place in layout.reported)
+        watch = [node for each in nodes for node in each if node]
         seen = batch.Observation(layout.steps, watch=[*watch, *kept], biases=self._biases(), keep=kept).of(x)
         if not self._sites:
-            self._sites = tuple(
-                batch.site_of(place, layout, seen, self._initial) for place in layout.reported
-            )
+            sites = (batch.site_of(place, layout, seen, self._initial) for place in layout.reported)
+            self._sites = tuple(sites)
             self._shapes = dict(seen.shapes)
             self._probed = self._probed_pairs() if settings.interlayer != "none" else frozenset()
         elif self._shapes and seen.shapes != self._shapes:
@@ -166,7 +123,7 @@ class StabilityMeter:
                 )
         self._examples.update(values)
 
-    def merge(self, other: StabilityMeter) -> None:
+    def merge(self, other: "StabilityMeter") -> None:
         """Appends the examples that ``other`` has measured with the same network and settings."""
         differ = self._sites and other._sites and self._sites != other._sites
         if differ or self.settings != other.settings:
@@ -245,16 +202,13 @@ def stability(
 ) -> Stability:
     """The noise stability of a network on a sample: all quantities of A-CondB.1, layer by layer.
 
-    Args:
-        net: The network, wrapped or not; never changed. Its batch norms are folded in a copy; one that is
-            wrapped and has none is measured as it is.
-        data: A dataset, inputs as one tensor, or batches of inputs (or of inputs and labels), such as those
-            of a data loader. Labels are not used.
-        settings: What to measure; by default cushions, contraction, and exact Jacobians to the output.
-        noisy: Examples for smoothness, where those of ``data`` would take too long; the result has it as
-            ``noisy``.
-        initial: The network before training, for cushions relative to the distance from it (A-Imp-i).
-        device: Where to compute; where the network is when None.
+    The network, wrapped or not, is never changed: its batch norms are folded in a copy, and one that is
+    wrapped and has none is measured as it is, on the device, by default where it is. The data are a dataset,
+    inputs as one tensor, or batches of inputs (or of inputs and labels), such as those of a data loader;
+    labels are not used. By default cushions, contraction, and exact Jacobians to the output are measured.
+    ``noisy`` are examples for smoothness, where the others would take too long, and the result has it under
+    that name. ``initial`` is the network before training, for cushions relative to the distance from it
+    (A-Imp-i).
 
     >>> net = nn.Sequential(nn.Linear(4, 3, bias=False), nn.ReLU(), nn.Linear(3, 2, bias=False))
     >>> with torch.no_grad(): _ = [weight.fill_(1.0) for weight in net.parameters()]
@@ -282,9 +236,8 @@ def stability(
             "initial": None if initial is None else _module(initial),
             "chunk_size": chunk_size,
         }
-        for part in over_shards(
-            f"{__name__}:measure_part", arguments, of="data", engine=engine, progress=tell
-        ):
+        parts = over_shards(f"{__name__}:measure_part", arguments, of="data", engine=engine, progress=tell)
+        for part in parts:
             meter.include(part)
         return meter.compute()
 

@@ -13,6 +13,7 @@ is replaced too (A-E8). Both count.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -181,6 +182,45 @@ class Smoothness:
             )
 
 
+@dataclass(frozen=True, slots=True)
+class StabilitySettings:
+    """What is measured, and how."""
+
+    layers: Sequence[str] | None = None  # names of the layers to report; all when None
+    # pairs of layers whose Jacobians are measured: none, each layer to the network's output, or each layer to
+    # all later ones
+    interlayer: Literal["none", "output", "all"] = "output"
+    # "augmented" treats [W b; 0 1] as the matrix of a layer and [x; 1] as its input, for which the
+    # theory holds (A-E20); it changes nothing in a network without biases. "separate" keeps to the
+    # published definitions, which leave biases out
+    biases: Literal["augmented", "separate"] = "augmented"
+    # exact Jacobian norms when None, at the price of a backward pass for each output, or of a forward pass
+    # for each input of a Jacobian if those are fewer; otherwise that many Gaussian probes for each norm,
+    # which suits large convolutional networks and all pairs of layers
+    probes: int | None = None
+    # number of sampled pixels over which the spread is taken; all when None. With probes it is the largest of
+    # noisy values and errs upwards, the more so the more pixels there are
+    pixels: int | None = None
+    smoothness: Smoothness | None = None  # how to measure interlayer smoothness; not at all when None
+    outliers: float = 0.0  # fraction of the sample that may be left out (zeta)
+    seed: int = 0  # seed of probes and sampled pixels
+
+    def __post_init__(self) -> None:
+        if self.interlayer not in ("none", "output", "all"):
+            raise UsageError(f"interlayer is none, output or all. Got {self.interlayer!r}.")
+        if self.biases not in ("augmented", "separate"):
+            raise UsageError(f"biases are augmented or separate. Got {self.biases!r}.")
+        if self.layers is not None and (isinstance(self.layers, str) or not self.layers):
+            raise UsageError(
+                f"layers are a tuple of at least one name, or None for all. Got {self.layers!r}."
+            )
+        for name, count in (("probes", self.probes), ("pixels", self.pixels)):
+            if count is not None and count < 1:
+                raise UsageError(f"{name} must be at least 1, or None for exact values. Got {count}.")
+        if not 0.0 <= self.outliers < 1.0:
+            raise UsageError(f"the fraction of outliers lies in [0, 1). Got {self.outliers}.")
+
+
 @implements("A-Def7", "A-E8", kind="measure")
 def smoothness_quantile(draw_minima: Sequence[float], delta: float) -> float:
     """The largest ``rho`` that at most a fraction ``delta`` of the noise draws violates.
@@ -236,9 +276,8 @@ def perturbed(network: Network, noise: Perturb, *, seed: int) -> nn.Module:
         if not torch.isfinite(matrix).all():
             raise UsageError(f"layer {view.name}: the noise made entries that are NaN or infinite.")
         weight = network.predictor.get_submodule(view.name).weight
-        replaced[id(weight)] = torch.nn.Parameter(
-            view.from_matrix(matrix.detach().to(view.weight)), requires_grad=False
-        )
+        new = view.from_matrix(matrix.detach().to(view.weight))
+        replaced[id(weight)] = torch.nn.Parameter(new, requires_grad=False)
     return copy_with(network.predictor, replaced)
 
 

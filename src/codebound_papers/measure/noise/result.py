@@ -5,8 +5,6 @@ there are many (``data.large``). So quantiles, histograms and the choice of outl
 of a sample gives the result of one pass.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -103,7 +101,7 @@ class Examples:
             self._columns[key], start = larger, start + -(-size // 8)
         self._room = room
 
-    def merge(self, other: Examples) -> None:
+    def merge(self, other: "Examples") -> None:
         """Appends all examples of ``other``, which is left alone."""
         if other._recent and self._recent and other._recent.keys() != self._recent.keys():
             raise UsageError("measurements of different quantities do not merge.")
@@ -126,11 +124,7 @@ class Examples:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Distribution(AbstractOrdered):
-    """The values of one quantity over examples, in ascending order.
-
-    Attributes:
-        values: Without NaN; infinite where nothing limits the quantity.
-    """
+    """The values of one quantity over examples, without NaN; infinite where nothing limits the quantity."""
 
     def __post_init__(self) -> None:
         self._sort()
@@ -204,9 +198,8 @@ class Stability:
     outliers: float = 0.0  # the fraction of the sample that may be left out (zeta)
     delta: float = 0.05  # fraction of noise draws that may violate smoothness
     probes: int | None = None  # probes per Jacobian norm; None where all norms are exact
-    # pairs of layer and target whose Jacobian norm is an estimate
-    probed: frozenset[tuple[str, str]] = frozenset()
-    noisy: Stability | None = None  # smoothness, where it was measured on other examples than the rest
+    probed: frozenset[tuple[str, str]] = frozenset()  # layers and targets whose Jacobian norm is an estimate
+    noisy: "Stability | None" = None  # smoothness, where it was measured on other examples than the rest
 
     def __post_init__(self) -> None:
         if not self.kept.any():
@@ -329,9 +322,8 @@ class Stability:
         )
 
     def _smoothness(self, layers: list[str]) -> float | None:
-        columns = [
-            self.columns[key] for key in (Key("smoothness", name) for name in layers) if key in self.columns
-        ]
+        keys = (Key("smoothness", name) for name in layers)
+        columns = [self.columns[key] for key in keys if key in self.columns]
         if not columns:
             return None
         smallest = [

@@ -17,6 +17,7 @@ from codebound.nets.zoo import Shortcut
 
 _RELUS = (torch.relu, functional.relu, "relu")
 _SUMS = (torch.add, operator.add, operator.iadd, "add", "add_")
+_OF_CONVOLUTIONS = ("weight", "stride", "padding", "dilation", "groups")  # all but the bias
 _MOVES = (nn.Identity, Shortcut)  # copy numbers, or leave them out
 
 
@@ -33,8 +34,8 @@ def tangent_map(module: fx.GraphModule, x: Tensor) -> Callable[[Tensor], Tensor]
         is_function = node.op in ("call_function", "call_method")
         # a subclass may compute something else
         if type(layer) is nn.Conv2d and layer.padding_mode == "zeros":
-            geometry = (None, layer.stride, layer.padding, layer.dilation, layer.groups)  # without the bias
-            rules[node] = partial(_convolve, layer.weight, geometry)
+            linear = {name: getattr(layer, name) for name in _OF_CONVOLUTIONS}
+            rules[node] = partial(functional.conv2d, **linear)
         elif type(layer) in _MOVES and layer is not None:
             rules[node] = layer
         elif type(layer) is nn.ReLU or (is_function and node.target in _RELUS):
@@ -61,10 +62,6 @@ def tangent_map(module: fx.GraphModule, x: Tensor) -> Callable[[Tensor], Tensor]
         return given[0]
 
     return push
-
-
-def _convolve(weight: Tensor, geometry: tuple[Any, ...], tangent: Tensor) -> Tensor:
-    return functional.conv2d(tangent, weight, *geometry)
 
 
 class _Kept(fx.Interpreter):

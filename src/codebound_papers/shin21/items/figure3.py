@@ -84,7 +84,8 @@ def _fit_row(fit: RegressionMixture, rank: str, algorithm: str, ends: int) -> Ro
 
 
 def _sentences(rows: Sequence[Row], fits: Sequence[Row], settings: Settings) -> Iterator[str]:
-    correlation = {rank: _correlation(rows, rank) for rank in _RANKS}
+    alphas = [row["alpha_positive"] for row in rows]
+    correlation = {rank: float(np.corrcoef(alphas, [row[rank] for row in rows])[0, 1]) for rank in _RANKS}
     theirs = sum(row["source"] == "pytorchcv" for row in rows)
     other = f"{theirs} of the 41 published networks are among these" if theirs < len(_NETWORKS) else ""
     word = verdict(int(correlation["stable_rank"] > 0.0), of=1, settings=settings, differs=other)
@@ -105,10 +106,6 @@ def _sentences(rows: Sequence[Row], fits: Sequence[Row], settings: Settings) -> 
     )
     heavy = sum(row["verdict_positive"] == "power law" for row in rows)
     yield f"The tail is one that the data can call a power law in {heavy} of {len(rows)} layers."
-
-
-def _correlation(rows: Sequence[Row], rank: str) -> float:
-    return float(np.corrcoef([row["alpha_positive"] for row in rows], [row[rank] for row in rows])[0, 1])
 
 
 def _plot(rows: Sequence[Row], fits: Sequence[Row], rank: str) -> Plot:

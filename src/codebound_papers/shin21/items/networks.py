@@ -37,8 +37,7 @@ class Subject:
     """A network whose last layer is looked at."""
 
     name: str  # in tables
-    # the published network of the same architecture; its own name for those of the other project
-    like: str = ""
+    like: str = ""  # the published network of that architecture; its own name for those of the other project
     data: str  # the dataset it classifies
     file: str = ""  # name of its file in the folder of pretrained networks; empty: it is in none
     spec: str = ""  # its architecture, for those in files and those trained here; empty: the other project's
@@ -84,15 +83,11 @@ def obstacle(subject: Subject, settings: Settings) -> str:
     if subject.config is not None:
         return ""
     if not subject.file:
-        return "" if _has_model_zoo() else f"{_MODEL_ZOO} is not installed"
+        return "" if importlib.util.find_spec(_MODEL_ZOO) else f"{_MODEL_ZOO} is not installed"
     if settings.models is None:
         return "no folder of pretrained networks was given (models, or CODEBOUND_MODELS)"
     path = settings.models / subject.file
     return "" if path.is_file() else f"{subject.file} is not in {settings.models}"
-
-
-def _has_model_zoo() -> bool:
-    return importlib.util.find_spec(_MODEL_ZOO) is not None
 
 
 def checkpoint(subject: Subject, settings: Settings) -> Path | None:
@@ -128,9 +123,8 @@ def measured(
 
 def counted(reasons: Iterable[str]) -> tuple[str, ...]:
     """Each reason once, with the number of networks that it keeps away; no reason is left out."""
-    return tuple(
-        f"{count} network{'s' * (count > 1)}: {why}" for why, count in Counter(reasons).items() if why
-    )
+    counts = Counter(reason for reason in reasons if reason)
+    return tuple(f"{count} network{'s' * (count > 1)}: {why}" for why, count in counts.items())
 
 
 def load(subject: Subject, settings: Settings) -> Network:

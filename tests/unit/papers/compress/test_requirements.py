@@ -19,8 +19,7 @@ from codebound_papers.arora18.requirements import project_requirements
 from codebound_papers.compress import minimum
 from codebound_papers.compress.minimum import KNOBS, measured_minimum
 from codebound_papers.guha23.requirements import mbp_requirements
-from codebound_papers.measure.noise.meter import StabilitySettings
-from codebound_papers.measure.noise.quantities import Smoothness
+from codebound_papers.measure.noise.quantities import Smoothness, StabilitySettings
 from codebound_papers.measure.record import Measured, MeasureSettings, measure_facts
 from codebound_papers.shin21.compressor import ScaleFree
 from codebound_papers.shin21.requirements import heavytail_requirements

@@ -8,8 +8,7 @@ import pytest
 from codebound.data import large
 from codebound.data.dataset import Dataset
 from codebound.nets.loading import load_model
-from codebound_papers.measure.noise.meter import StabilitySettings
-from codebound_papers.measure.noise.quantities import Smoothness
+from codebound_papers.measure.noise.quantities import Smoothness, StabilitySettings
 from codebound_papers.measure.record import MeasureSettings
 from codebound_papers.measure.summary import summarise
 

@@ -10,8 +10,8 @@ from worlds.samples import random_labels
 from codebound.data.dataset import Dataset
 from codebound.engine.processes import LocalEngine
 from codebound.errors import UsageError
-from codebound_papers.measure.noise.meter import StabilitySettings, stability
-from codebound_papers.measure.noise.quantities import Smoothness
+from codebound_papers.measure.noise.meter import stability
+from codebound_papers.measure.noise.quantities import Smoothness, StabilitySettings
 from codebound_papers.measure.outputs import margin_report
 from codebound_papers.measure.record import MeasureSettings
 from codebound_papers.measure.summary import summarise

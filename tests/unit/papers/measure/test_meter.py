@@ -14,9 +14,10 @@ from codebound.errors import ModelError, UsageError
 from codebound.nets.layers import view_of
 from codebound.nets.walk import wrap
 from codebound.nets.zoo import build
-from codebound_papers.measure.noise.meter import StabilitySettings, stability
+from codebound_papers.measure.noise.meter import stability
 from codebound_papers.measure.noise.quantities import (
     Smoothness,
+    StabilitySettings,
     activation_contraction,
     adversarial_smoothness,
     augmented_matrix,

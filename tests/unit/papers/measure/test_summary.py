@@ -10,7 +10,7 @@ from worlds.networks import mlp
 
 from codebound.data.dataset import Dataset
 from codebound.errors import ModelError, UsageError
-from codebound_papers.measure.noise.meter import StabilitySettings
+from codebound_papers.measure.noise.quantities import StabilitySettings
 from codebound_papers.measure.record import MeasureSettings
 from codebound_papers.measure.steps import workload
 from codebound_papers.measure.summary import FAMILIES, summarise, survival
