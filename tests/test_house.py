@@ -39,11 +39,11 @@ ELSEWHERE = {
     "codebound.commands": "unit/cli/test_options.py",
     "codebound.data.texts": "unit/encoders/test_encoder.py",
     "codebound.report.dossier": "unit/cli/test_report.py",
-    "codebound_papers.arora18.requirements": "unit/papers/compress/test_requirements.py",
+    "codebound_papers.arora18.requirements": "unit/papers/plan/test_requirements.py",
     "codebound_papers.compress.catalogue": "contract/test_compressors.py",
-    "codebound_papers.guha23.requirements": "unit/papers/compress/test_requirements.py",
+    "codebound_papers.guha23.requirements": "unit/papers/plan/test_requirements.py",
     "codebound_papers.published": "unit/papers/compare/test_table.py",
-    "codebound_papers.shin21.requirements": "unit/papers/compress/test_requirements.py",
+    "codebound_papers.shin21.requirements": "unit/papers/plan/test_requirements.py",
 }
 """Modules whose test is not in their place, and where it is; it imports them."""
 BY_COMMAND = {

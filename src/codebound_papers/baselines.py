@@ -13,7 +13,6 @@ from dataclasses import replace
 from functools import partial
 
 from codebound.refs import implements
-from codebound_papers.arora18.noise_stability import table_rows
 from codebound_papers.conditions import has_no_biases, is_fully_connected, separates
 from codebound_papers.facts import NetworkFacts
 from codebound_papers.framework import big_o_risk, over_squared_margin, spectral_capacity, spectral_products
@@ -131,19 +130,6 @@ def arora_figure(facts: NetworkFacts) -> tuple[PublishedValue, ...]:
         bar(name="spectral l1,2 (Bartlett17)", log_numerator=by_rows, sentence=sums),
         bar(name="spectral Frobenius (Ney17)", log_numerator=by_units, sentence=ranks),
         replace(count, log_value=math.log(facts.parameters), hypotheses=()),
-    )
-
-
-@expression("A-Fig2M:ours", name="noise stability (Arora18)", unit="capacity", facts="stability", form=_ARORA)
-def noise_stability_bar(facts: NetworkFacts) -> PublishedValue:
-    """The bar "ours" of figure 2: ``max||f||^2 / gamma^2`` times the sum of the rows of table 1."""
-    rows = log_sum([row.log_value for row in table_rows(facts)])
-    return PublishedValue(
-        log_value=over_squared_margin(2.0 * safe_log(facts.largest_output) + rows, facts),
-        sentence="Squared largest output over the squared margin, times contraction, spread and patch size "
-        "over the cushions, summed over layers.",
-        hypotheses=(separates(facts),),
-        errata=_ERRATA[_FIGURE],
     )
 
 

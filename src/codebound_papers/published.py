@@ -10,11 +10,11 @@ from codebound.errors import CodeboundError, ModelError, UsageError
 from codebound_papers import baselines, framework
 from codebound_papers.arora18 import noise_stability, truncation
 from codebound_papers.arora18.noise_stability import OUTLIERS
-from codebound_papers.compare.proximity import Closeness
 from codebound_papers.facts import NetworkFacts
 from codebound_papers.guha23 import kappa, lottery, pruning, sketching
 from codebound_papers.guha23.kappa import prune_for_margin, released_needed_margin
 from codebound_papers.guha23.pruning import PruningFacts
+from codebound_papers.measure.proximity import Closeness
 from codebound_papers.measure.record import Measured, with_stability
 from codebound_papers.shin21 import heavy_tails
 from codebound_papers.shin21.heavy_tails import replacement_thresholds

@@ -9,9 +9,9 @@ from codebound_papers.arora18.noise_stability import (
     convolutional_risk,
     fully_connected_risk,
     margin_numbers,
+    noise_stability_bar,
 )
 from codebound_papers.arora18.truncation import spectral_margin_risk
-from codebound_papers.baselines import noise_stability_bar
 from codebound_papers.facts import LayerFacts, NetworkFacts
 from codebound_papers.shin21.heavy_tails import _scaled_erfc, dudley_integral
 

@@ -231,3 +231,22 @@ def _require_fully_connected(facts: NetworkFacts) -> None:
                 f"layer {layer.name} is a convolution, and the statement is about fully connected layers. "
                 "Take `convolutional_risk` or `convolutional_numbers`."
             )
+
+
+@expression(
+    "A-Fig2M:ours",
+    name="noise stability (Arora18)",
+    unit="capacity",
+    facts="stability",
+    form=", Arora's figure",
+)
+def noise_stability_bar(facts: NetworkFacts) -> PublishedValue:
+    """The bar "ours" of figure 2: ``max||f||^2 / gamma^2`` times the sum of the rows of table 1."""
+    rows = log_sum([row.log_value for row in table_rows(facts)])
+    return PublishedValue(
+        log_value=over_squared_margin(2.0 * safe_log(facts.largest_output) + rows, facts),
+        sentence="Squared largest output over the squared margin, times contraction, spread and patch size "
+        "over the cushions, summed over layers.",
+        hypotheses=(separates(facts),),
+        errata=("A-E22",),
+    )

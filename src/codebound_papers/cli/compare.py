@@ -64,7 +64,7 @@ def command(
     """
     options = dict(locals())
     from codebound_papers.compare import command as verb
-    from codebound_papers.report.comparison import compare_table, without_number
+    from codebound_papers.compare.page import compare_table, without_number
 
     hear = listener(quiet=quiet)
     with given_engine(engine, workers, address) as measurers:

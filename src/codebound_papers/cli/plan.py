@@ -49,7 +49,7 @@ def command(
     Example: codebound plan --model mlp --weights runs/w/model.safetensors --data digits --method mbp
     """
     options = dict(locals()) | {"method": method.value}
-    from codebound_papers.compress.planning import plan_from_options
+    from codebound_papers.plan.command import plan_from_options
 
     hear = listener(quiet=quiet)
     record = plan_from_options(options, out=out, listener=hear)

@@ -89,7 +89,7 @@ def comparison_record(
 
 def save_comparison(folder: Path, record: dict[str, Any]) -> None:
     """Writes the record, its rows, the picture and the page."""
-    from codebound_papers.report.comparison import compare_figure, compare_page
+    from codebound_papers.compare.page import compare_figure, compare_page
     from codebound_papers.report.figures import standalone
 
     write_json(folder / "compare.json", record)
@@ -148,7 +148,7 @@ def compare_epochs_from_options(
         for done, (epoch, path) in enumerate(weights.items()):
             progress(done, len(weights), f"epoch {epoch}")
             points.append(journal.get(str(epoch), partial(point, epoch, path)))
-    from codebound_papers.report.comparison import epochs_figure
+    from codebound_papers.compare.page import epochs_figure
 
     write_text(folder / "epochs.svg", epochs_figure(points))
     write_text(folder / "epochs.csv", csv_text(flat_points(points)))

@@ -21,8 +21,8 @@ from codebound.errors import CertificateError, CodeboundError
 from codebound.nets.tensors import float32_sha256
 from codebound.picks.network import count_wrong
 from codebound.results import WEIGHTS
-from codebound_papers.compare.proximity import Closeness
 from codebound_papers.compare.rows import Row, decimal_log, risk_row
+from codebound_papers.measure.proximity import Closeness
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

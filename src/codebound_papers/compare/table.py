@@ -28,9 +28,9 @@ from codebound.search.search import Effort
 from codebound_papers.arora18.noise_stability import LayerComplexity, table_rows
 from codebound_papers.compare import rows as lines
 from codebound_papers.compare.compressed import Compressed, given, labels
-from codebound_papers.compare.proximity import closeness
 from codebound_papers.facts import NetworkFacts
 from codebound_papers.measure.outputs import margin_report
+from codebound_papers.measure.proximity import closeness
 from codebound_papers.measure.record import Measured, MeasureSettings, measure_facts
 from codebound_papers.measure.steps import first_example
 from codebound_papers.published import Evidence, evaluate

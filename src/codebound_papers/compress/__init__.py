@@ -18,7 +18,7 @@ __all__, __getattr__, __dir__ = lazily(
         Job LocalNetwork compress
     codebound_papers.compress.methods: conv_network default_options heavytail imp lottery lowrank mbp naive
         method_names option_text parse_options project run_method sentence_of vector_compress vector_project
-    codebound_papers.compress.minimum: MeasuredMinimum measured_minimum
+    codebound_papers.plan.minimum: MeasuredMinimum measured_minimum
     codebound_papers.compress.summary: CarriedTensor CompressionSummary LayerSummary NetworkDeviation
         deviation summarise
     codebound_papers.guha23.magnitude: LargestWeights MagnitudePruning common_variance

@@ -7,7 +7,7 @@ in ``compress/catalogue.py``. The command line and ``certify`` find it there.
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from functools import cached_property, partial
 from typing import ClassVar
 
@@ -194,6 +194,17 @@ class AbstractNetworkCompressor(ABC):
         Every option shapes the code, which says all that its decoder needs, so looking at many is free.
         ``UnsuitedError`` says that the algorithm can do nothing for this network or this statement.
         """
+
+
+class AbstractRule(ABC):
+    """An option that is a rule: a word on a command line, with its numbers behind it: scale-free:0.1:0.05."""
+
+    word: ClassVar[str] = ""
+    form: ClassVar[str]  # how the rules of this kind are written, in words
+    known: ClassVar[Mapping[str, type["AbstractRule"]]]  # those of this kind, by their words
+
+    def __str__(self) -> str:
+        return ":".join([self.word, *map(str, astuple(self))])  # type: ignore[call-overload]
 
 
 class AbstractCompressor(AbstractNetworkCompressor):

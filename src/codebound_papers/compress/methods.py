@@ -12,8 +12,7 @@ from codebound.data.dataset import DeviceData
 from codebound.errors import UsageError
 from codebound.scores import error_count
 from codebound_papers.compress.catalogue import COMPRESSORS, find_compressor
-from codebound_papers.compress.compressors import AbstractCompressor, Compressed, Job
-from codebound_papers.shin21.compressor import RULES, AbstractThreshold
+from codebound_papers.compress.compressors import AbstractCompressor, AbstractRule, Compressed, Job
 
 Options = dict[str, Any]
 _LOSS = 100  # one example in so many may become wrong
@@ -77,7 +76,7 @@ def mild_options(method: str, job: Job, sample: DeviceData) -> Options:
 def option_text(value: object) -> str:
     """An option as it is written on a command line; ``parse_options`` reads it back.
 
-    >>> option_text(False), option_text(None), option_text(RULES["std"]())
+    >>> option_text(False), option_text(None), option_text(default_options("heavytail")["threshold"])
     ('false', 'none', 'std')
     """
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)
@@ -114,8 +113,8 @@ def _parsed(name: str, text: str, default: object) -> object:
         if default is None and text.lower() == "none":
             return None
         rule, *numbers = text.split(":")
-        if isinstance(default, AbstractThreshold) and rule in RULES:
-            return RULES[rule](*map(_number, numbers))
+        if isinstance(default, AbstractRule) and rule in default.known:
+            return default.known[rule](*map(_number, numbers))
         return _number(text)
     except (ValueError, TypeError) as cause:
         raise UsageError(f"the option {name} is {_form(default)}. Got {text!r}.") from cause
@@ -133,8 +132,8 @@ def _form(default: object) -> str:
         return "true or false"
     if isinstance(default, int):
         return "a whole number"
-    if isinstance(default, AbstractThreshold):
-        return "a number, std, or one of published, corrected and scale-free with :EPSILON:ETA behind it"
+    if isinstance(default, AbstractRule):
+        return default.form
     return "a number or none" if default is None else "a number"
 
 

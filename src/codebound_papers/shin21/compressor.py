@@ -10,9 +10,9 @@ Appendix E draws the small entries of the last layer again: ``replacement_trials
 
 import math
 import statistics
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal, get_args
 
 import torch
@@ -30,7 +30,13 @@ from codebound.refs import implements
 from codebound.rng import torch_stream
 from codebound.scores import margins
 from codebound_papers.compress.codes import Filled, Filling
-from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer, rounded, weight_of
+from codebound_papers.compress.compressors import (
+    AbstractCompressor,
+    AbstractRule,
+    CompressedLayer,
+    rounded,
+    weight_of,
+)
 from codebound_papers.measure.steps import steps_of
 
 Mask = Literal["absolute", "signed", "centred"]
@@ -41,13 +47,10 @@ _MOST_MEAN = 1 << 20
 _PREDICTED = "proposition 1.1 of Shin 2021 is about fixed directions, not about a spectral norm"
 
 
-class AbstractThreshold(ABC):
+class AbstractThreshold(AbstractRule):
     """A rule that gives every matrix its threshold."""
 
-    word: ClassVar[str] = ""  # its name on a command line; its numbers follow, as in scale-free:0.1:0.05
-
-    def __str__(self) -> str:
-        return ":".join([self.word, *map(str, astuple(self))])  # type: ignore[call-overload]
+    form = "a number, std, or one of published, corrected and scale-free with :EPSILON:ETA behind it"
 
     @abstractmethod
     def of(self, matrix: Tensor, *, variance: float) -> float:
@@ -105,7 +108,7 @@ class ScaleFree(AbstractAccuracy):
         return _threshold(spread(self.epsilon, self.eta) * norm**2, variance)
 
 
-RULES = {rule.word: rule for rule in (StandardDeviation, Published, Corrected, ScaleFree)}
+AbstractThreshold.known = {each.word: each for each in (StandardDeviation, Published, Corrected, ScaleFree)}
 
 
 def _threshold(total: float, variance: float) -> float:

@@ -7,9 +7,9 @@ from statistics import fmean
 
 from codebound_papers.arora18.items import networks
 from codebound_papers.arora18.items.described import facts_at, facts_of
-from codebound_papers.arora18.noise_stability import table_rows
+from codebound_papers.arora18.noise_stability import noise_stability_bar, table_rows
 from codebound_papers.arora18.projection_plan import plan_projection
-from codebound_papers.baselines import arora_figure, noise_stability_bar
+from codebound_papers.baselines import arora_figure
 from codebound_papers.facts import NetworkFacts
 from codebound_papers.logs import safe_log
 from codebound_papers.report.figures import Figure, Mark, Marks, Plot, curves

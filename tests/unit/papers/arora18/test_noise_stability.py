@@ -15,12 +15,12 @@ from codebound_papers.arora18.noise_stability import (
     convolutional_risk_with_outliers,
     fully_connected_risk,
     margin_numbers,
+    noise_stability_bar,
     proven_numbers,
     table_rows,
 )
 from codebound_papers.arora18.projection_plan import published_total
 from codebound_papers.arora18.truncation import printed_spectral_margin_risk, spectral_margin_risk
-from codebound_papers.baselines import noise_stability_bar
 from codebound_papers.facts import NetworkFacts
 
 RISKS = (spectral_margin_risk, printed_spectral_margin_risk, fully_connected_risk, convolutional_risk)

@@ -15,9 +15,9 @@ from codebound.engine.cluster import RayEngine
 from codebound.engine.job import Failure, Finished
 from codebound.engine.processes import LocalEngine
 from codebound.errors import CodeboundError, UsageError
-from codebound_papers.compare.proximity import closeness
 from codebound_papers.compare.table import compare
 from codebound_papers.measure.outputs import evaluate_sample
+from codebound_papers.measure.proximity import closeness
 from codebound_papers.measure.record import MeasureSettings
 
 N, FEATURES, CLASSES = 60, 5, 3

@@ -27,11 +27,11 @@ from codebound.train.harness import fit
 from codebound_papers import framework
 from codebound_papers.compare.command import comparison_record
 from codebound_papers.compare.compressed import labels
+from codebound_papers.compare.page import compare_page
 from codebound_papers.compare.rows import ORDER, published_row
 from codebound_papers.compare.table import Comparison, compare
 from codebound_papers.measure.record import MeasureSettings
 from codebound_papers.published import Evidence, evaluate
-from codebound_papers.report.comparison import compare_page
 from codebound_papers.value import EXPRESSIONS, PublishedValue, expression
 
 PLAN = MeasureSettings(examples=15)

@@ -4,8 +4,7 @@ import re
 
 import pytest
 
-from codebound_papers.compare.rows import BAR, NO_MARGIN
-from codebound_papers.report.comparison import (
+from codebound_papers.compare.page import (
     compare_figure,
     compare_page,
     compare_table,
@@ -13,6 +12,7 @@ from codebound_papers.report.comparison import (
     shown,
     without_number,
 )
+from codebound_papers.compare.rows import BAR, NO_MARGIN
 from codebound_papers.report.figures import standalone
 
 HOSTILE = "<script>alert(1)</script> $x_1$"

@@ -12,7 +12,7 @@ from worlds.samples import rows_of
 
 from codebound.data.dataset import Dataset
 from codebound.errors import UsageError
-from codebound_papers.compare.proximity import Closeness, closeness
+from codebound_papers.measure.proximity import Closeness, closeness
 
 
 def few(x: list[list[float]], y: list[int], classes: int = 2) -> Dataset:

@@ -9,7 +9,7 @@ from safetensors.torch import save_file
 from codebound.errors import UsageError
 from codebound.nets.loading import load_model
 from codebound.progress import Listener
-from codebound_papers.compress.planning import plan_from_options
+from codebound_papers.plan.command import plan_from_options
 
 MODEL = "mlp:widths=8"
 

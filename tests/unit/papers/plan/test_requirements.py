@@ -16,11 +16,11 @@ from codebound.errors import ModelError, UsageError
 from codebound.nets.walk import Network, wrap
 from codebound_papers.arora18.projection_plan import plan_projection
 from codebound_papers.arora18.requirements import project_requirements
-from codebound_papers.compress import minimum
-from codebound_papers.compress.minimum import KNOBS, measured_minimum
 from codebound_papers.guha23.requirements import mbp_requirements
 from codebound_papers.measure.noise.quantities import Smoothness, StabilitySettings
 from codebound_papers.measure.record import Measured, MeasureSettings, measure_facts
+from codebound_papers.plan import minimum
+from codebound_papers.plan.minimum import KNOBS, measured_minimum
 from codebound_papers.shin21.compressor import ScaleFree
 from codebound_papers.shin21.requirements import heavytail_requirements
 

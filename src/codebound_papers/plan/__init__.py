@@ -1,0 +1,1 @@
+"""What a theorem asks of a compression, and what measurement reaches: ``codebound plan``."""
