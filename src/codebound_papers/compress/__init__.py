@@ -5,7 +5,7 @@ from codebound_papers.contents import lazily
 __all__, __getattr__, __dir__ = lazily(
     __name__,
     """
-    codebound.coding.units: narrowed rescaled without_biases without_dead_units
+    codebound.search.units: narrowed rescaled without_biases without_dead_units
     codebound.train.pruning: PrunePlan PrunedTensor prune
     codebound_papers.arora18.conv: coherence conv_project project_conv
     codebound_papers.arora18.projection: InductionStep MatrixProject induction project_matrix
