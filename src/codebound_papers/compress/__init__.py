@@ -13,7 +13,7 @@ __all__, __getattr__, __dir__ = lazily(
     codebound_papers.arora18.requirements: ProjectRequirements project_requirements
     codebound_papers.arora18.truncation: Truncation
     codebound_papers.arora18.vector: VectorCompress VectorProject
-    codebound_papers.compress.catalogue: COMPRESSORS compressor
+    codebound_papers.compress.catalogue: COMPRESSORS
     codebound_papers.compress.compressors: AbstractCompressor CompressedLayer CompressedNetwork FromInitial
         Job LocalNetwork compress
     codebound_papers.compress.methods: conv_network default_options heavytail imp lottery lowrank mbp naive
