@@ -36,7 +36,7 @@ _NO_GUARANTEE = (
 )
 
 
-class Method(str, Enum):
+class Theorem(str, Enum):
     """The theorems, by the compressor that they are about."""
 
     project = "project"
@@ -47,7 +47,7 @@ class Method(str, Enum):
 def command(
     model: opt.Model,
     data: opt.Data,
-    method: Annotated[Method, option(_METHOD)],
+    method: Annotated[Theorem, option(_METHOD)],
     weights: opt.Weights = None,
     data_folder: opt.DataFolder = None,
     delta: Annotated[float, option("How likely the random choices may fail.")] = 0.05,
@@ -93,7 +93,7 @@ def command(
     stability = StabilitySettings(probes=work.probes("output"), smoothness=noise, seed=seed)
     stability = replace(stability, biases=biases)  # type: ignore[arg-type]  # checked there
     asked = MeasureSettings(
-        families=("margins", "norms") if method is Method.mbp else ("margins", "norms", "stability"),
+        families=("margins", "norms") if method is Theorem.mbp else ("margins", "norms", "stability"),
         sample_size=whole.n,
         delta=delta,
         margin_share=margin_share,
