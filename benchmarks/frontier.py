@@ -20,7 +20,7 @@ from codebound.certificate.task import Task
 from codebound.coding.choose import best_tensor_code
 from codebound.coding.message import Message, Options
 from codebound.coding.reading import chain_of
-from codebound.coding.units import rescaled, without_biases
+from codebound.search.units import rescaled, without_biases
 from codebound.train.pruning import PruneSettings, prune
 
 ROOT = Path(__file__).parents[1]

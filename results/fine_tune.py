@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 NAME = "digits-from-mnist"
-MODEL = "codebound.coding.few_bits:image_network"
+MODEL = "few-bits"
 SAYS = "trained on the 60,000 training images of MNIST, shrunk to 8 x 8 pixels, by results/fine_tune.py"
 TRAINED = "base/model.safetensors"
 BASE = HERE / "certificates" / f"{NAME}.base.safetensors"

@@ -121,6 +121,13 @@ def test_packages_import_nothing_but_their_table_of_contents():
         assert imported <= {"__future__", "typing", "codebound_papers.contents"}, named(path)
 
 
+def test_the_readme_says_what_is_in_every_package():
+    page = (SOURCES.parent / "README.md").read_text("utf-8")
+    for top in ("codebound", "codebound_papers"):
+        for path in (SOURCES / top).glob("*/__init__.py"):
+            assert f"](src/{named(path.parent)}) |" in page
+
+
 def test_a_certificate_loads_few_modules_and_none_of_the_papers():
     code = "import sys, codebound.certification; print(*sys.modules)"
     ours = [name for name in python(code).split() if name.split(".")[0] in PACKAGES]

@@ -18,7 +18,7 @@ from torch.nn import functional
 from codebound.bounds.facts import OccamFacts
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.risk import RiskBound
-from codebound.certificate.claims import AboutG, Conclusion
+from codebound.certificate.claims import AboutG, Conclusion, OnDomain
 from codebound.certificate.format import PAGES, Page
 from codebound.certification import certify
 from codebound.coding.choose import best_tensor_code
@@ -33,6 +33,7 @@ from codebound.nets.walk import wrap
 from codebound.nets.zoo import build
 from codebound.refs import REGISTRY, implements
 from codebound.search.methods import METHODS, Method
+from codebound.search.search import UnsuitedError
 from codebound_papers.compress.catalogue import COMPRESSORS, Entry
 from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer, compress
 from codebound_papers.measure.spectral import spectral_norm
@@ -191,6 +192,11 @@ def test_a_compressor_is_a_class_and_a_line(monkeypatch, digits):
     found = compress(wrap(linear(digits)), COMPRESSORS["signs"].algorithm())
     assert [layer.name for layer in found.layers] == ["linear1"]
     assert not found.carried
+    propose = find_extensions().tables["METHODS"]["naive"].function
+    monkeypatch.setitem(find_extensions().tables["METHODS"], "signs", Method("Keeps the signs.", propose))
+    assert certify(linear(digits), digits, effort="quick", method="signs").method == "signs"
+    with pytest.raises(UnsuitedError, match="too far from f for a claim about f"):
+        certify(linear(digits), digits, method="signs", claim=OnDomain(0.0, 16.0))
 
 
 def test_a_method_is_a_function_and_a_line(monkeypatch, digits):

@@ -1,4 +1,4 @@
-"""What other installed packages add to codebound: verbs, certify methods, tensor codes and public names.
+"""What other installed packages add to codebound: verbs, methods of certify, tensor codes, public names.
 
 A package offers a module under the entry point group ``codebound.extensions``; ``codebound_papers.extension``
 is the example. The module is light: it names its parts as ``"package.module:attribute"``, in any of

@@ -73,7 +73,7 @@ def source_sha256(value: str) -> str:
     try:
         path = Path(value).expanduser()
         if path.is_file():
-            return _file_sha256(path)
+            return file_sha256(path)
         if value and path.is_dir():  # no text is no name of the current directory
             return _folder_sha256(path)
     except (OSError, RuntimeError) as error:  # RuntimeError: nobody has that home directory
@@ -82,7 +82,7 @@ def source_sha256(value: str) -> str:
     if not colon or not all(part.isidentifier() for part in (*module.split("."), *name.split("."))):
         return ""
     origin = _origin(module)
-    return _file_sha256(Path(origin)) if origin and Path(origin).is_file() else ""
+    return file_sha256(Path(origin)) if origin and Path(origin).is_file() else ""
 
 
 def _origin(module: str) -> str | None:
@@ -106,11 +106,12 @@ def _spec(name: str, places: Sequence[str] | None) -> ModuleSpec | None:
 def _folder_sha256(path: Path) -> str:
     digest = hashlib.sha256()
     for file in sorted(each for each in path.rglob("*") if each.is_file()):
-        digest.update(f"{file.relative_to(path).as_posix()}\n{_file_sha256(file)}\n".encode())
+        digest.update(f"{file.relative_to(path).as_posix()}\n{file_sha256(file)}\n".encode())
     return digest.hexdigest()
 
 
-def _file_sha256(path: Path) -> str:
+def file_sha256(path: Path) -> str:
+    """Hash of a file, which is never in memory as a whole."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(_BLOCK):
@@ -128,51 +129,57 @@ class BusyError(UsageError):
 
     def wait(self, until: float) -> None:
         """Returns when the work can be asked for again, or at that moment of ``time.monotonic``."""
-        hold = held if self._path.is_dir() else locked
-        with suppress(BusyError), hold(self._path, self._what, patience=until - time.monotonic()):
+        with suppress(BusyError), locked(self._path, self._what, patience=until - time.monotonic()):
             pass
 
 
-@contextmanager
+def lock_beside(path: Path) -> Path:
+    """The lock file of a file or folder that must not hold one."""
+    return path.with_name(f".{path.name}.lock")
+
+
 def locked(
-    path: Path, what: str, *, patience: float = 0.0, advice: str = "", is_kept: bool = True
-) -> Iterator[None]:
-    """Holds a lock file; the system frees it when the process ends, however it ends.
+    path: Path, what: str, *, patience: float = 0.0, is_kept: bool = True
+) -> AbstractContextManager[None]:
+    """Holds a lock; the system frees it when the process ends, however it ends.
 
     Args:
-        path: The file; its folder is made.
+        path: A lock file, whose folder is made; or a folder that is there. That is locked itself, which
+            leaves nothing behind; by a file beside it where folders have no locks; by nothing on a disk
+            without any.
         what: What is locked, for the message.
         patience: Seconds to wait for another process.
-        advice: What to do where the folder cannot be written.
-        is_kept: Whether the file stays there afterwards.
+        is_kept: Whether the lock file stays there afterwards.
 
     Raises:
         BusyError: Another process holds it.
-        CodeboundError: The file cannot be written or locked.
+        CodeboundError: The lock file cannot be written or locked.
     """
     deadline = time.monotonic() + patience
+    if path.is_dir():
+        return _locked_folder(path, what, deadline)
+    return _locked_file(path, what, deadline, is_kept=is_kept)
+
+
+@contextmanager
+def _locked_file(path: Path, what: str, deadline: float, *, is_kept: bool) -> Iterator[None]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("a+", encoding="utf-8")
     except OSError as error:
-        raise CodeboundError(
-            f"{path.parent} cannot be written: {error.strerror}. {advice}".strip()
-        ) from error
+        raise CodeboundError(f"{path.parent} cannot be written: {error.strerror}.") from error
     with file:
         try:
-            while not try_lock(file.fileno()):
-                if time.monotonic() >= deadline:
-                    file.seek(0)
-                    raise BusyError(path, what, file.read(200).strip())
-                time.sleep(_POLL_SECONDS)
+            if not _is_free(file.fileno(), deadline):
+                file.seek(0)
+                raise BusyError(path, what, file.read(200).strip())
             is_there = path.exists() and os.path.samestat(path.stat(), os.fstat(file.fileno()))
         except OSError as error:
             raise CodeboundError(
                 f"{path} cannot be locked: {error.strerror}. Choose a folder on a disk with locks."
             ) from error
         if not is_there:  # whoever held it has removed it
-            left = deadline - time.monotonic()
-            with locked(path, what, patience=left, advice=advice, is_kept=is_kept):
+            with _locked_file(path, what, deadline, is_kept=is_kept):
                 yield
             return
         try:
@@ -187,27 +194,29 @@ def locked(
 
 
 @contextmanager
-def held(folder: Path, what: str, *, patience: float = 0.0) -> Iterator[None]:
-    """Holds a lock on a folder itself, which leaves nothing behind; where folders have no locks, nothing.
+def _locked_folder(path: Path, what: str, deadline: float) -> Iterator[None]:
+    with ExitStack() as stack:
+        try:
+            descriptor = os.open(path, os.O_RDONLY)  # not on Windows
+            stack.callback(os.close, descriptor)
+            if not _is_free(descriptor, deadline):  # not on network disks
+                raise BusyError(path, what)
+        except OSError:
+            try:
+                stack.enter_context(_locked_file(lock_beside(path.resolve()), what, deadline, is_kept=False))
+            except CodeboundError as error:  # a disk without locks, unless somebody holds it
+                if isinstance(error, BusyError):
+                    raise
+        yield
 
-    Raises:
-        BusyError: Another process holds it, and does so after that many seconds.
-    """
-    deadline = time.monotonic() + patience
-    try:
-        descriptor = os.open(folder, os.O_RDONLY)
-    except OSError:  # on Windows folders cannot be opened
-        yield
-        return
-    try:
-        with suppress(OSError):  # a disk without locks
-            while not try_lock(descriptor):
-                if time.monotonic() >= deadline:
-                    raise BusyError(folder, what)
-                time.sleep(_POLL_SECONDS)
-        yield
-    finally:
-        os.close(descriptor)
+
+def _is_free(descriptor: int, deadline: float) -> bool:
+    """Locks what is open as soon as nobody else holds it; False if somebody does at the deadline."""
+    while not try_lock(descriptor):
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(_POLL_SECONDS)
+    return True
 
 
 def differences(there: Mapping[str, object], here: Mapping[str, object]) -> list[str]:
@@ -258,5 +267,5 @@ def _is_ours(folder: Path, stack: ExitStack) -> bool:
         folder.mkdir(parents=True, exist_ok=True)
     except FileExistsError:
         return False
-    stack.enter_context(held(folder, f"what goes to {folder}"))
+    stack.enter_context(locked(folder, f"what goes to {folder}"))
     return not any(folder.iterdir())

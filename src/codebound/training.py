@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from codebound.bounds.risk import count_of, rate
 from codebound.certification import certify
-from codebound.coding.few_bits import DICTIONARY_SIDE
 from codebound.commands import given_base, load_network, load_samples, record_options, save_or_rescue
 from codebound.data.oddities import remarks
 from codebound.device import resolve_device
@@ -21,6 +20,7 @@ from codebound.progress import NOBODY, Listener
 from codebound.store import content_key, new_folder
 from codebound.train import runs
 from codebound.train.config import TrainConfig, parse_schedule, preset
+from codebound.train.few_bits import DICTIONARY_SIDE
 from codebound.train.harness import fit, run_record
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from codebound.errors import CodeboundError, FormatError, UsageError
 from codebound.files import read_json, write_text
 from codebound.progress import Progress, silent
-from codebound.store import BusyError, differences, locked
+from codebound.store import BusyError, differences, lock_beside, locked
 
 Value = Mapping[str, Any]
 
@@ -167,8 +167,3 @@ def computed_once(path: Path, name: str, compute: Callable[[], Value]) -> Value:
         return found.get(name, compute)
     with locked(lock_beside(path), str(path)):
         return Journal(path).get(name, compute)  # read again: another may just have finished it
-
-
-def lock_beside(path: Path) -> Path:
-    """The lock file of a file or folder that must not hold one."""
-    return path.with_name(f".{path.name}.lock")

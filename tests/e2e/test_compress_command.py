@@ -182,7 +182,7 @@ def test_the_list_and_the_help_name_every_method(codebound):
 
 
 BAD = {
-    "an unknown method": (("--method", "magic"), 2, "Known: naive, mbp"),
+    "an unknown method": (("--method", "magic"), 2, f"Known: {', '.join(method_names())}."),
     "an unknown option": (("--set", "strength=1"), 2, "naive takes density=0.1, levels=31"),
     "an option of the wrong type": (("--set", "levels=few"), 2, "levels is a whole number"),
     "an option outside its range": (("--set", "density=2"), 2, "density"),

@@ -10,15 +10,15 @@ import pytest
 from codebound_papers.guha23.items import comparisons as guha_table2
 from codebound_papers.guha23.items import phase as sketch_phase
 from codebound_papers.guha23.items import trained as guha_trained
-from codebound_papers.guha23.items.trained import parts_of, plan_for
+from codebound_papers.guha23.items.trained import network_settings, parts_of
 
 
 @pytest.fixture
 def command(monkeypatch, codebound, empty_folder):
     """Runs the command in an empty folder, quick being a part of tiny, and with an empty cache."""
     monkeypatch.setenv("CODEBOUND_CACHE", str(empty_folder / "cache"))
-    tiny = sketch_phase._PLANS["tiny"]
-    monkeypatch.setitem(sketch_phase._PLANS, "quick", replace(tiny, lines=(1,), factors=tiny.factors[:3]))
+    tiny = sketch_phase._SIZES["tiny"]
+    monkeypatch.setitem(sketch_phase._SIZES, "quick", replace(tiny, lines=(1,), factors=tiny.factors[:3]))
     return partial(codebound, "reproduce")
 
 
@@ -87,8 +87,8 @@ def test_an_interrupted_run_says_how_to_continue(command, monkeypatch):
 
 
 def test_with_no_time_left_it_shows_what_is_finished(command, tmp_path, monkeypatch):
-    monkeypatch.setattr(guha_table2, "plan_for", lambda data, size: plan_for(data, "tiny"))
-    monkeypatch.setattr(guha_trained, "parts_of", lambda plan, size: parts_of(plan, size="tiny"))
+    monkeypatch.setattr(guha_table2, "network_settings", lambda data, size: network_settings(data, "tiny"))
+    monkeypatch.setattr(guha_trained, "parts_of", lambda wanted, size: parts_of(wanted, size="tiny"))
     code, _, err = command("G-Tab2", "--deadline", "0", "--device", "cpu")
     assert code == 1
     assert "the deadline has passed before the part 'SGD (code), width 12' was begun" in err

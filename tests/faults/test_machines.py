@@ -21,7 +21,7 @@ from codebound.certificate.file import Certificate
 from codebound.certification import certify
 from codebound.data.load import load_dataset
 from codebound.interrupts import finishing, interrupt_on_signals
-from codebound.store import BusyError, held, locked
+from codebound.store import BusyError, locked
 from codebound_verify.__main__ import main as verify_main
 
 PICKS = ("--method", "picks", "--effort", "quick")
@@ -155,7 +155,7 @@ def remove(monkeypatch, written):
 )
 def test_two_processes_never_share_a_run_folder(sample, codebound, command):
     Path("busy").mkdir()
-    with held(Path("busy"), "another"):
+    with locked(Path("busy"), "another"):
         code, _, err = codebound(*command)
     assert code == 2
     assert "busy is being run by another process. Wait for it, or stop it first." in err
@@ -168,7 +168,7 @@ def test_one_process_fetches_at_a_time(empty_folder, codebound, monkeypatch):
     monkeypatch.setenv("CODEBOUND_CACHE", str(empty_folder))
     monkeypatch.setattr("codebound.data.download._OTHER_SECONDS", 0.1)
     (empty_folder / "data").mkdir()
-    with held(empty_folder / "data", "another"):
+    with locked(empty_folder / "data", "another"):
         code, _, err = codebound("data", "get", "mnist")
     assert code == 2
     assert "is being run by another process" in err

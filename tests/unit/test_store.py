@@ -1,8 +1,10 @@
 """Keys name all that a result depends on; locks are freed however a process ends."""
 
+import errno
 import hashlib
 import json
 import os
+import stat
 import subprocess
 import sys
 import threading
@@ -13,11 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codebound.errors import CodeboundError, UsageError
+from codebound.files import try_lock
 from codebound.store import (
     BusyError,
     content_key,
     differences,
-    held,
+    lock_beside,
     locked,
     named_sha256,
     source_sha256,
@@ -30,8 +33,8 @@ VALUES = st.recursive(
 )
 HOLDER = """
 import sys, pathlib
-from codebound.store import {how}
-with {how}(pathlib.Path(sys.argv[1]), "a run"):
+from codebound.store import locked
+with locked(pathlib.Path(sys.argv[1]), "a run"):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -79,40 +82,66 @@ def test_what_cannot_be_read_is_said(empty_folder):
         source_sha256("secret")
 
 
-def lock_of(how, folder):
-    """What is held: a file, or a folder itself."""
-    return (held, folder) if how == "held" else (locked, folder / "some" / "lock")
-
-
-@pytest.fixture(params=["locked", "held"])
+@pytest.fixture(params=["a file", "a folder"])
 def elsewhere(request, tmp_path):
     """Another process has the lock."""
-    hold, path = lock_of(request.param, tmp_path)
-    command = [sys.executable, "-c", HOLDER.format(how=request.param), path]
+    path = tmp_path / "some" / "lock" if request.param == "a file" else tmp_path
+    command = [sys.executable, "-c", HOLDER, path]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "held\n"
-    yield hold, path, process
+    yield path, process
     process.kill()
     process.communicate()
 
 
 def test_another_process_is_named_and_a_killed_one_holds_nothing(elsewhere):
-    hold, path, process = elsewhere
-    with pytest.raises(BusyError, match="a run is being run by another process") as busy, hold(path, "a run"):
+    path, process = elsewhere
+    with (
+        pytest.raises(BusyError, match="a run is being run by another process") as busy,
+        locked(path, "a run"),
+    ):
         pass
-    assert (f"process {process.pid} on" in str(busy.value)) is (hold is locked)
+    assert (f"process {process.pid} on" in str(busy.value)) is path.is_file()
     threading.Timer(0.2, process.kill).start()
     busy.value.wait(until=time.monotonic() + 60)
-    with hold(path, "a run", patience=60):
+    with locked(path, "a run", patience=60):
         pass
 
 
 def test_patience_ends(elsewhere):
-    hold, path, _ = elsewhere
+    path, _ = elsewhere
     start = time.monotonic()
-    with pytest.raises(BusyError), hold(path, "a run", patience=0.2):
+    with pytest.raises(BusyError), locked(path, "a run", patience=0.2):
         pass
     assert time.monotonic() - start >= 0.2
+
+
+def test_a_folder_is_locked_by_a_file_beside_it_where_folders_have_no_locks(tmp_path, monkeypatch):
+    def only_files(descriptor):
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EBADF, "as on a network disk")
+        return try_lock(descriptor)
+
+    monkeypatch.setattr("codebound.store.try_lock", only_files)
+    folder = tmp_path / "run"
+    folder.mkdir()
+    with locked(folder, "it"):
+        assert lock_beside(folder).exists()
+        with pytest.raises(BusyError, match=f"process {os.getpid()}"), locked(folder, "it"):
+            pass
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    assert not list(folder.iterdir())
+
+
+def test_a_folder_on_a_disk_without_locks_is_taken_and_a_lock_file_is_not(tmp_path, monkeypatch):
+    def none(descriptor):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("codebound.store.try_lock", none)
+    with locked(tmp_path, "it"):
+        pass
+    with pytest.raises(CodeboundError, match="cannot be locked"), locked(tmp_path / "lock", "it"):
+        pass
 
 
 @pytest.mark.parametrize("is_kept", [True, False])
@@ -135,11 +164,11 @@ def test_a_lock_without_room_for_the_name_of_its_holder_holds_and_goes(tmp_path,
     assert not path.exists()
 
 
-def test_a_folder_that_is_none_is_said_with_advice(tmp_path):
+def test_a_folder_that_is_none_is_said(tmp_path):
     (tmp_path / "file").write_bytes(b"")
     with (
-        pytest.raises(CodeboundError, match=r"cannot be written.*Give another\."),
-        locked(tmp_path / "file" / "lock", "it", advice="Give another."),
+        pytest.raises(CodeboundError, match=r"file cannot be written"),
+        locked(tmp_path / "file" / "lock", "it"),
     ):
         pass
 

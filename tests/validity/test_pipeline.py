@@ -20,10 +20,10 @@ from codebound.certification import certify
 from codebound.coding.choose import best_tensor_code
 from codebound.coding.message import Message, Options
 from codebound.coding.reading import chain_of
-from codebound.coding.units import without_biases, without_dead_units
 from codebound.data.arrays import from_arrays
 from codebound.data.dataset import Dataset
 from codebound.search.search import Search
+from codebound.search.units import without_biases, without_dead_units
 from codebound.train.config import TrainConfig
 from codebound.train.harness import fit
 from codebound.train.pruning import PruneSettings, prune

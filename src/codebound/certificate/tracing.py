@@ -25,6 +25,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 
 from codebound.errors import ModelError
 from codebound.nets.rebuild import with_weights
+from codebound.store import file_sha256
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -68,7 +69,7 @@ def sources_of(module: nn.Module) -> tuple[tuple[str, str], ...]:
     for name in names:
         path = getattr(sys.modules.get(name), "__file__", None)
         if path is not None and name.partition(".")[0] not in ("torch", "typing", "abc"):
-            found[name] = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+            found[name] = file_sha256(Path(path))
     return tuple(sorted(found.items()))
 
 

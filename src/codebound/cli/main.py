@@ -1,4 +1,4 @@
-"""The command line: one file per verb, loaded when it is asked for."""
+"""The command line: verbs, each loaded when it is asked for."""
 
 from __future__ import annotations
 

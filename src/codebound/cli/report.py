@@ -39,7 +39,8 @@ def command(
 
     from codebound.certificate.file import Certificate
     from codebound.files import read_json, write_text
-    from codebound.report.dossier import PAGE, PROFILES, Evidence, author_words, dossier_page, file_sha256
+    from codebound.report.dossier import PAGE, PROFILES, Evidence, author_words, dossier_page
+    from codebound.store import file_sha256
 
     if profile not in PROFILES:
         raise UsageError(f"--profile is {', '.join(PROFILES)}. Got {profile!r}.")

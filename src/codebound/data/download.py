@@ -29,7 +29,7 @@ from codebound.data.cifar import PIXELS
 from codebound.data.idx import read_whole
 from codebound.errors import DataError, UsageError
 from codebound.progress import Progress, silent
-from codebound.store import held
+from codebound.store import locked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -108,7 +108,7 @@ def fetch(name: str, *, progress: Progress = silent, route: RouteKind = "auto") 
     try:
         entry.parent.mkdir(parents=True, exist_ok=True)
         with (
-            held(entry.parent, f"a download to {entry.parent}", patience=_OTHER_SECONDS),
+            locked(entry.parent, f"a download to {entry.parent}", patience=_OTHER_SECONDS),
             _empty_folder(entry.with_name(f"{known.name}.unfinished")) as temporary,
         ):
             if _is_intact(known, entry):  # another process fetched it meanwhile

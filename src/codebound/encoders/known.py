@@ -12,6 +12,7 @@ import torch
 
 from codebound.encoders.encoder import Encoder, digest, encoder_of
 from codebound.errors import UsageError
+from codebound.store import file_sha256
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,7 +100,7 @@ def load_encoder(name: str, *, device: str | torch.device = "cpu") -> Encoder:
     for place in [] if found is None else list(found.submodule_search_locations or ()):
         path = Path(place) / known.weights
         if path.is_file():
-            if (content := hashlib.sha256(path.read_bytes()).hexdigest()) != known.sha256:
+            if (content := file_sha256(path)) != known.sha256:
                 raise UsageError(
                     f"the weights of {name} are others than those known here: {path} has SHA-256 {content}, "
                     f"not {known.sha256}. Install {known.package} again."

@@ -15,7 +15,6 @@ from codebound.data.catalogue import cache_folder
 from codebound.errors import FormatError, UsageError
 from codebound.faults import WRONG, parse_fault
 from codebound.files import make_folder, read_json, replacing, require_file, write_atomically
-from codebound.store import locked
 from codebound_verify.looks import verify_ledger
 
 if TYPE_CHECKING:
@@ -108,13 +107,6 @@ def read_ledger(path: Path) -> Ledger:
             f"the ledger {path} cannot be read: {error.strerror}. `codebound holdout seal` makes one."
         ) from error
     return parsed_ledger(path, content)
-
-
-@contextmanager
-def held(path: Path) -> Iterator[None]:
-    """Nobody else looks meanwhile: between reading a ledger and adding to it no line may come in."""
-    with locked(path.with_name(f".{path.name}.lock"), f"a look through {path}", is_kept=False):
-        yield
 
 
 def write_ledger(ledger: Ledger) -> None:

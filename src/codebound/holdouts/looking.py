@@ -23,7 +23,6 @@ from codebound.faults import WRONG, Fault, counted_examples, parse_fault
 from codebound.holdouts.ledger import (
     Ledger,
     first_line,
-    held,
     parsed_ledger,
     read_ledger,
     require_latest,
@@ -32,6 +31,7 @@ from codebound.holdouts.ledger import (
 )
 from codebound.holdouts.values import Values
 from codebound.scores import logit_chunks
+from codebound.store import lock_beside, locked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -197,7 +197,8 @@ def look(
         UsageError: The seal does not allow this look.
         DataError: These are not the sealed examples.
     """
-    with held(path):
+    # between reading a ledger and adding to it no line may come in
+    with locked(lock_beside(path), f"a look through {path}", is_kept=False):
         ledger = read_ledger(path)
         require_latest(ledger)
         told = ledger.seal

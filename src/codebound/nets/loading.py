@@ -18,7 +18,7 @@ from codebound.files import read_json
 from codebound.nets.origins import Origin, remember
 from codebound.nets.rebuild import brief, dtype_name, forbidden_entries, tensors_of, unwrapped
 from codebound.nets.written import load_file
-from codebound.nets.zoo import ZOO, build, seeded
+from codebound.nets.zoo import FORMER_NAMES, ZOO, build, seeded
 from codebound.user_code import current_directory_importable
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ def load_model(
         >>> load_model("linear", input_shape=(64,), classes=10).linear1
         Linear(in_features=64, out_features=10, bias=True)
     """
+    spec = FORMER_NAMES.get(spec, spec)
     name, colon, tail = spec.partition(":")
     if name in ZOO:
         model = build(spec, input_shape=input_shape, classes=classes, seed=seed)

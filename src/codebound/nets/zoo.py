@@ -1,4 +1,4 @@
-"""The papers' architectures, built by name; nothing is downloaded, no global state is touched."""
+"""Architectures, built by name; nothing is downloaded, no global state is touched."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from codebound.errors import ModelError, UsageError
+from codebound.extensions import loaded
 
 Option = int | float | bool | tuple[int, ...]
 Factory = Callable[..., nn.Module]
@@ -36,17 +37,30 @@ class Architecture:
     """An architecture of the zoo, by its name in a specification such as ``mlp:depth=5,width=784``.
 
     Attributes:
-        factory: Called with the keywords ``input_shape``, ``classes`` and the options.
+        home: Called with the keywords ``input_shape``, ``classes`` and the options; or where that function
+            is, ``"package.module:function"``, if it needs more than this package: loaded when asked for.
         input_shape: Input it was published for.
         options: Type of every option, in the order of the signature.
     """
 
-    factory: Factory
+    home: Factory | str
     input_shape: tuple[int, ...]
     options: Mapping[str, object]
 
+    @property
+    def factory(self) -> Factory:
+        """What makes the network."""
+        found: Factory = loaded(self.home) if isinstance(self.home, str) else self.home
+        return found
+
 
 ZOO: dict[str, Architecture] = {}
+FORMER_NAMES = {
+    f"codebound.{package}.few_bits:{function}": spec
+    for package in ("nets", "chains", "coding")
+    for function, spec in (("image_network", "few-bits"), ("plain_network", "few-bits:plain=true"))
+}
+"""What users called a network before it had a name here: recorded commands still say it."""
 
 
 def build(spec: str, *, input_shape: tuple[int, ...], classes: int, seed: int = 0) -> nn.Module:
@@ -392,3 +406,6 @@ def resnet20(*, input_shape: tuple[int, ...], classes: int) -> nn.Module:
 def resnet56(*, input_shape: tuple[int, ...], classes: int) -> nn.Module:
     """He et al. 2016, nine blocks in each of three stages of 16, 32 and 64 channels."""
     return _resnet("resnet56", input_shape, classes=classes, blocks=9)
+
+
+ZOO["few-bits"] = Architecture("codebound.train.few_bits:image_network", (1, 28, 28), {"plain": bool})

@@ -8,7 +8,6 @@ makes an application compliant.
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -210,8 +209,3 @@ def _compression(evidence: Evidence) -> str:
     before = result["original_train_errors"]
     was = "" if before is None else f"; {before} training errors before, on {result['original_train_n']}"
     return f"method {result['method']}, {result['code_bits']} bits{was}"
-
-
-def file_sha256(path: Path) -> str:
-    """Hash of a file."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()

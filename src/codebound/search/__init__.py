@@ -1,1 +1,1 @@
-"""The search for the message that proves most: one file per method, all in one registry."""
+"""The search for the message that proves most: methods propose, all of them named in one table."""

@@ -13,7 +13,6 @@ from torch.nn import functional
 
 from codebound.coding.chain import Chain
 from codebound.coding.choose import best_tensor_code
-from codebound.coding.few_bits import LEAST_SIDE
 from codebound.coding.message import Message
 from codebound.coding.operations import Dictionary, Linear, Shifts
 from codebound.coding.tensors import Zero
@@ -22,6 +21,7 @@ from codebound.rng import torch_stream
 from codebound.search.pruned import SHORT, PruneBudget, best_plan
 from codebound.search.search import Search, UnsuitedError
 from codebound.search.trainers import AbstractTrainer, Candidate, best_polished, require_training
+from codebound.train.few_bits import LEAST_SIDE
 from codebound.train.polishing import polish_linear
 from codebound.train.pruning import PruneSettings, prune
 from codebound.train.subspace import Learner

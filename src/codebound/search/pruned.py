@@ -13,7 +13,7 @@ from codebound.coding.choose import best_tensor_code
 from codebound.coding.message import Message
 from codebound.coding.quantization import quantize, step_for_levels
 from codebound.coding.tensors import Raw, Zero
-from codebound.coding.units import narrowed, rescaled, without_biases, without_dead_units
+from codebound.search.units import narrowed, rescaled, without_biases, without_dead_units
 from codebound.train.pruning import PruneSettings, prune
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import torch
 
 from codebound.coding.choose import best_tensor_code
-from codebound.coding.few_bits import LEAST_SIDE, image_chains
 from codebound.coding.message import Message
 from codebound.coding.subspace import Subspace
-from codebound.coding.units import without_biases
 from codebound.search.search import Search, UnsuitedError
 from codebound.search.trainers import POLISHED, AbstractTrainer, Candidate, best_polished, require_training
+from codebound.search.units import without_biases
+from codebound.train.few_bits import LEAST_SIDE, image_chains
 from codebound.train.polishing import polish
 from codebound.train.subspace import Learner, SubspaceSettings, train_in_subspace
 

@@ -28,7 +28,7 @@ from codebound.nets.tensors import (
     state_sha256,
     state_tensors,
 )
-from codebound.store import differences, held
+from codebound.store import differences, locked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -208,7 +208,7 @@ def open_run(folder: Path, run: Mapping[str, object]) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"{folder}: the run folder cannot be used ({error.strerror}).") from error
-    with held(folder, f"the training in {folder}"):
+    with locked(folder, f"the training in {folder}"):
         _begin(folder, run)
         yield
 

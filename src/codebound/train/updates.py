@@ -258,11 +258,6 @@ class Replayed:
         self._size = 0  # of the recorded batches; 0: nothing was tried yet
         self._replay: Callable[[], None] | None = None
 
-    @property
-    def is_recorded(self) -> bool:
-        """Whether there is a recording."""
-        return self._replay is not None
-
     def __call__(self, picks: Picks) -> Seen:
         """Trains on a batch."""
         if not self._size:

@@ -19,7 +19,7 @@ _NO_GUARANTEE = (
 )
 
 
-class Method(str, Enum):
+class Theorem(str, Enum):
     """The theorems, by the compressor that they are about."""
 
     project = "project"
@@ -30,7 +30,7 @@ class Method(str, Enum):
 def command(
     model: opt.Model,
     data: opt.Data,
-    method: Annotated[Method, option(_METHOD)],
+    method: Annotated[Theorem, option(_METHOD)],
     weights: opt.Weights = None,
     data_folder: opt.DataFolder = None,
     delta: Annotated[float, option("How likely the random choices may fail.")] = 0.05,

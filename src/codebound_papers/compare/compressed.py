@@ -89,7 +89,7 @@ class Compressed:
         return risk_row(bound, name=f"{self.name}, through the margin of f", kind="certified", note=note)
 
 
-def given(
+def verified(
     source: Certificate | Path | str,
     model: nn.Module,
     sample: Dataset,

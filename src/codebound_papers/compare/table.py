@@ -27,7 +27,7 @@ from codebound.progress import Progress, silent
 from codebound.search.search import Effort
 from codebound_papers.arora18.noise_stability import LayerComplexity, table_rows
 from codebound_papers.compare import rows as lines
-from codebound_papers.compare.compressed import Compressed, given, labels
+from codebound_papers.compare.compressed import Compressed, labels, verified
 from codebound_papers.facts import NetworkFacts
 from codebound_papers.measure.outputs import margin_report
 from codebound_papers.measure.proximity import closeness
@@ -140,7 +140,7 @@ def compare(
             "bases and unlabelled are what a certificate was made with: give the certificate too."
         )
     compressed = [
-        given(source, module, sample, label=label, bases=bases, unlabelled=unlabelled)
+        verified(source, module, sample, label=label, bases=bases, unlabelled=unlabelled)
         for source, label in zip(certificates, labels(certificates), strict=True)
     ]
     measured = measure_facts(network, sample, settings, initial=initial, engine=engine, progress=progress)

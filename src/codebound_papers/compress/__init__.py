@@ -5,7 +5,7 @@ from codebound_papers.contents import lazily
 __all__, __getattr__, __dir__ = lazily(
     __name__,
     """
-    codebound.coding.units: narrowed rescaled without_biases without_dead_units
+    codebound.search.units: narrowed rescaled without_biases without_dead_units
     codebound.train.pruning: PrunePlan PrunedTensor prune
     codebound_papers.arora18.conv: coherence conv_project project_conv
     codebound_papers.arora18.projection: InductionStep MatrixProject induction project_matrix
@@ -13,7 +13,7 @@ __all__, __getattr__, __dir__ = lazily(
     codebound_papers.arora18.requirements: ProjectRequirements project_requirements
     codebound_papers.arora18.truncation: Truncation
     codebound_papers.arora18.vector: VectorCompress VectorProject
-    codebound_papers.compress.catalogue: COMPRESSORS compressor
+    codebound_papers.compress.catalogue: COMPRESSORS
     codebound_papers.compress.compressors: AbstractCompressor CompressedLayer CompressedNetwork FromInitial
         Job LocalNetwork compress
     codebound_papers.compress.methods: conv_network default_options heavytail imp lottery lowrank mbp naive

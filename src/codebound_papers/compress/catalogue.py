@@ -1,16 +1,13 @@
 """The compressors by name: a sentence each, and where its class is, so that listing them loads none."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from codebound.errors import UsageError
 from codebound.extensions import loaded
 
 if TYPE_CHECKING:
     from codebound_papers.compress.compressors import AbstractNetworkCompressor
-
-C = TypeVar("C", bound="type[AbstractNetworkCompressor]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +72,6 @@ COMPRESSORS = {
     ),
 }
 """In the order in which ``certify`` tries them."""
-
-
-def compressor(name: str) -> Callable[[C], C]:
-    """Adds a compressor that is defined elsewhere, under the name that users give."""
-
-    def add(algorithm: C) -> C:
-        COMPRESSORS[name] = Entry(str(algorithm.__doc__).split("\n", 1)[0], algorithm)
-        return algorithm
-
-    return add
 
 
 def find_compressor(name: str) -> Entry:

@@ -220,8 +220,8 @@ class AbstractCompressor(AbstractNetworkCompressor):
 
     @classmethod
     def grid(cls) -> "tuple[AbstractCompressor, ...]":
-        """The options that ``certify`` tries."""
-        return ()
+        """The options that ``certify`` tries; the defaults, unless a compressor says more."""
+        return (cls(),)
 
     @classmethod
     def near(cls) -> "tuple[AbstractCompressor, ...]":

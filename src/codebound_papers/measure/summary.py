@@ -6,7 +6,6 @@ None is infinite or missing. What cannot be measured is listed with the reason, 
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,16 +27,24 @@ from codebound.nets.walk import Network
 from codebound.progress import NOBODY, Listener, Progress, silent
 from codebound.store import optional_folder
 from codebound_papers.arora18.projection import project_matrix
-from codebound_papers.measure import record as facts
 from codebound_papers.measure.noise.quantities import Smoothness, StabilitySettings
 from codebound_papers.measure.noise.result import Quantity, Site, Stability
 from codebound_papers.measure.outputs import AbstractOrdered
+from codebound_papers.measure.record import (
+    DRAWS,
+    NOISE,
+    Family,
+    Measured,
+    MeasureSettings,
+    Missing,
+    measure_facts,
+)
 from codebound_papers.measure.steps import PROBES, FoldedNetwork, Workload, draw_examples, fold_and_wrap
 from codebound_papers.measure.tails import PowerLawFit
 
 Row = dict[str, object]
 
-FAMILIES: tuple[facts.Family, ...] = ("spectra", "tails", "stability", "margins")
+FAMILIES: tuple[Family, ...] = ("spectra", "tails", "stability", "margins")
 """Groups of measures that have rows."""
 
 NAMES: dict[Quantity, str] = {
@@ -93,7 +100,7 @@ class Summary:
 def summarise(
     model: nn.Module | Network | FoldedNetwork,
     data: Dataset,
-    settings: facts.MeasureSettings | None = None,
+    settings: MeasureSettings | None = None,
     *,
     initial: nn.Module | None = None,
     engine: Engine | None = None,
@@ -108,35 +115,34 @@ def summarise(
 
     >>> digits = load_dataset("digits").select(range(20), role="train")
     >>> net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10))
-    >>> found = summarise(net, digits, facts.MeasureSettings(families=("spectra", "margins")))
+    >>> found = summarise(net, digits, MeasureSettings(families=("spectra", "margins")))
     >>> found.layers[0]["name"], found.layers[0]["shape"], found.margins["n"]
     ('1', [10, 64], 20)
     """
-    settings = settings or facts.MeasureSettings(families=FAMILIES)
+    settings = settings or MeasureSettings(families=FAMILIES)
     unknown = [name for name in settings.families if name not in FAMILIES]
     if unknown:
         raise UsageError(f"families with rows are {', '.join(FAMILIES)}. Got {', '.join(unknown)}.")
-    usual = StabilitySettings(smoothness=Smoothness(facts.NOISE, draws=facts.DRAWS))
+    usual = StabilitySettings(smoothness=Smoothness(NOISE, draws=DRAWS))
     dtype, stability = settings.dtype or torch.float64, settings.stability or usual
     settings = replace(settings, dtype=dtype, stability=stability)
-    measure = partial(facts.measure_facts, initial=initial, engine=engine, progress=progress)
-    return summary_of(measure(model, data, settings))
+    return summary_of(measure_facts(model, data, settings, initial=initial, engine=engine, progress=progress))
 
 
-def summary_of(measured: facts.Measured) -> Summary:
+def summary_of(measured: Measured) -> Summary:
     """The rows and curves of what was measured."""
     rows, curves = _layer_rows(measured), _survival_curves(measured)
     missing = [*_uncovered(measured.network), *measured.missing]
     found, margins, histogram_of_margins = measured.stability, None, None
     if measured.unstable:
-        missing.append(facts.Missing("all", "noise stability", measured.unstable))
+        missing.append(Missing("all", "noise stability", measured.unstable))
     if found is not None:
         rows = _add_stability(rows, found)
         for site in found.sites:
             curves.setdefault(site.name, {}).update(_histograms(found, site.name))
         if measured.settings.stability is None or measured.settings.stability.interlayer != "none":
             missing += [
-                facts.Missing(site.name, "interlayer cushion, smoothness", _BESIDE)
+                Missing(site.name, "interlayer cushion, smoothness", _BESIDE)
                 for site in found.sites[:-1]
                 if not found.has("interlayer", site.name)
             ]
@@ -156,7 +162,7 @@ def summary_of(measured: facts.Measured) -> Summary:
     )
 
 
-def _layer_rows(measured: facts.Measured) -> dict[str, Row]:
+def _layer_rows(measured: Measured) -> dict[str, Row]:
     """Norms, spectra and tails."""
     rows = {}
     for view in measured.network.layers:
@@ -178,21 +184,21 @@ def _layer_rows(measured: facts.Measured) -> dict[str, Row]:
     return rows
 
 
-def _survival_curves(measured: facts.Measured) -> dict[str, Row]:
+def _survival_curves(measured: Measured) -> dict[str, Row]:
     spectra, tails, of = measured.spectra.items(), measured.tails.items(), measured.settings.tails_of
     curves = {name: survival(spectrum.eigenvalues, of="eigenvalues") for name, spectrum in spectra}
     curves |= {name: survival(tail.values, of=of, fit=tail.fit) for name, tail in tails}
     return {name: {"survival": curve} for name, curve in curves.items()}
 
 
-def _uncovered(network: Network) -> list[facts.Missing]:
+def _uncovered(network: Network) -> list[Missing]:
     """Tensors that belong to no layer."""
     left = [tensor for tensor in network.coverage.tensors if tensor.status != "seen"]
     reasons = {
         each.name: f"a {each.module_type} has no weight matrix" if each.status == "carried" else each.reason
         for each in left
     }
-    return [facts.Missing(each.name, "all", reasons[each.name]) for each in left]
+    return [Missing(each.name, "all", reasons[each.name]) for each in left]
 
 
 def _add_stability(rows: dict[str, Row], found: Stability) -> dict[str, Row]:
@@ -333,7 +339,7 @@ def measure_from_options(
     sample = draw_examples(whole, count, seed=seed)
     probes = _probes(options["jacobian"], folded.workload, options["interlayer"])
     named = {name: options[name] for name in ("interlayer", "biases", "outliers", "seed")}
-    chosen = facts.MeasureSettings(
+    chosen = MeasureSettings(
         families=tuple(name.strip() for name in options["families"].split(",")),
         tails_of=options["tails_of"],
         stability=StabilitySettings(**named, probes=probes, smoothness=noise),
@@ -367,11 +373,11 @@ def choose_noise(kind: str, seed: int) -> tuple[Smoothness | None, str]:
     if kind == "none":
         return None, "none"
     if kind == "gaussian":
-        words = f"{facts.DRAWS} draws of Gaussian noise, {facts.NOISE} as long as the activation"
-        return Smoothness(facts.NOISE, draws=facts.DRAWS, seed=seed), words
+        words = f"{DRAWS} draws of Gaussian noise, {NOISE} as long as the activation"
+        return Smoothness(NOISE, draws=DRAWS, seed=seed), words
     if kind == "project":
-        words = f"{facts.DRAWS} random projections to {_NUMBERS} numbers a layer"
-        return Smoothness(_projected, draws=facts.DRAWS, seed=seed), words
+        words = f"{DRAWS} random projections to {_NUMBERS} numbers a layer"
+        return Smoothness(_projected, draws=DRAWS, seed=seed), words
     raise UsageError(f"smoothness is gaussian, project or none. Got {kind!r}.")
 
 

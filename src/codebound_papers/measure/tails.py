@@ -61,11 +61,6 @@ class TailEstimate:
         """Exponent of ``P(X > x)``: the density exponent less one."""
         return self.density_exponent - 1.0
 
-    @property
-    def standard_error(self) -> float:
-        """Of either exponent, for a known ``xmin``: the tail exponent over the root of ``tail_points``."""
-        return self.tail_exponent / math.sqrt(self.tail_points)
-
 
 @dataclass(frozen=True, slots=True)
 class PowerLawFit:

@@ -4,7 +4,6 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,16 +16,16 @@ from codebound import __version__
 from codebound.data.catalogue import cache_folder
 from codebound.data.dataset import Dataset, Scaling
 from codebound.data.load import load_dataset
-from codebound.errors import UsageError
+from codebound.errors import CodeboundError, UsageError
 from codebound.nets.loading import load_model, load_weights
 from codebound.nets.rebuild import with_weights
 from codebound.nets.walk import Network, wrap
 from codebound.rng import numpy_stream
-from codebound.store import content_key, locked
+from codebound.store import content_key
 from codebound.train import runs
 from codebound.train.config import TrainConfig
 from codebound.train.harness import fit, run_record
-from codebound_papers.journal import JOURNAL, computed_once, lock_beside
+from codebound_papers.journal import JOURNAL, computed_once
 from codebound_papers.reproduce.items import Row, Settings
 
 _VERSION = 1  # of the training loop: raised when the same settings give other weights
@@ -122,12 +121,16 @@ def trained(
     def told(done: int, total: int | None, note: str = "") -> None:
         settings.progress(done, total, f"{spec} on {data.train.name}: {note}")
 
-    advice = "Set CODEBOUND_CACHE to a folder of yours."
-    lock = locked(lock_beside(folder), f"the training in {folder}", advice=advice)
-    with nullcontext() if runs.is_finished(folder) else lock:
-        result = fit(
-            start, data.train, config, test_set=data.test, device=settings.device, out=folder, progress=told
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        words = (
+            f"{folder.parent} cannot be written: {error.strerror}. Set CODEBOUND_CACHE to a folder of yours."
         )
+        raise CodeboundError(words) from error
+    result = fit(
+        start, data.train, config, test_set=data.test, device=settings.device, out=folder, progress=told
+    )
     record = {"model": spec, "data": data.train.name, **result.record()}
     return Trained(wrap(result.model), record, folder, start)
 

@@ -145,14 +145,6 @@ class Stable:
         """``P(X <= x)``, with its digits kept far out on the left."""
         return _standard_tail(-self._standardised(x), self.alpha, -self.beta)
 
-    def asymptotic_density(self, x: ArrayLike) -> NDArray[np.float64]:
-        """What the density approaches on the right: ``alpha c^alpha c_alpha (1 + beta) x^-(alpha + 1)``."""
-        distance = np.asarray(x, dtype=np.float64) - self.location
-        if (distance <= 0.0).any():
-            raise UsageError("the right tail starts above the location.")
-        factor = self.alpha * self.scale**self.alpha * tail_constant(self.alpha) * (1.0 + self.beta)
-        return np.asarray(factor * distance ** -(self.alpha + 1.0))
-
     def sample(self, size: int | tuple[int, ...], *, seed: int) -> NDArray[np.float64]:
         """Independent draws, by the method of Chambers, Mallows and Stuck."""
         rng = numpy_stream(seed, "stable")

@@ -53,6 +53,8 @@ ZOO_SPECS = {
     "vgg19:batch_norm=true": (3, 32, 32),
     "resnet20": (3, 8, 8),
     "resnet56": (1, 8, 8),
+    "few-bits": (1, 28, 28),
+    "few-bits:plain=true": (3, 8, 8),
 }
 
 

@@ -31,10 +31,10 @@ from codebound.coding.operations import (
 )
 from codebound.coding.reading import chain_of
 from codebound.coding.shifts import shifts_of, straightened
-from codebound.coding.units import narrowed, without_biases, without_dead_units
 from codebound.data.arrays import from_arrays
 from codebound.errors import ModelError, UnsupportedLayerError
 from codebound.nets.walk import wrap
+from codebound.search.units import narrowed, without_biases, without_dead_units
 from codebound.train.pruning import PruneSettings, prune
 
 ROOT = Path(__file__).parents[3]

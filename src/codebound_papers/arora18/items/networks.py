@@ -78,7 +78,7 @@ class Measuring:
     draws: int = 0  # noise draws for it, at each size of noise
 
 
-class _Subject(NamedTuple):
+class _Training(NamedTuple):
     """A network of the zoo, and how it is trained."""
 
     spec: str
@@ -86,14 +86,14 @@ class _Subject(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Plan:
+class _StudySettings:
     """One size of the study."""
 
-    vgg19: _Subject  # in the place of VGG-19
-    true: _Subject  # in the place of AlexNet, for true labels
+    vgg19: _Training  # in the place of VGG-19
+    true: _Training  # in the place of AlexNet, for true labels
     # the same for random labels: without dropout and weight decay, else they are not learned. The control is
     # the same network on true labels
-    corrupted: _Subject
+    corrupted: _Training
     images: int | None  # images to train on, and to count test errors on; all when None
     keep_every: int  # epochs between two points of the figure over training
     measuring: Measuring  # of networks at the end of their training
@@ -105,14 +105,14 @@ class _Plan:
         return replace(self.measuring, interlayer="none", noisy=0, draws=0)
 
 
-_TINY = _Subject("lenet5", replace(_PUBLISHED, epochs=4, batch_size=20))
-_QUICK = _Subject(
+_TINY = _Training("lenet5", replace(_PUBLISHED, epochs=4, batch_size=20))
+_QUICK = _Training(
     "alexnet:width=16,dropout=0",
     replace(_PUBLISHED, batch_size=64, epochs=40, schedule=Step(every=10, multiply=0.5)),
 )
 _FULL = replace(_PUBLISHED, precision="bfloat16")
-_PLANS: dict[Size, _Plan] = {
-    "tiny": _Plan(
+_SIZES: dict[Size, _StudySettings] = {
+    "tiny": _StudySettings(
         vgg19=_TINY,
         true=_TINY,
         corrupted=_TINY,
@@ -121,8 +121,8 @@ _PLANS: dict[Size, _Plan] = {
         measuring=Measuring(examples=12, noisy=6, draws=2),
         measuring_epochs=Measuring(examples=6, interlayer="output"),
     ),
-    "quick": _Plan(
-        vgg19=_Subject(
+    "quick": _StudySettings(
+        vgg19=_Training(
             "vgg19:width=8,batch_norm=true,dropout=0.1",
             replace(_QUICK.config, epochs=60, schedule=Step(every=12, multiply=0.5)),
         ),
@@ -133,10 +133,10 @@ _PLANS: dict[Size, _Plan] = {
         measuring=Measuring(examples=100, noisy=20, draws=2),
         measuring_epochs=Measuring(examples=50, interlayer="output"),
     ),
-    "full": _Plan(
-        vgg19=_Subject("vgg19", replace(_FULL, augment="flip-crop")),
-        true=_Subject("alexnet", _FULL),
-        corrupted=_Subject("alexnet:dropout=0", replace(_FULL, learning_rate=0.01, weight_decay=0.0)),
+    "full": _StudySettings(
+        vgg19=_Training("vgg19", replace(_FULL, augment="flip-crop")),
+        true=_Training("alexnet", _FULL),
+        corrupted=_Training("alexnet:dropout=0", replace(_FULL, learning_rate=0.01, weight_decay=0.0)),
         images=None,
         keep_every=20,
         measuring=Measuring(examples=2000, probes=32, noisy=500, draws=3),
@@ -147,24 +147,24 @@ _PLANS: dict[Size, _Plan] = {
 
 def deviations(size: Size, *, of: Literal["vgg19", "vgg19 over epochs", "alexnet"]) -> tuple[str, ...]:
     """Where networks and measurements differ from the paper's, or the paper is silent."""
-    plan, random_labels = _PLANS[size], ""
+    sized, random_labels = _SIZES[size], ""
     (spec, config), measuring = {
-        "vgg19": (plan.vgg19, plan.measuring),
-        "vgg19 over epochs": (plan.vgg19, plan.measuring_epochs),
-        "alexnet": (plan.true, plan.measuring_layers),
+        "vgg19": (sized.vgg19, sized.measuring),
+        "vgg19 over epochs": (sized.vgg19, sized.measuring_epochs),
+        "alexnet": (sized.true, sized.measuring_layers),
     }[of]
     if size == "full":
         images = "shifted and mirrored images" if config.augment != "none" else "the images as they are"
         network = f"""{spec} is trained on {images}, from Gaussian weights of variance 2 / fan-out, with
             products in bfloat16; the paper does not say."""
         if of == "alexnet":
-            random_labels = f"""Random labels: {plan.corrupted.spec}, without weight decay, at learning rate
-                {plan.corrupted.config.learning_rate}. With dropout 1/2, weight decay and
+            random_labels = f"""Random labels: {sized.corrupted.spec}, without weight decay, at learning rate
+                {sized.corrupted.config.learning_rate}. With dropout 1/2, weight decay and
                 {config.learning_rate} it does not learn them: 10.5 % training accuracy after 136 epochs. So
                 these two networks differ in more than their labels; the control has the settings of the
                 second and the labels of the first."""
     else:
-        network = f"""{spec} is trained on {plan.images} images for at most {config.epochs} epochs with batch
+        network = f"""{spec} is trained on {sized.images} images for at most {config.epochs} epochs with batch
             size {config.batch_size} and learning rate {config.learning_rate}, {config.schedule}; theirs on
             50,000 for {_PUBLISHED.epochs}, {_PUBLISHED.batch_size}, {_PUBLISHED.learning_rate},
             {_PUBLISHED.schedule}."""
@@ -199,9 +199,9 @@ class Study:
     settings: Settings
 
     @property
-    def plan(self) -> _Plan:
+    def sized(self) -> _StudySettings:
         """Its size."""
-        return _PLANS[self.settings.size]
+        return _SIZES[self.settings.size]
 
     @cached_property
     def samples(self) -> Samples:
@@ -210,33 +210,33 @@ class Study:
             return made_up_samples(n=60)
         train, test = named_samples("cifar10")
         assert test is not None
-        if (count := self.plan.images) is not None:
+        if (count := self.sized.images) is not None:
             train, test = train.select(range(count), role="train"), test.select(range(count), role="test")
         return Samples(replace(train, scaling=_SCALING), replace(test, scaling=_SCALING))
 
     @cached_property
     def vgg19(self) -> Trained:
         """VGG-19 with true labels, and its weights on the way."""
-        return self._trained(self.plan.vgg19, keep_every=self.plan.keep_every)
+        return self._trained(self.sized.vgg19, keep_every=self.sized.keep_every)
 
     @property
     def labels(self) -> tuple[Labels, ...]:
         """What AlexNets there are: a control only where the settings of the other two differ."""
-        return ("true", "corrupted") if self.plan.true == self.plan.corrupted else tuple(LABELS)
+        return ("true", "corrupted") if self.sized.true == self.sized.corrupted else tuple(LABELS)
 
     def alexnet(self, labels: Labels) -> Trained:
         """AlexNet, with true labels or with random ones."""
         if labels == "true":
-            return self._trained(self.plan.true)
-        return self._trained(self.plan.corrupted, label_shuffle=float(labels == "corrupted"))
+            return self._trained(self.sized.true)
+        return self._trained(self.sized.corrupted, label_shuffle=float(labels == "corrupted"))
 
-    def _trained(self, subject: _Subject, *, label_shuffle: float = 0.0, keep_every: int = 0) -> Trained:
-        config = replace(subject.config, seed=self.settings.seed, label_shuffle=label_shuffle)
-        return trained(subject.spec, self.samples, config, self.settings, keep_every=keep_every)
+    def _trained(self, training: _Training, *, label_shuffle: float = 0.0, keep_every: int = 0) -> Trained:
+        config = replace(training.config, seed=self.settings.seed, label_shuffle=label_shuffle)
+        return trained(training.spec, self.samples, config, self.settings, keep_every=keep_every)
 
     def measured_vgg19(self) -> Row:
         """Histograms of every layer of VGG-19 after its training, facts, and errors."""
-        measuring = self.plan.measuring
+        measuring = self.sized.measuring
 
         def compute() -> Row:
             return self._measure(self.vgg19.network, measuring, initial=self.vgg19.at(0))
@@ -249,7 +249,7 @@ class Study:
 
     def measured_random(self) -> Row:
         """Cushions and contractions of every layer of VGG-19 before its training."""
-        measuring = self.plan.measuring_layers
+        measuring = self.sized.measuring_layers
 
         def compute() -> Row:
             return self.measure_layers(self.vgg19.at(0), measuring)
@@ -260,7 +260,7 @@ class Study:
         """Histograms of one layer of VGG-19 before its training, its smoothness at the usual noise."""
 
         def compute() -> Row:
-            subject, measuring = self.vgg19, self.plan.measuring
+            subject, measuring = self.vgg19, self.sized.measuring
             (found,) = self.measure_layers(subject.at(0), measuring, layers=(layer,))["layers"]
             (noisy,) = self._measure_noise(subject.at(0), USUAL_NOISE, layers=(layer,))["layers"]
             return {**noisy, **found}
@@ -273,7 +273,7 @@ class Study:
         """
 
         def compute(label: str, noise: Perturb | float) -> Row:
-            subject, what = self.vgg19, f"noise {label}, {self.plan.measuring}"
+            subject, what = self.vgg19, f"noise {label}, {self.sized.measuring}"
             return subject.measured(what, lambda: self._measure_noise(subject.network, noise))
 
         noises: dict[str, Perturb | float] = {described.gaussian(size): size for size in GAUSSIAN_NOISES}
@@ -291,7 +291,7 @@ class Study:
         """By labels: histograms of every layer of AlexNet, and its errors on what it was trained on."""
 
         def compute(labels: Labels) -> Row:
-            subject, measuring = self.alexnet(labels), self.plan.measuring_layers
+            subject, measuring = self.alexnet(labels), self.sized.measuring_layers
             measure = partial(self.measure_layers, subject.network, measuring)
             found = subject.measured(f"end, {measuring}", measure)
             return {**found, **{name: subject.record[name] for name in ("train_error", "test_error")}}
@@ -303,7 +303,7 @@ class Study:
         """Facts and errors of VGG-19 by the epochs whose weights are there; of some, when time is out."""
 
         def compute(epoch: int) -> Row:
-            subject, measuring = self.vgg19, self.plan.measuring_epochs
+            subject, measuring = self.vgg19, self.sized.measuring_epochs
 
             def measure() -> Row:
                 found = self._measure(subject.at(epoch), measuring)
@@ -326,7 +326,7 @@ class Study:
 
     def _measure_noise(self, network: Network, noise: Perturb | float, *, layers: Layers = None) -> Row:
         """The smoothness under one noise, as defined and with the power 1.5 of it, and how long it is."""
-        settings, measuring = self.settings, self.plan.measuring
+        settings, measuring = self.settings, self.sized.measuring
         smoothness = Smoothness(noise, draws=measuring.draws, seed=settings.seed)
         asked = StabilitySettings(layers=layers, interlayer="none", biases="separate", smoothness=smoothness)
         found = self._stability(network, asked, measuring.noisy)

@@ -11,7 +11,7 @@ from typing import Any
 from codebound_papers.baselines import decimal_orders
 from codebound_papers.guha23.items import printed as paper
 from codebound_papers.guha23.items import verdicts
-from codebound_papers.guha23.items.trained import CODE, USUAL_SHARE, Networks, plan_for
+from codebound_papers.guha23.items.trained import CODE, USUAL_SHARE, Networks, network_settings
 from codebound_papers.report.figures import Figure, Plot, Series, curves
 from codebound_papers.reproduce.items import Reproduction, Row, Settings, item
 
@@ -52,15 +52,15 @@ def guha_table1(settings: Settings) -> Reproduction:
     what counting parameters and held-out examples give. A dash is a bound that is infinite, because the
     smallest margin of the sample is not positive.
     """
-    plan = plan_for("mnist", settings.size)
-    rows, deduced = Networks(plan, settings).rows(), paper.deductions("mnist", paper.MNIST)
+    wanted = network_settings("mnist", settings.size)
+    rows, deduced = Networks(wanted, settings).rows(), paper.deductions("mnist", paper.MNIST)
     return Reproduction(
         tables=_readings(rows, paper.MNIST, data="mnist") | {_PRINTED: deduced},
         sentences=(
             *verdicts.on_table(rows, paper.MNIST, deduced, claimed=3, settings=settings),
             verdicts.on_probability(deduced),
         ),
-        deviations=plan.deviations,
+        deviations=wanted.deviations,
     )
 
 
@@ -72,8 +72,8 @@ def guha_table2(settings: Settings) -> Reproduction:
     of two rows is the logarithm of the mean fan-in at width 2000, not at the 784 of the text. The released
     code takes the norm of a colour image over its channels only, so that the margin it asks for is too small.
     """
-    plan = plan_for("cifar10", settings.size)
-    rows, deduced = Networks(plan, settings).rows(), paper.deductions("cifar10", paper.CIFAR10)
+    wanted = network_settings("cifar10", settings.size)
+    rows, deduced = Networks(wanted, settings).rows(), paper.deductions("cifar10", paper.CIFAR10)
     norms = [_pick({**row, "guha": row["released"]["guha"]}, _NORMS) for row in rows]
     return Reproduction(
         tables={
@@ -85,7 +85,7 @@ def guha_table2(settings: Settings) -> Reproduction:
             *verdicts.on_table(rows, paper.CIFAR10, deduced, claimed=7, settings=settings),
             *_cifar10_sentences(rows, deduced),
         ),
-        deviations=plan.deviations,
+        deviations=wanted.deviations,
     )
 
 
@@ -157,10 +157,10 @@ def guha_figure1a(settings: Settings) -> Reproduction:
     missing one for an infinite bound, because the smallest margin of the sample is not positive. The full
     run also has the network after 100 epochs, as many as the second version of the code trains for.
     """
-    plan = plan_for("mnist", settings.size)
-    width = _WIDTH if _WIDTH in plan.widths else max(plan.widths)
+    wanted = network_settings("mnist", settings.size)
+    width = _WIDTH if _WIDTH in wanted.widths else max(wanted.widths)
     narrower = () if width == _WIDTH else (f"The bars are of width {width}, the published of {_WIDTH}.",)
-    networks = Networks(plan, settings)
+    networks = Networks(wanted, settings)
     published = {_WIDTH: paper.MNIST[_WIDTH]}
     return _bars("G-Exp1a", networks, published, widths=[width], claimed=3, cut=narrower, on_the_way=True)
 
@@ -173,8 +173,8 @@ def guha_figure1b(settings: Settings) -> Reproduction:
     for like, with parameter counting and a certificate from held-out examples. A missing bar stands for an
     infinite bound, because the smallest margin of the sample is not positive.
     """
-    networks = Networks(plan_for("cifar10", settings.size), settings)
-    return _bars("G-Exp1b", networks, paper.CIFAR10, widths=networks.plan.widths, claimed=7)
+    networks = Networks(network_settings("cifar10", settings.size), settings)
+    return _bars("G-Exp1b", networks, paper.CIFAR10, widths=networks.wanted.widths, claimed=7)
 
 
 def _bars(
@@ -188,10 +188,10 @@ def _bars(
     on_the_way: bool = False,
 ) -> Reproduction:
     """Bars of the networks of one width, beside the printed ones."""
-    plan, (printed,) = networks.plan, published.values()
+    wanted, (printed,) = networks.wanted, published.values()
     rows = networks.rows(widths, on_the_way=on_the_way)
-    deduced = paper.deductions(plan.data, published)
-    table = _bars_table(rows, printed, data=plan.data)
+    deduced = paper.deductions(wanted.data, published)
+    table = _bars_table(rows, printed, data=wanted.data)
     columns = [*dict.fromkeys(row["training"] for row in rows), "published"]
     compared = [row for row in table if row["bar"] not in _HONEST.values()]
     plots = [
@@ -205,7 +205,7 @@ def _bars(
             verdicts.on_one_scale(rows, deduced),
             verdicts.on_training(rows),
         ),
-        deviations=(*cut, *plan.deviations),
+        deviations=(*cut, *wanted.deviations),
         figures={id: Figure(plots, columns=2)},
     )
 
@@ -249,8 +249,8 @@ def guha_figure1c(settings: Settings) -> Reproduction:
     counting parameters and held-out examples give. Lines are the networks trained here by the code's
     settings, dashed lines the printed numbers in the same colours.
     """
-    plan = plan_for("mnist", settings.size)
-    rows = Networks(plan, settings).rows()
+    wanted = network_settings("mnist", settings.size)
+    rows = Networks(wanted, settings).rows()
     readings = _readings(rows, paper.MNIST, data="mnist")
     n = paper.EXAMPLES["mnist"]
     fairly = {width: paper.like_for_like(bars, n) for width, bars in paper.MNIST.items()}
@@ -267,7 +267,7 @@ def guha_figure1c(settings: Settings) -> Reproduction:
             "Growth: exponent of the width in each bound, by least squares": growth,
         },
         sentences=(*_growth_sentences(code, growth), verdicts.on_training(rows)),
-        deviations=plan.deviations,
+        deviations=wanted.deviations,
         figures={"G-Exp1c": Figure(plots)},
     )
 

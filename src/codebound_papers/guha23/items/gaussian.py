@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import torch
 
-from codebound_papers.guha23.items.trained import Data, Networks, plan_for
+from codebound_papers.guha23.items.trained import Data, Networks, network_settings
 from codebound_papers.guha23.items.verdicts import span
 from codebound_papers.guha23.pruning import kept_share
 from codebound_papers.measure.shape import weight_shape
@@ -48,7 +48,7 @@ def guha_gaussian_weights(settings: Settings) -> Reproduction:
 
 
 def _rows(data: Data, settings: Settings) -> list[Row]:
-    networks = Networks(plan_for(data, settings.size), settings)
+    networks = Networks(network_settings(data, settings.size), settings)
     epochs = settings.cells.get(data, lambda: {"kept": list(networks.watched.kept_epochs)})["kept"]
 
     def measure(epoch: int) -> dict[str, list[Row]]:

@@ -151,7 +151,7 @@ class Draws:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Plan:
+class _PhaseSettings:
     """What a size of the study covers."""
 
     sides: tuple[int, ...]
@@ -162,10 +162,12 @@ class _Plan:
     noise: tuple[float, ...] = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 
 
-_PLANS: dict[Size, _Plan] = {
-    "tiny": _Plan(sides=(16, 24), lines=(1, 2), draws=1, iterations=60, factors=_FACTORS[::4], noise=(1e-1,)),
-    "quick": _Plan(sides=(50, 100, 200), lines=(1, 2, 4, 8), draws=4, iterations=400),
-    "full": _Plan(sides=(100, 200, 400, 784), lines=(1, 2, 4, 8, 16), draws=8, iterations=1000),
+_SIZES: dict[Size, _PhaseSettings] = {
+    "tiny": _PhaseSettings(
+        sides=(16, 24), lines=(1, 2), draws=1, iterations=60, factors=_FACTORS[::4], noise=(1e-1,)
+    ),
+    "quick": _PhaseSettings(sides=(50, 100, 200), lines=(1, 2, 4, 8), draws=4, iterations=400),
+    "full": _PhaseSettings(sides=(100, 200, 400, 784), lines=(1, 2, 4, 8, 16), draws=8, iterations=1000),
 }
 
 
@@ -227,16 +229,16 @@ def guha_sketch_phase(settings: Settings) -> Reproduction:
     compare with; what can be measured is where recovery begins: over p, j and m, how many of some random
     matrices are recovered, m resolved to 3.5 %.
     """
-    plan = _PLANS[settings.size]
-    draws = Draws(seed=settings.seed, device=settings.device, number=plan.draws, iterations=plan.iterations)
+    sized = _SIZES[settings.size]
+    draws = Draws(seed=settings.seed, device=settings.device, number=sized.draws, iterations=sized.iterations)
     descents = {
-        f"{decoder}, p={p}, j={j}": partial(_descent, draws, decoder, p, j, plan.factors)
-        for p in plan.sides
-        for j in plan.lines
+        f"{decoder}, p={p}, j={j}": partial(_descent, draws, decoder, p, j, sized.factors)
+        for p in sized.sides
+        for j in sized.lines
         for decoder in (L1, HYBRID)
     }
-    side = plan.sides[-2]
-    noises = {f"noise {level:g}": partial(_noise, draws, side, level) for level in plan.noise}
+    side = sized.sides[-2]
+    noises = {f"noise {level:g}": partial(_noise, draws, side, level) for level in sized.noise}
     (ensembles,) = _shared({"ensembles": partial(_ensembles, draws, side)}, draws, settings)
     noise = [row for rows in _shared(noises, draws, settings) for row in rows]
     counts = [row for rows in _shared(descents, draws, settings) for row in rows]

@@ -48,7 +48,7 @@ USUAL_SHARE = 0.8  # of the weights, about what the printed values imply at ever
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class NetworkSettings:
     """Which networks are trained, and how."""
 
     data: Data  # what they classify
@@ -61,10 +61,10 @@ class Plan:
     deviations: tuple[str, ...]  # from the published settings
 
 
-def plan_for(data: Data, size: Size) -> Plan:
+def network_settings(data: Data, size: Size) -> NetworkSettings:
     """The networks that an item of this size needs."""
     is_mnist = data == "mnist"
-    full = Plan(
+    full = NetworkSettings(
         data=data,
         depth=5,
         widths=tuple(PRINTED) if is_mnist else (2000,),
@@ -119,14 +119,14 @@ class Parts(NamedTuple):
     held_out: Dataset
 
 
-def parts_of(plan: Plan, *, size: Size) -> Parts:
-    """The data of a plan: four fifths to train on, as the released code leaves, scaled to [-1, 1]."""
+def parts_of(wanted: NetworkSettings, *, size: Size) -> Parts:
+    """The data of these networks: four fifths to train on, as the released code leaves, scaled to [-1, 1]."""
     if size == "tiny":
-        train, test = made_up_samples(_SHAPES[plan.data], n=250)
+        train, test = made_up_samples(_SHAPES[wanted.data], n=250)
     else:
-        train, test = named_samples(plan.data)
-    if plan.taken is not None:
-        train = train.select(range(plan.taken), role="train")
+        train, test = named_samples(wanted.data)
+    if wanted.taken is not None:
+        train = train.select(range(wanted.taken), role="train")
     halves = (0.5,) * train.input_shape[0]
     scaling = Scaling(divisor=255.0, mean=halves, std=halves)
     cut = split(replace(train, scaling=scaling), {"train": 0.8, "prior": 0.2})
@@ -136,15 +136,15 @@ def parts_of(plan: Plan, *, size: Size) -> Parts:
 
 @dataclass(frozen=True)
 class Networks:
-    """The networks of a plan; data is loaded when the first of them is needed."""
+    """The networks that are wanted; data is loaded when the first of them is needed."""
 
-    plan: Plan
+    wanted: NetworkSettings
     settings: Settings
 
     @cached_property
     def parts(self) -> Parts:
         """The data."""
-        return parts_of(self.plan, size=self.settings.size)
+        return parts_of(self.wanted, size=self.settings.size)
 
     def rows(self, widths: Sequence[int] | None = None, *, on_the_way: bool = False) -> list[Row]:
         """What is known of each network, or those of some widths: measured now, or found finished; some, when
@@ -153,25 +153,25 @@ class Networks:
         """
         parts: dict[str, Callable[[], Row]] = {
             f"{training}, width {width}": partial(self._row, training, width)
-            for width in widths or self.plan.widths
-            for training in self.plan.trainings
+            for width in widths or self.wanted.widths
+            for training in self.wanted.trainings
         }
         if on_the_way and self._epochs > PLOTTED:
-            parts[f"{CODE}, width {self.plan.watched}, {PLOTTED} epochs"] = self._plotted_row
+            parts[f"{CODE}, width {self.wanted.watched}, {PLOTTED} epochs"] = self._plotted_row
         return self.settings.cells.get_some(parts)
 
     def trained(self, training: str, width: int) -> Trained:
         """One of the networks; of the one that is watched, states on the way are kept."""
-        plan, settings = self.plan, self.settings
-        config = replace(plan.trainings[training], seed=settings.seed)
-        every = plan.keep_every if (training, width) == (CODE, plan.watched) else 0
-        spec = f"mlp:depth={plan.depth},width={width}"
+        wanted, settings = self.wanted, self.settings
+        config = replace(wanted.trainings[training], seed=settings.seed)
+        every = wanted.keep_every if (training, width) == (CODE, wanted.watched) else 0
+        spec = f"mlp:depth={wanted.depth},width={width}"
         return trained(spec, self.parts.samples, config, settings, keep_every=every)
 
     @cached_property
     def watched(self) -> Trained:
         """The network of the figures that look at one, trained by the code's settings."""
-        return self.trained(CODE, self.plan.watched)
+        return self.trained(CODE, self.wanted.watched)
 
     def measured(self, what: str, parts: Mapping[str, Callable[[], Row]]) -> list[Row]:
         """Measurements of that network, which several processes share out; some, when time is out."""
@@ -217,7 +217,7 @@ class Networks:
     @property
     def _epochs(self) -> int:
         """Of the network that is watched."""
-        published, most = self.plan.trainings[CODE].epochs, self.settings.epochs
+        published, most = self.wanted.trainings[CODE].epochs, self.settings.epochs
         return published if most is None else min(published, most)
 
     def _plotted_row(self) -> Row:
@@ -226,7 +226,7 @@ class Networks:
         then = replace(subject, network=subject.at(seen["epochs"]), record={**subject.record, **seen})
         what = f"bounds after {PLOTTED} epochs, {self.settings.size}"
         found = subject.measured(what, partial(self._measure, then))
-        return {"width": self.plan.watched, "training": f"{CODE}, {PLOTTED} epochs", **found}
+        return {"width": self.wanted.watched, "training": f"{CODE}, {PLOTTED} epochs", **found}
 
     def _measure(self, subject: Trained) -> Row:
         settings, (samples, _) = self.settings, self.parts
@@ -274,19 +274,19 @@ class Networks:
 
     def by_code(self, measured: Measured) -> Measured:
         """The same with the code's own norm of a colour image."""
-        if self.plan.data != "cifar10":
+        if self.wanted.data != "cifar10":
             return measured
         assert measured.outputs is not None
         return replace(measured, outputs=replace(measured.outputs, input_norm=self._pixel_norm))
 
     def _held_out_bound(self, network: torch.nn.Module) -> float:
-        """A certificate for f by the examples that were held out; it holds for all networks of the plan."""
+        """A certificate for f by the examples that were held out; it holds for all that are wanted."""
         fresh = self.parts.held_out.on(self.settings.device)
         facts = HoldoutFacts(
             errors=margin_report(network, fresh).errors,
             n=fresh.n,
             delta=_DELTA,
-            networks=len(self.plan.widths) * len(self.plan.trainings),
+            networks=len(self.wanted.widths) * len(self.wanted.trainings),
             classes=self.parts.held_out.classes,
             subject="f",
         )

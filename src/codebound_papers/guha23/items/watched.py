@@ -11,7 +11,7 @@ import torch
 from codebound.bounds.original import LayerBounds, output_deviation
 from codebound_papers.guha23.items import released
 from codebound_papers.guha23.items.printed import CHANGES, FULLEST_ROWS
-from codebound_papers.guha23.items.trained import PLOTTED, Data, Networks, plan_for
+from codebound_papers.guha23.items.trained import PLOTTED, Data, Networks, network_settings
 from codebound_papers.guha23.items.verdicts import span
 from codebound_papers.guha23.pruning import has_small_changes, kept_share
 from codebound_papers.measure.outputs import margin_report
@@ -55,19 +55,19 @@ def guha_figure2(settings: Settings) -> Reproduction:
     the bound also stretched to the range of the error and as it is, with the margin; both by the margin that
     the code asks for, and by the measured change of scores, for which it has a search that it does not call.
     """
-    plan = plan_for("mnist", settings.size)
-    networks = Networks(plan, settings)
+    wanted = network_settings("mnist", settings.size)
+    networks = Networks(wanted, settings)
     epochs = settings.cells.get("epochs", lambda: {"kept": list(networks.watched.kept_epochs)})["kept"]
     parts = {f"epoch {epoch}": partial(_state, networks, epoch) for epoch in epochs}
     states = networks.measured("bound", parts)
     rows = relative(rescaled(rescaled(states, "bound"), "bound_by_change"))
-    watched = f"""One network of width {plan.watched}, looked at every {plan.keep_every} epochs, trained by
-        the code's settings. The paper prints no numbers for this figure."""
+    watched = f"""One network of width {wanted.watched}, looked at every {wanted.keep_every} epochs, trained
+        by the code's settings. The paper prints no numbers for this figure."""
     step = -(-len(rows) // _SHOWN_EPOCHS)
     return Reproduction(
         tables={"States of the training": [*rows[:-1:step], rows[-1]]},
         sentences=_epoch_sentences(rows, settings),
-        deviations=(watched, *plan.deviations),
+        deviations=(watched, *wanted.deviations),
         points={"epochs": rows},
         figures={"G-Exp2": _epoch_figure(rows)},
     )
@@ -181,8 +181,8 @@ def guha_exp_x1_cifar10(settings: Settings) -> Reproduction:
 
 
 def _changes(id: str, data: Data, settings: Settings) -> Reproduction:
-    plan = plan_for(data, settings.size)
-    networks, cells = Networks(plan, settings), settings.cells
+    wanted = network_settings(data, settings.size)
+    networks, cells = Networks(wanted, settings), settings.cells
     trained = cells.get("network", networks.plotted_record)
     parts = {f"d={d:.6g}": partial(_change, networks, d) for d in released.strengths(settings.size)}
     points = networks.measured(f"pruned after {PLOTTED} epochs", parts)
@@ -204,7 +204,7 @@ def _changes(id: str, data: Data, settings: Settings) -> Reproduction:
     return Reproduction(
         tables={"Largest change of an output, and bounds on it": shown, "The network": [trained]},
         sentences=(*_published_changes(shown, data), *_change_sentences(pruned, settings)),
-        deviations=(*fewer, _READ if data == "mnist" else _NOT_READ, *plan.deviations),
+        deviations=(*fewer, _READ if data == "mnist" else _NOT_READ, *wanted.deviations),
         points={"strengths": points},
         figures={id.replace(":", "-"): Figure(plots, columns=2)},
     )
@@ -300,8 +300,8 @@ def guha_exp_x2_cifar10(settings: Settings) -> Reproduction:
 
 
 def _fullest_rows(id: str, data: Data, settings: Settings) -> Reproduction:
-    plan = plan_for(data, settings.size)
-    networks, cells = Networks(plan, settings), settings.cells
+    wanted = network_settings(data, settings.size)
+    networks, cells = Networks(wanted, settings), settings.cells
     epochs = cells.get("epochs", lambda: {"plotted": networks.plotted_epoch})["plotted"]
     points: list[Row] = []
     for d in released.strengths(settings.size):
@@ -316,7 +316,7 @@ def _fullest_rows(id: str, data: Data, settings: Settings) -> Reproduction:
     return Reproduction(
         tables=tables,
         sentences=(*_published_rows(beside), *_row_sentences(points, settings)),
-        deviations=(*_other_epochs(epochs), _READ if data == "mnist" else _NOT_READ, *plan.deviations),
+        deviations=(*_other_epochs(epochs), _READ if data == "mnist" else _NOT_READ, *wanted.deviations),
         points={"strengths": points},
         figures={id.replace(":", "-"): Figure(list(_layer_plots(points, is_published=data == "mnist")))},
     )

@@ -33,7 +33,7 @@ _RESAMPLES: dict[Size, int] = {"tiny": 20, "quick": 100, "full": 1000}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class NamedNetwork:
     """A network whose last layer is looked at."""
 
     name: str  # in tables
@@ -49,36 +49,40 @@ class Subject:
         return "this run" if self.config is not None else "a file" if self.file else _MODEL_ZOO
 
 
-def published(names: Iterable[str]) -> tuple[Subject, ...]:
+def published(names: Iterable[str]) -> tuple[NamedNetwork, ...]:
     """Networks of the other project, named as there: ``architecture_data``."""
-    return tuple(Subject(name=name, like=name, data=name.rsplit("_", 1)[1]) for name in names)
+    return tuple(NamedNetwork(name=name, like=name, data=name.rsplit("_", 1)[1]) for name in names)
 
 
 FILES = tuple(
-    Subject(name=f"{spec}, other weights", like=like, data="cifar10", file=f"{like}.safetensors", spec=spec)
+    NamedNetwork(
+        name=f"{spec}, other weights", like=like, data="cifar10", file=f"{like}.safetensors", spec=spec
+    )
     for spec, like in (("resnet20", "resnet20_cifar10"), ("resnet56", "resnet56_cifar10"))
 )
 """Networks of the same architecture as two of the table, trained by somebody else."""
 
 
-def own(size: Size) -> tuple[Subject, ...]:
+def own(size: Size) -> tuple[NamedNetwork, ...]:
     """Small networks that are trained for the purpose."""
     if size == "tiny":
         config = TrainConfig(epochs=1, batch_size=50)
         return tuple(
-            Subject(name=f"mlp {width}", data="made-up", spec=f"mlp:depth=2,width={width}", config=config)
+            NamedNetwork(
+                name=f"mlp {width}", data="made-up", spec=f"mlp:depth=2,width={width}", config=config
+            )
             for width in (32, 48, 64, 80)
         )
     epochs, widths = (2, (64, 128, 256)) if size == "quick" else (20, (64, 128, 256, 512, 1024))
     specs = [*(f"mlp:depth=3,width={width}" for width in widths), "lenet5"]
     return tuple(
-        Subject(name=f"{spec} on {data}", data=data, spec=spec, config=TrainConfig(epochs=epochs))
+        NamedNetwork(name=f"{spec} on {data}", data=data, spec=spec, config=TrainConfig(epochs=epochs))
         for data in ("mnist", "fashion-mnist")
         for spec in specs
     )
 
 
-def obstacle(subject: Subject, settings: Settings) -> str:
+def obstacle(subject: NamedNetwork, settings: Settings) -> str:
     """Why a network cannot be had here; empty where it can."""
     if subject.config is not None:
         return ""
@@ -90,25 +94,25 @@ def obstacle(subject: Subject, settings: Settings) -> str:
     return "" if path.is_file() else f"{subject.file} is not in {settings.models}"
 
 
-def checkpoint(subject: Subject, settings: Settings) -> Path | None:
+def checkpoint(subject: NamedNetwork, settings: Settings) -> Path | None:
     """The checkpoint of a network of the other project, where the folder of pretrained networks has it."""
     if settings.models is None or subject.config is not None or subject.file:
         return None
     return files.find_checkpoint(settings.models, subject.name)
 
 
-def last_layer_obstacle(subject: Subject, settings: Settings) -> str:
+def last_layer_obstacle(subject: NamedNetwork, settings: Settings) -> str:
     """Why the last layer of a network cannot be had: its checkpoint alone would do."""
     return "" if checkpoint(subject, settings) is not None else obstacle(subject, settings)
 
 
 def measured(
     what: str,
-    subjects: Iterable[Subject],
+    subjects: Iterable[NamedNetwork],
     settings: Settings,
-    measure: Callable[[Subject, Settings], Row],
-    why_not: Callable[[Subject, Settings], str] = obstacle,
-) -> tuple[list[tuple[Subject, Row]], list[tuple[Subject, str]]]:
+    measure: Callable[[NamedNetwork, Settings], Row],
+    why_not: Callable[[NamedNetwork, Settings], str] = obstacle,
+) -> tuple[list[tuple[NamedNetwork, Row]], list[tuple[NamedNetwork, str]]]:
     """Measures every network that can be had, as a part of its own; the others come with the reason."""
     parts, missing = {}, []
     for subject in subjects:
@@ -127,7 +131,7 @@ def counted(reasons: Iterable[str]) -> tuple[str, ...]:
     return tuple(f"{count} network{'s' * (count > 1)}: {why}" for why, count in counts.items())
 
 
-def load(subject: Subject, settings: Settings) -> Network:
+def load(subject: NamedNetwork, settings: Settings) -> Network:
     """The network, on the device of the settings."""
     if subject.config is not None:
         return _trained(subject, subject.config, settings).network
@@ -139,7 +143,7 @@ def load(subject: Subject, settings: Settings) -> Network:
     return wrap(model.to(settings.device))
 
 
-def _trained(subject: Subject, config: TrainConfig, settings: Settings) -> Trained:
+def _trained(subject: NamedNetwork, config: TrainConfig, settings: Settings) -> Trained:
     data = made_up_samples() if subject.data == "made-up" else named_samples(subject.data)
     return trained(subject.spec, data, replace(config, seed=settings.seed), settings)
 
@@ -158,7 +162,7 @@ def _from_model_zoo(name: str, weights: Path | None) -> Any:
         raise ModelError(f"{_MODEL_ZOO} does not give {name}: {type(cause).__name__}: {cause}") from cause
 
 
-def images_for(subject: Subject) -> Dataset:
+def images_for(subject: NamedNetwork) -> Dataset:
     """What accuracies are counted on."""
     if subject.data == "made-up":
         return made_up_samples().train.select(range(100), role="test")
@@ -172,7 +176,7 @@ def images_for(subject: Subject) -> Dataset:
     return images
 
 
-def last_layer(subject: Subject, settings: Settings) -> Row:
+def last_layer(subject: NamedNetwork, settings: Settings) -> Row:
     """Both exponents of the last dense layer, their verdicts, and both stable ranks."""
     if (path := checkpoint(subject, settings)) is not None:
         return _described(files.last_dense(path), subject.name, settings)

@@ -38,7 +38,7 @@ def _lacks(settings: Settings) -> tuple[str, ...]:
     return networks.counted(_obstacle(subject, settings) for subject in subjects)
 
 
-def _obstacle(subject: networks.Subject, settings: Settings) -> str:
+def _obstacle(subject: networks.NamedNetwork, settings: Settings) -> str:
     if subject.data == "svhn" and not (path := svhn_path()).is_file():
         return f"{path.name} of SVHN is not in the folder svhn of the data cache"
     return networks.obstacle(subject, settings)
@@ -87,7 +87,7 @@ def shin_table1(settings: Settings) -> Reproduction:
     )
 
 
-def _theirs(subject: networks.Subject) -> Row:
+def _theirs(subject: networks.NamedNetwork) -> Row:
     numbers = _PUBLISHED.get(subject.like, (None, None, None, None))
     columns = ("published_alpha", "published_original", "published_redrawn", "published_deviation")
     return dict(zip(columns, numbers, strict=True))
@@ -117,7 +117,7 @@ _EXPONENTS = (
 )
 
 
-def _measure(subject: networks.Subject, settings: Settings) -> Row:
+def _measure(subject: networks.NamedNetwork, settings: Settings) -> Row:
     """Exponents, and accuracies in per cent."""
     network = networks.load(subject, settings)
     sample = networks.images_for(subject).on(settings.device)

@@ -66,7 +66,7 @@ def outputs(study):
 
     hooks = [module.register_forward_hook(keep(name)) for name, module in model.named_modules() if name]
     train = study.samples.train
-    order = numpy_stream(0, "measured examples").permutation(train.n)[: study.plan.measuring.examples]
+    order = numpy_stream(0, "measured examples").permutation(train.n)[: study.sized.measuring.examples]
     with torch.no_grad():
         model(train.scaling.apply(torch.from_numpy(train.x[sorted(order)])))
     for hook in hooks:
@@ -129,7 +129,7 @@ def test_interlayer_cushions_are_those_of_the_jacobian(study, outputs):
 @pytest.mark.parametrize("quantity", VGG19)
 def test_histograms_count_every_example_once(study, quantity):
     points = VGG19[quantity](Settings(size="tiny")).points["histograms"]
-    measuring = study.plan.measuring
+    measuring = study.sized.measuring
     smooth = quantity == "smoothness"
     expected = measuring.noisy * measuring.draws if smooth else measuring.examples
     shown = {(point["network"], point["layer"]) for point in points}
@@ -269,7 +269,7 @@ def test_the_settings_for_random_labels_are_named():
 
 
 def test_one_layer_alone_has_the_values_it_has_among_all(study):
-    subject, measuring = study.vgg19.at(0), study.plan.measuring
+    subject, measuring = study.vgg19.at(0), study.sized.measuring
     (expected,) = (row for row in study.measure_layers(subject, measuring)["layers"] if row["number"] == 2)
     found = study.measured_random_layer(expected["layer"])
     assert {name: found[name] for name in expected} == json.loads(json.dumps(expected))

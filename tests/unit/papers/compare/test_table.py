@@ -64,8 +64,8 @@ def shown(found: Comparison) -> set[str]:
     return refs | ({"A-Tab1"} if found.complexities else set())
 
 
-# registered with bounds/published, but numbers inside a bound: no risk, no capacity, and no statement of
-# their own about a network
+# registered as published, but numbers inside a bound: no risk, no capacity, and no statement of their own
+# about a network
 INSIDE = {
     "A-Alg1:count", "A-Alg4:count", "A-Lem3", "G-ConC.1", "G-E8", "G-Lem4.2", "G-Lem4.4", "G-Lem5.1",
     "G-LemB.1", "G-LemC.1", "G-LemD.1:count", "G-LemE.1", "G-Thm6.1", "G-Thm6.2:sketch", "I-03", "S-E2",

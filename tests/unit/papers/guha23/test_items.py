@@ -20,7 +20,7 @@ from codebound_papers.guha23.items.comparisons import (
 from codebound_papers.guha23.items.gaussian import _layer, guha_gaussian_weights
 from codebound_papers.guha23.items.printed import CIFAR10, MNIST, deductions, like_for_like
 from codebound_papers.guha23.items.released import measure_smallest_margin, released_bound
-from codebound_papers.guha23.items.trained import CODE, TEXT, Networks, plan_for
+from codebound_papers.guha23.items.trained import CODE, TEXT, Networks, network_settings
 from codebound_papers.guha23.items.verdicts import (
     as_released,
     at_printed_widths,
@@ -41,13 +41,13 @@ TINY = Settings(size="tiny")
 
 @pytest.fixture(scope="module", params=["mnist", "cifar10"])
 def networks(request):
-    return Networks(plan_for(request.param, "tiny"), Settings(size="tiny"))
+    return Networks(network_settings(request.param, "tiny"), Settings(size="tiny"))
 
 
 @pytest.fixture(scope="module")
 def separated():
     """A tiny network with a positive margin, and what was measured of it."""
-    networks = Networks(plan_for("mnist", "tiny"), TINY)
+    networks = Networks(network_settings("mnist", "tiny"), TINY)
     samples = networks.parts.samples
     measured = measure_smallest_margin(networks.watched.network, samples.train, device="cpu")
     assert measured.facts.margin > 0.0
@@ -94,18 +94,18 @@ def test_an_infinite_bound_stays_infinite_like_for_like():
     ("data", "batch", "widths"), [("mnist", 256, tuple(MNIST)), ("cifar10", 64, (2000,))]
 )
 def test_the_full_plan_has_the_published_settings(data, batch, widths):
-    plan = plan_for(data, "full")
-    code, text = plan.trainings[CODE], plan.trainings[TEXT]
-    assert (plan.widths, plan.depth, plan.taken) == (widths, 5, None)
+    wanted = network_settings(data, "full")
+    code, text = wanted.trainings[CODE], wanted.trainings[TEXT]
+    assert (wanted.widths, wanted.depth, wanted.taken) == (widths, 5, None)
     assert (text.optimizer, text.learning_rate, text.epochs, text.batch_size) == ("adam", 0.02, 300, batch)
     assert (code.optimizer, code.momentum, code.weight_decay, code.epochs) == ("sgd", 0.9, 1e-4, 300)
     assert (code.batch_size, code.learning_rate) == (batch, 0.02 if data == "mnist" else 0.01)
-    assert any("4" in deviation for deviation in plan.deviations)
+    assert any("4" in deviation for deviation in wanted.deviations)
 
 
 @pytest.mark.parametrize("data", ["mnist", "cifar10"])
 def test_a_shorter_plan_says_so(data):
-    quick, full = plan_for(data, "quick"), plan_for(data, "full")
+    quick, full = network_settings(data, "quick"), network_settings(data, "full")
     assert max(quick.widths) <= 500
     assert quick.deviations[1:] == full.deviations[:-1]
     assert "TF32" in full.deviations[-1]  # the long trainings are on GPUs
@@ -172,7 +172,7 @@ def test_rows_by_hand(networks):
         counting = float((margins <= 0.0).mean()) + math.sqrt(parameters * math.log(2.0) / samples.train.n)
         assert math.exp(row["parameter_counting"]) == pytest.approx(counting)
         errors = margin_report(subject.network.predictor, held_out.on("cpu")).errors
-        tested = len(networks.plan.widths) * 2
+        tested = len(networks.wanted.widths) * 2
         limit = beta.ppf(1.0 - 0.05 / tested, errors + 1, held_out.n - errors)
         assert math.exp(row["hold_out"]) == pytest.approx(float(limit), rel=1e-6)
         inputs = samples.train.scaling.apply(torch.from_numpy(samples.train.x))
@@ -181,14 +181,14 @@ def test_rows_by_hand(networks):
 
 
 def test_networks_with_and_without_a_positive_margin_are_among_them():
-    plans = (plan_for(data, "tiny") for data in ("mnist", "cifar10"))
-    rows = [row for plan in plans for row in Networks(plan, Settings(size="tiny")).rows()]
+    both = (network_settings(data, "tiny") for data in ("mnist", "cifar10"))
+    rows = [row for wanted in both for row in Networks(wanted, Settings(size="tiny")).rows()]
     assert {row["smallest_margin"] > 0.0 for row in rows} == {True, False}
 
 
 def test_published_numbers_stand_beside_ours(monkeypatch):
-    plan = plan_for("mnist", "tiny")
-    narrow, wide = plan.widths
+    wanted = network_settings("mnist", "tiny")
+    narrow, wide = wanted.widths
     monkeypatch.setattr("codebound_papers.guha23.items.printed.MNIST", {wide: MNIST[500]})
     first, second = list(guha_table1(Settings(size="tiny")).tables.values())[:2]
     assert [row["width"] for row in first] == [narrow, narrow, wide, wide]

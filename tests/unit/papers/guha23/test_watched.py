@@ -16,7 +16,7 @@ from codebound_papers.guha23.items.released import (
     search_strength,
     strengths,
 )
-from codebound_papers.guha23.items.trained import Networks, plan_for
+from codebound_papers.guha23.items.trained import Networks, network_settings
 from codebound_papers.guha23.items.watched import (
     guha_exp_x1,
     guha_exp_x1_cifar10,
@@ -32,7 +32,7 @@ TINY = Settings(size="tiny")
 
 @pytest.fixture(scope="module")
 def networks():
-    return Networks(plan_for("mnist", "tiny"), TINY)
+    return Networks(network_settings("mnist", "tiny"), TINY)
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +121,7 @@ def test_the_plots_of_the_repository_stand_beside_ours_where_they_were_read(x1):
 def test_the_plots_are_of_the_network_after_100_epochs(networks, monkeypatch):
     assert networks.plotted_epoch == 8  # of a training that is shorter
     monkeypatch.setattr("codebound_papers.guha23.items.trained.PLOTTED", 4)
-    again = Networks(plan_for("mnist", "tiny"), TINY)
+    again = Networks(network_settings("mnist", "tiny"), TINY)
     assert again.plotted_record()["epochs"] == 4
     early = again.plotted.network.layers[0].matrix
     assert torch.equal(early, networks.watched.at(4).layers[0].matrix)
@@ -129,7 +129,7 @@ def test_the_plots_are_of_the_network_after_100_epochs(networks, monkeypatch):
 
 
 def test_a_colour_image_has_the_norm_of_a_pixel_in_the_released_code():
-    networks = Networks(plan_for("cifar10", "tiny"), TINY)
+    networks = Networks(network_settings("cifar10", "tiny"), TINY)
     needed = guha_exp_x1_cifar10(Settings(size="tiny")).points["strengths"][1]["needed"]
     pruned = draw_pruning(networks.watched.network, strength=5.0, seed=0)
     by_image = needed_margin(networks.plotted, pruned)

@@ -20,7 +20,7 @@ from codebound_papers.shin21.items.files import last_dense, read_checkpoint, rea
 from codebound_papers.shin21.items.layers import shin_layers, shin_synthetic
 from codebound_papers.shin21.items.networks import (
     FILES,
-    Subject,
+    NamedNetwork,
     images_for,
     last_layer,
     last_layer_obstacle,
@@ -215,7 +215,7 @@ def test_figure_3_has_both_ranks_and_both_fits(figure3):
 
 
 def test_both_ranks_are_those_of_the_singular_values():
-    subject = Subject(name="own", data="made-up", spec="mlp:depth=2,width=32", config=_tiny_config())
+    subject = NamedNetwork(name="own", data="made-up", spec="mlp:depth=2,width=32", config=_tiny_config())
     matrix = load(subject, Settings(size="tiny")).layers[-1].matrix.detach().double().numpy()
     sigma = np.linalg.svd(matrix, compute_uv=False)
     found = last_layer(subject, Settings(size="tiny"))
@@ -279,7 +279,8 @@ def test_a_finished_part_needs_no_network(tmp_path):
     path = tmp_path / "cells.json"
     name = "last layer resnet20_cifar10"
     value = last_layer(
-        Subject(name="x", data="made-up", spec="mlp:width=8", config=_tiny_config()), Settings(size="tiny")
+        NamedNetwork(name="x", data="made-up", spec="mlp:width=8", config=_tiny_config()),
+        Settings(size="tiny"),
     )
     Journal(path).get(name, lambda: value)
     found = shin_figure3(Settings(size="tiny", cells=Journal(path)))

@@ -1,29 +1,33 @@
+import json
+from pathlib import Path
+
 import pytest
 import torch
 
 from codebound.certificate.task import Original
-from codebound.coding.few_bits import image_chain, image_chains, image_network, plain_network
 from codebound.coding.operations import Shifts
 from codebound.coding.reading import chain_of
 from codebound.errors import ModelError
 from codebound.nets.loading import load_model
+from codebound.train.few_bits import image_chain, image_chains, image_network, plain_chain
 
+RESULTS = Path(__file__).parents[3] / "results"
 SHAPES = [(1, 8, 8), (1, 28, 28), (3, 32, 32), (1, 12, 12), (3, 12, 15), (3, 16, 16)]
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_a_message_can_describe_the_networks(shape):
-    chain, _ = chain_of(image_network(shape, 7), shape)
-    assert chain == image_chain(shape, 7)
-    assert chain_of(plain_network(shape, 7), shape)[0].classes == 7
-    assert Original.read(image_network(shape, 7), shape).chain == chain
+    for plain, chain in ((False, image_chain(shape, 7)), (True, plain_chain(shape, 7))):
+        network = image_network(input_shape=shape, classes=7, plain=plain)
+        assert chain_of(network, shape)[0] == Original.read(network, shape).chain == chain
+        assert chain.classes == 7
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("factory", [image_network, plain_network])
-def test_decisions_depend_on_the_scale_of_no_layer_and_on_no_other_example(shape, factory):
+@pytest.mark.parametrize("plain", [False, True])
+def test_decisions_depend_on_the_scale_of_no_layer_and_on_no_other_example(shape, plain):
     torch.manual_seed(0)
-    network = factory(shape, 5).double()
+    network = image_network(input_shape=shape, classes=5, plain=plain).double()
     x = torch.rand(6, *shape, dtype=torch.float64)
     before = network(x)
     assert torch.allclose(network(x[:1]), before[:1])
@@ -34,13 +38,25 @@ def test_decisions_depend_on_the_scale_of_no_layer_and_on_no_other_example(shape
 
 
 def test_weights_come_from_the_seed_of_the_caller():
-    spec = "codebound.coding.few_bits:plain_network"
+    spec = "few-bits:plain=true"
     first, second, other = (
         load_model(spec, input_shape=(1, 8, 8), classes=3, seed=seed) for seed in (0, 0, 1)
     )
     weights = [next(network.parameters()) for network in (first, second, other)]
     assert torch.equal(weights[0], weights[1])
     assert not torch.equal(weights[0], weights[2])
+
+
+def recorded_models():
+    """What the commands of the committed results call the network."""
+    record = json.loads((RESULTS / "digits-from-mnist.json").read_text("utf-8"))
+    return {word for command in record["commands"] for word in command.split() if "few_bits" in word}
+
+
+@pytest.mark.parametrize("spec", [*recorded_models(), "codebound.coding.few_bits:image_network"])
+def test_paths_that_were_printed_once_still_name_the_network(spec):
+    first, second = (load_model(each, input_shape=(1, 8, 8), classes=3) for each in (spec, "few-bits"))
+    assert all(map(torch.equal, first.parameters(), second.parameters()))
 
 
 @pytest.mark.parametrize("shape", [(64,), (1, 3, 28)])

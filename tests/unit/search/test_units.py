@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from codebound.coding.chain import Chain
 from codebound.coding.operations import AveragePool, Conv, Linear, MaxPool, Residual
-from codebound.coding.units import narrowed, without_biases, without_dead_units
+from codebound.search.units import narrowed, without_biases, without_dead_units
 
 
 @st.composite
