@@ -62,22 +62,7 @@ def decode(
         from .shorthand.short import read_short
 
         return read_short(decoder, header, ledger, factory_layout, base or {})
-    if header.version.codes_setting:
-        read_setting(decoder, header)
-        ledger.close("setting")
-    scheme, fault = decoder.gamma(), WRONG
-    if scheme == FAULT and header.version.codes_setting:
-        fault = decode_fault(decoder, header.classes)
-        ledger.close("fault")
-        scheme = decoder.gamma()
-    elif scheme == NEW_FAULT and header.version.has_tally:
-        fault = decode_new_fault(decoder, header.classes)
-        ledger.close("fault")
-        scheme = decoder.gamma()
-    agree_on_fault(fault, header)
-    if scheme > header.version.schemes:
-        raise Refused(f"Message: scheme {scheme} is unknown; those up to {header.version.schemes} are known.")
-    ledger.close("method")  # what files call the scheme
+    scheme = _read_scheme(decoder, header, ledger)
     split, theta, has_base = _read_options(decoder, header)
     ledger.close("options")
     agree("a rule", scheme == 3, "the statement is C-15", header.statement == "C-15")
@@ -93,7 +78,20 @@ def decode(
         values = _read_tensors(decoder, layout, ledger)
     else:
         values = _read_subspace(decoder, layout, ledger, has_base=has_base)
+    tensors = _complete(certificate, decoder, ledger, values, layout, starts)
+    return Network(chain, tensors, split, theta, tuple(ledger.entries))
 
+
+def _complete(
+    certificate: Certificate,
+    decoder: Decoder,
+    ledger: Ledger,
+    values: Making,
+    layout: Layout,
+    starts: Mapping[str, Floats],
+) -> Mapping[str, Floats]:
+    """The tensors, with the blocks behind the code word and with the base; nothing may be left over."""
+    header = certificate.header
     start = decoder.finish()
     ledger.add("end", start - decoder.shifts)
     blocks = Blocks(certificate.message, start, header.code_bits)
@@ -109,11 +107,11 @@ def decode(
         name: rounded(name, numbers, shape, starts.get(name))
         for (name, shape), numbers in zip(layout, values(complete), strict=True)
     }
-    if witness is not None:
-        witness.finish()
+    if decoder.witness is not None:
+        decoder.witness.finish()
     if (used := sum(bits for _, bits in ledger.entries)) != header.code_bits:
         raise Refused(f"Message: decoding it takes {used} bits, but facts.code_bits is {header.code_bits}.")
-    return Network(chain, tensors, split, theta, tuple(ledger.entries))
+    return tensors
 
 
 def is_short(header: Header) -> bool:
@@ -149,6 +147,27 @@ def _require_helpers(header: Header, layout: Layout | None, base: Mapping[str, F
         missing.append(f"The base {header.base.name} is outside the file: give it with --base.")
     if missing:
         raise Refused(*missing)
+
+
+def _read_scheme(decoder: Decoder, header: Header, ledger: Ledger) -> int:
+    """Setting and fault, which are those of the header, and the number of the scheme."""
+    if header.version.codes_setting:
+        read_setting(decoder, header)
+        ledger.close("setting")
+    scheme, fault = decoder.gamma(), WRONG
+    if scheme == FAULT and header.version.codes_setting:
+        fault = decode_fault(decoder, header.classes)
+        ledger.close("fault")
+        scheme = decoder.gamma()
+    elif scheme == NEW_FAULT and header.version.has_tally:
+        fault = decode_new_fault(decoder, header.classes)
+        ledger.close("fault")
+        scheme = decoder.gamma()
+    agree_on_fault(fault, header)
+    if scheme > header.version.schemes:
+        raise Refused(f"Message: scheme {scheme} is unknown; those up to {header.version.schemes} are known.")
+    ledger.close("method")  # what files call the scheme
+    return scheme
 
 
 def _read_options(decoder: Decoder, header: Header) -> tuple[int | None, float | None, bool]:

@@ -9,9 +9,9 @@ Each is a final class that knows all that is ever asked about it. To add one, wr
   ``AbstractOperation``;
 * ``of_module`` or ``joining``, if a network of torch may contain it.
 
-Nothing else changes in this package. docs/format.md, the second program (``codebound_verify.chain``) and the
-literal writer of the tests say the same in their own words, and ``tests/contract/test_operations.py`` asks
-for an example of every operation and tries on it whether all this is true.
+Nothing else changes in this package. docs/format.md, the second program (``codebound_verify.operations``)
+and the literal writer of the tests say the same in their own words, and ``tests/contract/test_operations.py``
+asks for an example of every operation and tries on it whether all this is true.
 """
 
 from __future__ import annotations
