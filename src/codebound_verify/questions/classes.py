@@ -12,7 +12,6 @@ import numpy as np
 from ..checks import set_apart
 from ..evaluate import Evaluator, count_errors
 from ..faults import WRONG
-from ..forms import limit_of
 from ..formulas import DIGITS, occam
 from ..header import Header, Picked
 from ..sample import Inputs, Labels, permutation
@@ -45,6 +44,8 @@ def class_table(
         own = places[y[places] == label]
         errors, picks, exact = 0, 0, None
         if not isinstance(network, Evaluator):
+            from ..picks.limits import limit_of
+
             picks, (errors,) = network.counted(WRONG, y, own)
             assert isinstance(header.extra, Picked)  # it was learned
             limit = limit_of(header, header.extra)
