@@ -33,7 +33,9 @@ ELSEWHERE = {
     "codebound.picks.message": "attack/test_short_messages.py",
     "codebound.picks.network": "contract/test_two_pickers.py",
     "codebound_verify.assumptions": "attack/test_settings_and_rows.py",
-    "codebound_verify.looks": "unit/holdouts/test_ledger.py",
+    "codebound_verify.looks.ledger": "unit/holdouts/test_ledger.py",
+    "codebound_verify.rounding": "oracle/test_rounding.py",
+    "codebound_verify.shorthand.short": "contract/test_one_code.py",
     "codebound.nets.written": "attack/test_factories.py",
     # one test for all who use it
     "codebound.commands": "unit/cli/test_options.py",

@@ -1,16 +1,22 @@
 """Independent verifier of codebound certificates: shares no code with ``codebound``.
 
-It is written from docs/format.md alone, to be read in one sitting and in this order:
+It is written from docs/format.md alone. Its kernel, the modules at the top, is what any certificate passes
+through, to be read in one sitting and in this order, in which each module needs only earlier ones:
 
-* the file: ``versions``, ``container``, ``header``;
-* coded numbers: ``arithmetic``, ``bell``, ``tensors``; numbers made of few: ``stream``, ``subspace``;
-* the network: ``setting``, ``operations``, ``chain``, ``stack``, ``message``;
-* the errors: ``images``, ``dictionary``, ``evaluate``; the bound: ``formulas``, ``forms``;
-* networks that are learned from the sample: ``picks``;
-* the decision: ``rows``, ``domain``, ``checks``, ``assumptions``, ``verdict``.
+* words and numbers of a message: ``refusal``, ``arithmetic``, ``faults`` (what counts as an error);
+* the file: ``versions``, ``header``, ``container``;
+* coded tensors: ``bell``, ``tensors``, ``codes`` (all modes);
+* the network: ``rounding``, ``operations``, ``chain``, ``setting``, ``message``;
+* the data: ``stream``, ``sample``, ``rows``, ``weights`` (tensors that are given beside a file);
+* the errors: ``cores``, ``memory``, ``evaluate``; the bound: ``formulas``, ``forms``;
+* the decision: ``checks``, ``course`` (one check after the other), ``words``, ``assumptions``, ``verdict``;
+* the command: ``data``, ``demands``, ``__main__``.
 
-``sample``, ``weights``, ``factory`` and ``data`` read what is given beside a file. ``codes`` lists all tensor
-modes; those of the papers' compressors are in ``papers``, which can be left out.
+Whatever else a file or its user may ask for is a package, imported where it is reached: networks that are no
+chains (``factories``), operations on images (``images``), short ways to write a network (``shorthand``),
+networks that are learned from the sample (``picks``), statements about the original network (``original``),
+classes and test data (``questions``), datasets by name (``datasets``), ledgers of looks in place of
+certificates (``looks``), and codes of the papers' compressors (``papers``), which can be left out.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import numpy as np
 from .header import Disagreement, Domain, Header, PartOfSample, Picked, Split
 
 if TYPE_CHECKING:
-    from .factory import Made
+    from .factories.factory import Made
     from .rows import Repeats
 
 DEVELOPMENT = {  # samples by their hash: version 2 of the format was made with a view of them

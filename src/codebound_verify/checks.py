@@ -1,54 +1,22 @@
-"""The checks of a certificate, one function each; all raise :class:`Refused` with every reason they find."""
+"""The checks of every certificate, one function each; all raise :class:`Refused` with every reason."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import mpmath
 import numpy as np
 
-from .chain import Layout, described_chain
-from .domain import deviation
-from .evaluate import (
-    Evaluator,
-    Progress,
-    chain_evaluator,
-    count_disagreements,
-    count_errors,
-    count_faults,
-)
+from .evaluate import Evaluator, count_faults
 from .faults import WRONG
-from .forms import limit_of
-from .formulas import DIGITS, occam
-from .header import (
-    Abstaining,
-    Costly,
-    Disagreement,
-    Domain,
-    Header,
-    PartOfPicks,
-    PartOfSample,
-    Picked,
-    Split,
-)
-from .picks.picking import Learned, learn
-from .picks.rule import check_share
+from .header import Abstaining, Costly, Domain, Header, PartOfSample, Picked, Split
 from .refusal import Refused
-from .rounding import NO_NORM
-from .rows import Repeats, count_repeats, count_shared, is_standardised, statistics_in
+from .rows import Repeats, is_standardised, statistics_in
 from .sample import Inputs, Labels, canonical_inputs, canonical_labels, permutation, sample_sha256
-from .weights import same_tensors
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
 
     from .message import Network
-    from .picks.rule import Rule
-    from .tensors import Floats
 
 
 def counted_places(header: Header, y: Labels) -> NDArray[np.int64]:
@@ -79,12 +47,13 @@ def check_rows(header: Header, repeats: Repeats, commonest: int, *, allow_copies
         )
         if stated not in (None, found)
     ]
-    reasons += _too_many(repeats, "examples of the sample", allow_copies=allow_copies)
+    reasons += too_many(repeats, "examples of the sample", allow_copies=allow_copies)
     if reasons:
         raise Refused(*reasons)
 
 
-def _too_many(repeats: Repeats, what: str, *, allow_copies: bool) -> list[str]:
+def too_many(repeats: Repeats, what: str, *, allow_copies: bool) -> list[str]:
+    """The reason to refuse, where more than one in a hundred is a copy and nobody vouches for them."""
     if allow_copies or not repeats.are_many:
         return []
     reason = (
@@ -178,10 +147,10 @@ def check_errors(header: Header, network: Network, evaluator: Evaluator, x: Inpu
     x, y = x[part], y[part]
     stated = None if isinstance(header.tally, (Abstaining, Costly)) else header.errors
     counts = count_faults(evaluator, x, y, theta=network.theta or 0.0, fault=header.fault, stated=stated)
-    _check_counts(header, counts, len(x), "the decoded network")
+    check_counts(header, counts, len(x), "the decoded network")
 
 
-def _check_counts(header: Header, counts: tuple[int, ...], n: int, who: str) -> None:
+def check_counts(header: Header, counts: tuple[int, ...], n: int, who: str) -> None:
     """No number that the fault counts, on n examples, is worse than stated (docs/format-3.md, 6.4)."""
     tally = header.tally
     found = {"makes {} errors": (counts[0], header.errors)}
@@ -199,173 +168,3 @@ def _check_counts(header: Header, counts: tuple[int, ...], n: int, who: str) -> 
     ]
     if reasons:
         raise Refused(*reasons)
-
-
-@dataclass(frozen=True)
-class ClassRow:
-    """Errors on the examples of one class, picks among them, and their limit; None without examples."""
-
-    label: int
-    errors: int
-    n: int
-    bound: float | None
-    picks: int = 0
-
-
-def class_table(
-    header: Header, network: Evaluator | Learned, x: Inputs, y: Labels, *, theta: float
-) -> tuple[ClassRow, ...]:
-    """The errors on every class; their limits, at delta over the classes, hold at once (C-17)."""
-    places = permutation(len(y))[set_apart(header) :] if set_apart(header) else np.arange(len(y))
-    rows = []
-    with mpmath.workdps(DIGITS):
-        share = mpmath.mpf(header.delta) / header.classes
-    common = {"code_bits": header.code_bits, "delta": share}
-    for label in range(header.classes):
-        own = places[y[places] == label]
-        errors, picks, exact = 0, 0, None
-        if isinstance(network, Learned):
-            picks, (errors,) = network.counted(WRONG, y, own)
-            assert isinstance(header.extra, Picked)  # it was learned
-            limit = limit_of(header, header.extra)
-            exact = limit(counted=picks + errors, n=len(own), **common) if len(own) else None
-        elif len(own):
-            errors = count_errors(network, x[own], y[own], theta=theta)
-            exact = occam(errors=errors, n=len(own), **common).bound
-        bound = None if exact is None else min(1.0, math.nextafter(float(exact), math.inf))
-        rows.append(ClassRow(label, errors, len(own), bound, picks))
-    return tuple(rows)
-
-
-def check_picks(
-    header: Header, stated: Picked, rule: Rule, sample: tuple[Inputs, Labels], progress: Progress | None
-) -> Learned:
-    """The network that the rule learns from the sample makes no more errors than stated (section 10.6)."""
-    if (stated.first, stated.picks) != (rule.first, rule.picks):
-        raise Refused(
-            f"Facts: first is {stated.first} and picks {stated.picks}; the rule starts with {rule.first} "
-            f"examples and picks {rule.picks}."
-        )
-    check_share(rule, sample[1], permutation(len(sample[1])), header.classes)
-    learned = learn(rule, header, *sample, progress)
-    places = counted_places(header, sample[1])
-    picks, counts = learned.counted(header.fault, sample[1], places)
-    if isinstance(header.tally, PartOfPicks) and header.tally.picks != picks:
-        raise Refused(f"Facts: tally.picks is {header.tally.picks}; the rule picks {picks} of that part.")
-    _check_counts(header, counts, len(places) - picks, "the network that the rule learns")
-    return learned
-
-
-def check_weights(
-    learned: Learned | None, tensors: Mapping[str, NDArray[Any]], sample: tuple[Inputs, Labels] | None
-) -> None:
-    """Weights that were handed over are those of the network that the rule learns (section 10.6)."""
-    if learned is None or sample is None:
-        raise Refused("Weights: there is no network that a rule has learned to compare them with.")
-    learned.check_weights(tensors, *sample)
-
-
-def count_on_test(
-    header: Header, network: Evaluator | Learned, sample: Inputs, test: tuple[Inputs, Inputs]
-) -> tuple[int, int, int]:
-    """Errors on test examples, counted as on the sample; how many examples there are; how many are in it."""
-    x = canonical_inputs(test[0])
-    labels = canonical_labels(test[1], len(x))
-    if x.shape[1:] != header.input_shape or labels.min() < 0 or labels.max() >= header.classes:
-        raise Refused(
-            f"Test data: inputs of shape {header.input_shape} with labels from 0 to {header.classes - 1} are "
-            f"expected; found shape {x.shape[1:]} and labels from {labels.min()} to {labels.max()}."
-        )
-    possible = header.fault.possible(labels)
-    if not possible.any():
-        raise Refused(f"Test data: the fault {header.fault.text} can happen on none of the examples.")
-    x, labels = x[possible], labels[possible]
-    if isinstance(network, Learned):
-        counts = network.count_faults(x, labels, header.fault)
-    else:
-        counts = count_faults(network, x, labels, fault=header.fault)
-    errors, n = counts[0], len(x)
-    if isinstance(header.tally, Costly):
-        errors, n = sum(counts), n * header.fault.largest
-    if isinstance(header.tally, Abstaining):
-        n += errors - counts[2]
-    return errors, n, count_shared(sample, x)
-
-
-def check_domain(header: Header, domain: Domain, network: Network, subject: Mapping[str, Floats]) -> None:
-    """Theta covers the distance of f and g on the whole domain (section 7.1)."""
-    if network.chain is None or network.theta is None:
-        raise Refused(
-            "C-12a: g must be a chain of the message; an architecture from a factory is not enough."
-        )
-    same_tensors(subject, domain.subject_sha256, "Subject")
-    _require_layout(subject, network.chain.layout())
-    try:
-        distance = deviation(network.chain, subject, network.tensors, scaling=header.scaling, domain=domain)
-    except NO_NORM as error:
-        raise Refused(f"C-12a: a spectral norm cannot be computed ({error}).") from None
-    needed = math.sqrt(2) * distance
-    if not network.theta >= needed:
-        raise Refused(
-            f"C-12a: the margin theta is {network.theta:.6g}; "
-            f"the margins of f and g can differ by {needed:.6g}."
-        )
-
-
-def subject_evaluator(
-    header: Header, extra: Disagreement, subject: Mapping[str, Floats], progress: Progress | None
-) -> Evaluator:
-    """The original network f of C-12b, if its tensors are those that the header names."""
-    same_tensors(subject, extra.subject_sha256, "Subject")
-    chain = described_chain(extra.subject_chain, header.input_shape, header.classes)
-    _require_layout(subject, chain.layout())
-    return chain_evaluator(chain, subject, header=header, progress=progress)
-
-
-def check_disagreements(
-    header: Header,
-    extra: Disagreement,
-    networks: tuple[Evaluator, Evaluator],
-    *,
-    unlabelled: Inputs,
-    sample: Inputs,
-    allow_copies: bool,
-) -> None:
-    """The networks disagree on no more unlabelled inputs than the header says (section 7).
-
-    The inputs must be fresh: none of them occurs in the sample, and few occur twice.
-    """
-    x = canonical_inputs(unlabelled)
-    if len(x) != extra.n_unlabelled or x.shape[1:] != header.input_shape:
-        raise Refused(
-            f"Unlabelled: found {len(x)} inputs of shape {x.shape[1:]}; the certificate is about "
-            f"{extra.n_unlabelled} of shape {header.input_shape}."
-        )
-    if (found := sample_sha256(x, np.zeros(len(x), np.int64))) != extra.unlabelled_sha256:
-        raise Refused(
-            f"Unlabelled: the inputs have SHA-256 {found}; "
-            f"the certificate is about {extra.unlabelled_sha256}."
-        )
-    if shared := count_shared(sample, x):
-        raise Refused(
-            f"Unlabelled: {shared} of the {len(x)} inputs occur in the sample; they have to be a fresh draw."
-        )
-    repeats = count_repeats(x, np.zeros(len(x), np.int64))
-    if reasons := _too_many(repeats, "unlabelled inputs", allow_copies=allow_copies):
-        raise Refused(*reasons)
-    if (count := count_disagreements(*networks, x, header.fault)) > extra.disagreements:
-        raise Refused(
-            f"Facts: f and g disagree on {count} of {len(x)} unlabelled inputs; "
-            f"the certificate states {extra.disagreements}."
-        )
-
-
-def _require_layout(subject: Mapping[str, Floats], layout: Layout) -> None:
-    found = {name: values.shape for name, values in subject.items()}
-    if found != dict(layout):
-        differing = sorted({*found.items(), *layout} - (found.items() & {*layout}))
-        raise Refused(
-            "Subject: the tensors of f are not those of its chain; they differ in "
-            + ", ".join(f"{name} {shape}" for name, shape in differing[:6])
-            + "."
-        )

@@ -5,7 +5,6 @@ Float32 decides first, where its own error bound leaves no doubt; whatever it le
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -18,13 +17,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .backwards import Backwards
 from .cores import one_core, side_by_side
-from .dictionary import features, features_of_views, mirrored
 from .faults import WRONG, Fault
-from .images import views
 from .memory import freed_memory_kept
-from .operations import KINDS, NormalisedConv, relu
+from .operations import KINDS, relu
 from .refusal import Refused
 from .rounding import Rounded, Whole, exact, gamma, with_lead
 
@@ -39,8 +35,6 @@ if TYPE_CHECKING:
 
 TOLERANCE = 0.5e-4  # half of the writer's: rounding cannot make the verifier count more
 ROUNDING = 1e-5  # share of the largest logit that the error bound may have; twice the writer's
-FLOAT32_SHARE = 2.0**-10  # of what float32 is off: taken for the error of float64, which is far smaller
-ORDER_SHARE = 10.0  # of what sums in another order are off: they must agree within a millionth
 NUMBERS = 1 << 25  # numbers in the largest intermediate result of a batch: 256 MiB
 BATCH = 4096  # the largest batch
 CACHED = 3 << 22  # numbers in an intermediate result of a batch that is fast; more where weights are many
@@ -50,9 +44,6 @@ PILOT = 64  # examples that say how much of a network float32 may compute
 
 Progress: TypeAlias = Callable[[int, int], None]
 Result = TypeVar("Result")
-
-
-Forward: TypeAlias = Callable[[Tensor], Tensor]
 
 
 class Logits(NamedTuple):
@@ -71,30 +62,6 @@ class Functions:
 
     wide: Carrying
     narrow: Sequence[Carrying] = ()
-
-
-def of_module(wide: Forward, narrow: Forward) -> Functions:
-    """A module that is given in float64 and in float32, and of which nothing else is known.
-
-    What float32 is off, and sums in another order, say how much it makes of a rounding: this is checked, not
-    proven.
-    """
-
-    def carrying(x: Rounded) -> Logits:
-        logits = wide(x.values)
-        with Backwards():  # type: ignore[no-untyped-call]
-            other = wide(x.values)
-        off = (narrow(x.values.float()).double() - logits).abs().amax(1)
-        return Logits(
-            logits, torch.maximum(FLOAT32_SHARE * off, ORDER_SHARE * (other - logits).abs().amax(1))
-        )
-
-    return Functions(carrying)
-
-
-def unbounded(forward: Forward) -> Functions:
-    """A network whose logits are compared, not counted with."""
-    return Functions(lambda x: Logits(forward(x.values), torch.full((len(x.values),), math.inf)))
 
 
 class Evaluator:
@@ -387,33 +354,13 @@ def evaluated(
     """
     steps = list(zip(chain.operations, layers, strict=True))
     if chain.operations[0].kind != "views":
-        return _logits(steps, x.to(dtype))
-    kind, (second, _) = chain.operations[0].views, steps[1]
-    order = mirrored(second.table, second.pool, x.values.shape) if kind == 1 and second.table else None
-    if order is not None and steps[2][0].kind == "normalised conv":
-        found = _logits_of_both(steps[1:], x.to(dtype), order)
-    elif second.kind == "dictionary":
-        seen = features_of_views(second.table, second.pool, kind, x, dtype)
-        found = [_logits(steps[2:], view) for view in seen]
-    else:
-        found = [_logits(steps[1:], view.to(dtype)) for view in views(kind, x)]
-    largest = torch.stack([view.values.abs().amax(1) for view in found]).mean(dim=0)
-    error = torch.stack([view.error for view in found]).mean(dim=0)
-    values = torch.stack([view.values for view in found]).mean(dim=0)
-    return Logits(values, error + gamma(len(found) + 1, torch.float64) * largest)
+        return logits_of(steps, x.to(dtype))
+    from .images.averaging import averaged
+
+    return averaged(steps, x, dtype)
 
 
-def _logits_of_both(
-    steps: Sequence[tuple[Operation, Layers]], x: Rounded, order: Sequence[int]
-) -> list[Logits]:
-    """What a dictionary, a normalised convolution and the rest make of images and of their mirror images."""
-    (dictionary, _), (convolution, own), *rest = steps
-    (seen,) = features(dictionary.table, dictionary.pool, x)
-    found = _logits(rest, relu(NormalisedConv().of_both(convolution, own, seen, order)))
-    return [Logits(*view) for view in zip(*(part.tensor_split(2) for part in found), strict=True)]
-
-
-def _logits(steps: Sequence[tuple[Operation, Layers]], x: Rounded) -> Logits:
+def logits_of(steps: Sequence[tuple[Operation, Layers]], x: Rounded) -> Logits:
     """What operations make of a batch, the last of them without a ReLU."""
     for operation, own in steps[:-1]:
         kind = KINDS[operation.kind]

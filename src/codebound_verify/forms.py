@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-from typing import TYPE_CHECKING
-
 import mpmath
 
 from .faults import WRONG
@@ -13,19 +10,13 @@ from .formulas import (
     SLACK,
     Forms,
     clopper_pearson,
-    held_out,
     is_honest,
     least_share,
     mean_cost,
     occam,
-    picked,
-    quotient,
 )
-from .header import Abstaining, Costly, Disagreement, Header, PartOfPicks, PartOfSample, Picked
+from .header import Abstaining, Costly, Disagreement, Header, PartOfSample, Picked
 from .refusal import Refused
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def check_claim(header: Header) -> None:
@@ -36,7 +27,7 @@ def check_claim(header: Header) -> None:
         ("kl", header.kl, exact.kl),
         ("hoeffding", header.hoeffding, exact.hoeffding),
     ):
-        reasons += _dishonest(name, printed, value)
+        reasons += dishonest(name, printed, value)
     if isinstance(header.extra, Picked) and not header.bound == header.kl == header.hoeffding:
         reasons.append("Claim: bound, kl and hoeffding are one number for C-15; the printed ones differ.")
     limit = guessing(header, header.commonest)
@@ -71,7 +62,9 @@ def _exact_forms(header: Header) -> tuple[Forms, list[str]]:
         reasons.append(f"Facts: errors is {header.errors}; only {tally.kept} examples are kept.")
         return Forms(*[mpmath.mpf(1)] * 3), reasons
     if isinstance(extra, Picked):
-        forms, found = _picked_forms(header, extra)
+        from .picks.limits import picked_forms
+
+        forms, found = picked_forms(header, extra)
         return forms, reasons + found
     bits = header.code_bits
     if isinstance(tally, Costly):
@@ -85,7 +78,7 @@ def _exact_forms(header: Header) -> tuple[Forms, list[str]]:
         kept = occam(errors=header.errors, n=tally.kept, code_bits=bits, delta=delta / 2)
         if isinstance(extra, Disagreement):
             return _kept_by_f(tally, kept, silent, added, reasons)
-        return kept, reasons + _dishonest("share", tally.share, silent)
+        return kept, reasons + dishonest("share", tally.share, silent)
     return occam(errors=header.errors, n=header.n, code_bits=bits, delta=delta).plus(added), reasons
 
 
@@ -97,7 +90,7 @@ def _kept_by_f(
         if silent >= 1:
             return Forms(*[mpmath.mpf(1)] * 3), [*reasons, "Claim: g may abstain from all new data."]
         forms, share = kept.plus(disagreement / (1 - silent)), min(mpmath.mpf(1), silent + disagreement)
-    return forms, reasons + _dishonest("share", tally.share, share)
+    return forms, reasons + dishonest("share", tally.share, share)
 
 
 def _on_part(header: Header, tally: PartOfSample, disagreement: mpmath.mpf) -> tuple[mpmath.mpf, list[str]]:
@@ -111,48 +104,8 @@ def _on_part(header: Header, tally: PartOfSample, disagreement: mpmath.mpf) -> t
         return disagreement / share, [] if is_fitting else [reason]
 
 
-def _picked_forms(header: Header, extra: Picked) -> tuple[Forms, list[str]]:
-    """The one form of C-15."""
-    tally, n, code_bits = header.tally, header.n, header.code_bits
-    limit = limit_of(header, extra)
-    if isinstance(tally, Abstaining):
-        error, share = (
-            limit(counted=extra.picks + count, n=n, code_bits=code_bits, delta=mpmath.mpf(header.delta) / 2)
-            for count in (header.errors, tally.abstained)
-        )
-        return Forms(*[quotient(error, share)] * 3), _dishonest("share", tally.share, share)
-    if isinstance(tally, Costly):
-        return _picked_cost(header, extra, tally)
-    picks = tally.picks if isinstance(tally, PartOfPicks) else extra.picks
-    value = limit(counted=picks + header.errors, n=n, code_bits=code_bits, delta=header.delta)
-    return Forms(value, value, value), []
-
-
-def _picked_cost(header: Header, extra: Picked, tally: Costly) -> tuple[Forms, list[str]]:
-    """A mean cost after picks, from how many examples cost more than each cost (docs/format-3.md, 10.7)."""
-    ladder, largest, reasons = header.fault.ladder, header.fault.largest, []
-    limit = limit_of(header, extra)
-    if sum(step * count for (_, step), count in zip(ladder, tally.above, strict=True)) != tally.cost:
-        reasons.append(f"Facts: tally.cost is {tally.cost}, which {list(tally.above)} do not add up to.")
-    if any(more > fewer for fewer, more in itertools.pairwise(tally.above)):
-        reasons.append(f"Facts: more examples cost more: tally.above is {list(tally.above)}.")
-    if header.errors != -(-tally.cost // largest):
-        reasons.append(f"Facts: errors is {header.errors}, which a cost of {tally.cost} does not give.")
-    with mpmath.workdps(DIGITS):
-        level, total = mpmath.mpf(header.delta) / len(ladder), mpmath.mpf(0)
-        for (_, step), count in zip(ladder, tally.above, strict=True):
-            found = limit(counted=extra.picks + count, n=header.n, code_bits=header.code_bits, delta=level)
-            total += step * found
-        value = total / largest
-    return Forms(value, value, value), reasons
-
-
-def limit_of(header: Header, extra: Picked) -> Callable[..., mpmath.mpf]:
-    """The limit of C-15, or of a hold-out set where the rule picks nothing (docs/format-3.md, 10.7)."""
-    return held_out if header.version.has_short and extra.picks == 0 else picked
-
-
-def _dishonest(name: str, printed: float, exact: mpmath.mpf) -> list[str]:
+def dishonest(name: str, printed: float, exact: mpmath.mpf) -> list[str]:
+    """What is wrong with a printed number: it is smaller than the true one, or much larger."""
     if is_honest(printed, exact):
         return []
     size = "smaller" if printed < exact else "larger"

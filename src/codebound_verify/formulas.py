@@ -86,30 +86,6 @@ def clopper_pearson(*, errors: int, n: int, delta: float | mpf) -> mpf:
     return occam(errors=errors, n=n, code_bits=0, delta=delta).bound
 
 
-def picked(*, counted: int, n: int, code_bits: int, delta: float | mpf) -> mpf:
-    """C-15: the p with n p P(Bin(n, p) = counted) = delta 2^-code_bits P(Bin(n, p) > counted), or 1.
-
-    Example:
-        >>> mpmath.nstr(picked(counted=850, n=60_000, code_bits=0, delta=0.05), 4)
-        '0.01584'
-    """
-    if counted >= n:
-        return mpf(1)
-    with mpmath.workdps(DIGITS):
-        target = mpmath.log(n) - mpmath.log(mpf(delta)) + code_bits * mpmath.ln2
-        return -mpmath.expm1(-_picked_inverse(counted, n, target))
-
-
-def held_out(*, counted: int, n: int, code_bits: int, delta: float | mpf) -> mpf:
-    """The p with P(Bin(n, p) <= counted) = delta 2^-code_bits: C-15 where nothing is picked.
-
-    Example:
-        >>> mpmath.nstr(held_out(counted=5, n=100, code_bits=0, delta=0.05), 4)
-        '0.1023'
-    """
-    return occam(errors=counted, n=n, code_bits=code_bits, delta=delta).bound
-
-
 def probability_of_more(errors: int, n: int, risk: float) -> mpf:
     """P(Bin(n, risk) >= errors), rounded up: how likely so many test errors are, or more, at that risk.
 
@@ -146,7 +122,7 @@ def _lower_tail(k: int, n: int, *, right: mpf) -> mpf:
     """P(Bin(n, 1 - right) <= k), from its largest term downwards."""
     choose = mpmath.loggamma(n + 1) - mpmath.loggamma(k + 1) - mpmath.loggamma(n - k + 1)
     largest = mpmath.exp(choose + k * mpmath.log(1 - right) + (n - k) * mpmath.log(right))
-    return largest * _tail_ratio(k, n, odds=right / (1 - right))
+    return largest * tail_ratio(k, n, odds=right / (1 - right))
 
 
 def is_honest(printed: float, exact: mpf) -> bool:
@@ -183,14 +159,14 @@ def _binomial_inverse(errors: int, n: int, nats: mpf, *, start: mpf) -> mpf:
     """The u = ln(1 - p) at which P(Bin(n, p) <= errors) = exp(-nats).
 
     The logarithm of that probability, a regularised incomplete beta function, is concave in u, rises, and has
-    the derivative (n - errors) / _tail_ratio. At ``start`` it must not be above -nats: by C-1 the kl inverse
+    the derivative (n - errors) / tail_ratio. At ``start`` it must not be above -nats: by C-1 the kl inverse
     will do.
     """
     choose = mpmath.loggamma(n + 1) - mpmath.loggamma(errors + 1) - mpmath.loggamma(n - errors + 1)
     u = start
     for _ in range(STEPS):
         p = -mpmath.expm1(u)
-        ratio = _tail_ratio(errors, n, odds=mpmath.exp(u) / p)
+        ratio = tail_ratio(errors, n, odds=mpmath.exp(u) / p)
         log_tail = choose + errors * mpmath.log(p) + (n - errors) * u + mpmath.log(ratio)
         step = (-nats - log_tail) * ratio / (n - errors)
         if step <= abs(u) * mpf(10) ** (20 - DIGITS):
@@ -199,30 +175,7 @@ def _binomial_inverse(errors: int, n: int, nats: mpf, *, start: mpf) -> mpf:
     raise ArithmeticError(f"no binomial inverse for {errors} errors of {n} and {mpmath.nstr(nats, 10)} nats")
 
 
-def _picked_inverse(counted: int, n: int, target: mpf) -> mpf:
-    """The u = -ln(1 - p) at which ln of P(Bin(n, p) > counted) / (p P(Bin(n, p) = counted)) is ``target``.
-
-    That quotient is the sum, over m from ``counted`` to n - 1, of C(m, counted) / C(n, counted) e^((n - m) u)
-    (docs/picked.md): its logarithm is convex in u and rises. The start is where the first term is enough.
-    """
-    left = n - counted
-    choose = mpmath.loggamma(n + 1) - mpmath.loggamma(counted + 1) - mpmath.loggamma(left + 1)
-    u = (target + choose) / left
-    for _ in range(STEPS):
-        p = -mpmath.expm1(-u)
-        odds = mpmath.exp(-u) / p
-        log_mass = choose + counted * mpmath.log(p) - left * u
-        mass = mpmath.exp(log_mass)
-        above = 1 - mass * _tail_ratio(counted, n, odds=odds)
-        excess = mpmath.log(above) - mpmath.log(p) - log_mass - target
-        step = excess / (left * (1 + mass / above) - (counted + 1) * odds)
-        if step <= abs(u) * mpf(10) ** (20 - DIGITS):
-            return u
-        u -= step
-    raise ArithmeticError(f"no inverse for {counted} counted of {n} and {mpmath.nstr(target, 10)}")
-
-
-def _tail_ratio(errors: int, n: int, *, odds: mpf) -> mpf:
+def tail_ratio(errors: int, n: int, *, odds: mpf) -> mpf:
     """P(Bin(n, p) <= errors) / P(Bin(n, p) = errors), with odds = (1 - p) / p.
 
     Its terms, from ``errors`` downwards, are all positive; they are added until the rest is below 2^-200.

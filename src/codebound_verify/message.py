@@ -8,34 +8,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from .arithmetic import Decoder, Witness
-from .chain import Chain, Layout, fit, read_chain
+from .chain import Chain, Layout, read_chain
 from .codes import read_tensor
 from .faults import WRONG, Fault, decode_fault, decode_new_fault
-from .header import Picked
-from .operations import Operation
-from .picks.rule import Columns, Rule, read_rule, read_rule_without_picks
 from .refusal import Refused
-from .setting import read_scaling, read_setting
-from .short import (
-    HEAD_AFTER_SPLIT,
-    NAME,
-    RULE,
-    is_short,
-    read_biases,
-    read_fault,
-    read_flag_of_fault,
-    read_form,
-)
-from .stack import read_stack
-from .subspace import read_integers, read_subspace
+from .setting import read_setting
 from .tensors import TENSOR_LIMIT, Blocks, Content, Floats, Recipe, Shape, Static, Values, grid, to_float32
 
 if TYPE_CHECKING:
     from .container import Certificate
     from .header import Header
+    from .picks.rule import Rule
 
 ELEMENTS_LIMIT = 1 << 26
 FAULT, NEW_FAULT = 4, 6  # in front of the scheme: a fault follows
+SHORT = "form"  # the first part of the ledger of a short message
 
 Complete: TypeAlias = Callable[[str, Content | Static], Content]  # reads what stands in a block
 Making: TypeAlias = Callable[[Complete], Iterator[Values]]  # the numbers of each tensor in turn
@@ -70,41 +57,41 @@ def decode(
     _require_helpers(header, factory_layout, base)
     witness = Witness(certificate.witness) if header.version.has_witness else None
     decoder = Decoder(certificate.message, header.code_bits, witness=witness)
-    ledger = _Ledger(decoder)
+    ledger = Ledger(decoder)
     if is_short(header):
-        return _read_short(decoder, header, ledger, factory_layout, base or {})
-    if header.version.codes_setting:
-        read_setting(decoder, header)
-        ledger.close("setting")
-    scheme, fault = decoder.gamma(), WRONG
-    if scheme == FAULT and header.version.codes_setting:
-        fault = decode_fault(decoder, header.classes)
-        ledger.close("fault")
-        scheme = decoder.gamma()
-    elif scheme == NEW_FAULT and header.version.has_tally:
-        fault = decode_new_fault(decoder, header.classes)
-        ledger.close("fault")
-        scheme = decoder.gamma()
-    _agree_on_fault(fault, header)
-    if scheme > header.version.schemes:
-        raise Refused(f"Message: scheme {scheme} is unknown; those up to {header.version.schemes} are known.")
-    ledger.close("method")  # what files call the scheme
+        from .shorthand.short import read_short
+
+        return read_short(decoder, header, ledger, factory_layout, base or {})
+    scheme = _read_scheme(decoder, header, ledger)
     split, theta, has_base = _read_options(decoder, header)
     ledger.close("options")
-    _agree("a rule", scheme == 3, "the statement is C-15", header.statement == "C-15")
+    agree("a rule", scheme == 3, "the statement is C-15", header.statement == "C-15")
     if scheme == 3:
         return _read_rule(decoder, header, ledger)
-    chain = _read_architecture(decoder, header)
+    chain = read_architecture(decoder, header)
     ledger.close("architecture")
 
     layout = chain.layout() if chain is not None else factory_layout or ()
-    starts = _starts(layout, base) if has_base and base is not None else {}
-    _check_sizes(layout)
+    starts = starting_from(layout, base) if has_base and base is not None else {}
+    check_sizes(layout)
     if scheme == 1:
         values = _read_tensors(decoder, layout, ledger)
     else:
         values = _read_subspace(decoder, layout, ledger, has_base=has_base)
+    tensors = _complete(certificate, decoder, ledger, values, layout, starts)
+    return Network(chain, tensors, split, theta, tuple(ledger.entries))
 
+
+def _complete(
+    certificate: Certificate,
+    decoder: Decoder,
+    ledger: Ledger,
+    values: Making,
+    layout: Layout,
+    starts: Mapping[str, Floats],
+) -> Mapping[str, Floats]:
+    """The tensors, with the blocks behind the code word and with the base; nothing may be left over."""
+    header = certificate.header
     start = decoder.finish()
     ledger.add("end", start - decoder.shifts)
     blocks = Blocks(certificate.message, start, header.code_bits)
@@ -117,17 +104,22 @@ def decode(
         return content
 
     tensors = {
-        name: _rounded(name, numbers, shape, starts.get(name))
+        name: rounded(name, numbers, shape, starts.get(name))
         for (name, shape), numbers in zip(layout, values(complete), strict=True)
     }
-    if witness is not None:
-        witness.finish()
+    if decoder.witness is not None:
+        decoder.witness.finish()
     if (used := sum(bits for _, bits in ledger.entries)) != header.code_bits:
         raise Refused(f"Message: decoding it takes {used} bits, but facts.code_bits is {header.code_bits}.")
-    return Network(chain, tensors, split, theta, tuple(ledger.entries))
+    return tensors
 
 
-class _Ledger:
+def is_short(header: Header) -> bool:
+    """Whether the message is a short one: its ledger says so, and the decoder finds out if it lies."""
+    return header.version.has_short and header.ledger[0][0] == SHORT
+
+
+class Ledger:
     """The parts of a message and their bits, in order."""
 
     def __init__(self, decoder: Decoder) -> None:
@@ -136,6 +128,7 @@ class _Ledger:
         self._counted = 0
 
     def add(self, part: str, bits: int) -> None:
+        """Note a part of so many bits."""
         self.entries.append((part, bits))
 
     def close(self, part: str) -> None:
@@ -156,6 +149,27 @@ def _require_helpers(header: Header, layout: Layout | None, base: Mapping[str, F
         raise Refused(*missing)
 
 
+def _read_scheme(decoder: Decoder, header: Header, ledger: Ledger) -> int:
+    """Setting and fault, which are those of the header, and the number of the scheme."""
+    if header.version.codes_setting:
+        read_setting(decoder, header)
+        ledger.close("setting")
+    scheme, fault = decoder.gamma(), WRONG
+    if scheme == FAULT and header.version.codes_setting:
+        fault = decode_fault(decoder, header.classes)
+        ledger.close("fault")
+        scheme = decoder.gamma()
+    elif scheme == NEW_FAULT and header.version.has_tally:
+        fault = decode_new_fault(decoder, header.classes)
+        ledger.close("fault")
+        scheme = decoder.gamma()
+    agree_on_fault(fault, header)
+    if scheme > header.version.schemes:
+        raise Refused(f"Message: scheme {scheme} is unknown; those up to {header.version.schemes} are known.")
+    ledger.close("method")  # what files call the scheme
+    return scheme
+
+
 def _read_options(decoder: Decoder, header: Header) -> tuple[int | None, float | None, bool]:
     """The split of C-10, the margin of C-12a, and whether there is a base: all as the header has them."""
     split = decoder.uniform(9) + 1 if decoder.bit() else None
@@ -165,36 +179,41 @@ def _read_options(decoder: Decoder, header: Header) -> tuple[int | None, float |
             raise Refused(f"Message: theta has exponent {j}; -8000 to 8000 is allowed.")
         theta = grid(j)
     has_base = bool(decoder.bit())
-    _agree("a split fraction", split is not None, "the statement is C-10", header.statement == "C-10")
-    _agree("a margin theta", theta is not None, "the statement is C-12a", header.statement == "C-12a")
-    _agree("differences to a base", has_base, "the header names a base", header.base is not None)
+    agree("a split fraction", split is not None, "the statement is C-10", header.statement == "C-10")
+    agree("a margin theta", theta is not None, "the statement is C-12a", header.statement == "C-12a")
+    agree("differences to a base", has_base, "the header names a base", header.base is not None)
     return split, theta, has_base
 
 
-def _read_architecture(decoder: Decoder, header: Header) -> Chain | None:
+def read_architecture(decoder: Decoder, header: Header) -> Chain | None:
     """The chain of the message, or None if the header names a factory."""
     if (architecture := decoder.gamma()) > 3:
         raise Refused(
             f"Message: architecture {architecture} is unknown; 1 is a chain, 2 a factory, 3 a stack."
         )
     has_factory = header.architecture is not None
-    _agree("a factory", architecture == 2, "the header names a factory", has_factory)
+    agree("a factory", architecture == 2, "the header names a factory", has_factory)
     if has_factory:
         return None
-    read_network = read_stack if architecture == 3 else read_chain
-    return read_network(decoder, header.input_shape, header.classes)
+    if architecture == 3:
+        from .shorthand.stack import read_stack
+
+        return read_stack(decoder, header.input_shape, header.classes)
+    return read_chain(decoder, header.input_shape, header.classes)
 
 
-def _read_rule(decoder: Decoder, header: Header, ledger: _Ledger) -> Network:
+def _read_rule(decoder: Decoder, header: Header, ledger: Ledger) -> Network:
     """Scheme 3: how g is learned from the sample (section 10)."""
-    _agree("a factory", False, "the header names a factory", header.architecture is not None)
+    from .picks.rule import read_rule
+
+    agree("a factory", False, "the header names a factory", header.architecture is not None)
     rule = read_rule(decoder, header.input_shape, has_layers=header.version.has_layers)
     ledger.close("rule")
-    _finish_word(decoder, header, ledger)
+    finish_word(decoder, header, ledger)
     return Network(None, {}, None, None, tuple(ledger.entries), rule)
 
 
-def _finish_word(decoder: Decoder, header: Header, ledger: _Ledger) -> None:
+def finish_word(decoder: Decoder, header: Header, ledger: Ledger) -> None:
     """The end of a message without blocks and without a witness."""
     end = decoder.finish()
     ledger.add("end", end - decoder.shifts)
@@ -204,66 +223,14 @@ def _finish_word(decoder: Decoder, header: Header, ledger: _Ledger) -> None:
         raise Refused(f"Message: decoding it takes {end} bits, but facts.code_bits is {header.code_bits}.")
 
 
-def _read_short(
-    decoder: Decoder,
-    header: Header,
-    ledger: _Ledger,
-    factory_layout: Layout | None,
-    base: Mapping[str, Floats],
-) -> Network:
-    """A short message (docs/format-3.md, sections 5.7 and 10.9)."""
-    form = read_form(decoder)
-    has_fault = read_flag_of_fault(decoder)
-    ledger.close(NAME)
-    fault = read_fault(decoder, header.classes) if has_fault else WRONG
-    if has_fault:
-        ledger.close("fault")
-    _agree_on_fault(fault, header)
-    _agree("a rule", form == RULE, "the statement is C-15", header.statement == "C-15")
-    _agree("differences to a base", form != RULE, "the header names a base", header.base is not None)
-    if isinstance(header.extra, Picked):
-        _agree("a factory", False, "the header names a factory", header.architecture is not None)
-        rule = read_rule_without_picks(decoder, header.input_shape, header.extra.first)
-        if not isinstance(rule.features, Columns):
-            read_scaling(decoder, header, literal=False)
-        ledger.close("rule")
-        _finish_word(decoder, header, ledger)
-        return Network(None, {}, None, None, tuple(ledger.entries), rule)
-
-    is_split = form == HEAD_AFTER_SPLIT
-    _agree("a split", is_split, "the statement is C-10", header.statement == "C-10")
-    _agree("no margin theta", True, "the statement is not C-12a", header.statement != "C-12a")
-    split = decoder.uniform(9) + 1 if is_split else None
-    read_scaling(decoder, header)
-    ledger.close("setting")
-    if decoder.bit():
-        _agree("a factory", False, "the header names a factory", header.architecture is not None)
-        linear = Operation("linear", out=header.classes, bias=1)
-        chain: Chain | None = fit([linear], header.input_shape, header.classes)
-    else:
-        chain = _read_architecture(decoder, header)
-    ledger.close("architecture")
-    layout = chain.layout() if chain is not None else factory_layout or ()
-    if not layout:
-        raise Refused("Message: the network has no tensors, so there is nothing that a base could be.")
-    starts = _starts(layout, base)
-    _check_sizes(layout)
-    added = read_biases(decoder, layout[-1][1], header.classes)
-    ledger.close("biases")
-    _finish_word(decoder, header, ledger)
-    tensors = {name: starts[name] for name, _ in layout}
-    if added is not None:
-        name, shape = layout[-1]
-        tensors[name] = _rounded(name, added.values(), shape, starts[name])
-    return Network(chain, tensors, split, None, tuple(ledger.entries))
-
-
-def _agree_on_fault(fault: Fault, header: Header) -> None:
+def agree_on_fault(fault: Fault, header: Header) -> None:
+    """The fault of the message is that of the header."""
     if fault != header.fault:
         raise Refused(f"Message: it counts the fault {fault.text}; claim.fault is {header.fault.text}.")
 
 
-def _check_sizes(layout: Layout) -> None:
+def check_sizes(layout: Layout) -> None:
+    """The tensors are within the limits, one by one and together."""
     sizes = [math.prod(shape) for _, shape in layout]
     if (total := sum(sizes)) > ELEMENTS_LIMIT:
         raise Refused(f"Message: the network has {total} elements; at most {ELEMENTS_LIMIT} are allowed.")
@@ -271,7 +238,7 @@ def _check_sizes(layout: Layout) -> None:
         raise Refused(f"Message: a tensor has {largest} elements; at most {TENSOR_LIMIT} are allowed.")
 
 
-def _read_tensors(decoder: Decoder, layout: Layout, ledger: _Ledger) -> Making:
+def _read_tensors(decoder: Decoder, layout: Layout, ledger: Ledger) -> Making:
     """Scheme 1: tensors that are coded one by one (4.3)."""
     recipes: list[tuple[str, Recipe]] = []
     for name, shape in layout:
@@ -286,8 +253,10 @@ def _read_tensors(decoder: Decoder, layout: Layout, ledger: _Ledger) -> Making:
     return values
 
 
-def _read_subspace(decoder: Decoder, layout: Layout, ledger: _Ledger, *, has_base: bool) -> Making:
+def _read_subspace(decoder: Decoder, layout: Layout, ledger: Ledger, *, has_base: bool) -> Making:
     """Scheme 2: tensors that are all made of the same integers (5.4)."""
+    from .shorthand.subspace import read_integers, read_subspace
+
     subspace = read_subspace(decoder, sum(math.prod(shape) for _, shape in layout))
     ledger.close("subspace")
     integers = read_integers(decoder, subspace)
@@ -295,14 +264,16 @@ def _read_subspace(decoder: Decoder, layout: Layout, ledger: _Ledger, *, has_bas
     return lambda complete: subspace.values(complete("integers", integers), layout, has_base=has_base)
 
 
-def _rounded(name: str, numbers: Values, shape: Shape, base: Floats | None) -> Floats:
+def rounded(name: str, numbers: Values, shape: Shape, base: Floats | None) -> Floats:
+    """The float32 tensor of a name that numbers, added to its base, make."""
     try:
         return to_float32(numbers, shape, base)
     except Refused as refused:
         raise Refused(f"{refused} The tensor is {name}.") from None
 
 
-def _agree(what: str, is_coded: bool, why: str, is_expected: bool) -> None:
+def agree(what: str, is_coded: bool, why: str, is_expected: bool) -> None:
+    """What is coded is so exactly where the header expects it."""
     if is_coded != is_expected:
         raise Refused(
             f"Message: it has {'' if is_coded else 'not '}{what}, which is right exactly when {why}; "
@@ -310,7 +281,7 @@ def _agree(what: str, is_coded: bool, why: str, is_expected: bool) -> None:
         )
 
 
-def _starts(layout: Layout, base: Mapping[str, Floats]) -> Mapping[str, Floats]:
+def starting_from(layout: Layout, base: Mapping[str, Floats]) -> Mapping[str, Floats]:
     """The base, if it has every tensor of the network."""
     for name, shape in layout:
         if name not in base:

@@ -7,10 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from .faults import WRONG
-from .formulas import probability_of_costs, probability_of_more
 from .header import Abstaining, Costly, Disagreement, Domain, Header, PartOfPicks, Picked, Split
-
-LEVEL = 1e-3  # test errors less likely than this, were the bound true, refute it
 
 
 @dataclass(frozen=True)
@@ -109,48 +106,3 @@ def _share(header: Header) -> str:
     if not isinstance(header.tally, Abstaining):
         return ""
     return f", and the share that it abstains from at most {header.tally.share!r}"
-
-
-@dataclass(frozen=True)
-class Tested:
-    """Errors of the network that the bound is about, on examples that took no part in making it.
-
-    ``shared`` of them occur in the sample too. ``tail`` is the probability of so many errors or more, were
-    the risk as large as the bound; ``refuted`` says that it is below the level.
-    """
-
-    errors: int
-    n: int
-    shared: int
-    tail: float
-    refuted: bool
-    sentence: str
-
-
-def compare_with_test(header: Header, errors: int, n: int, shared: int) -> Tested:
-    """What test errors say about the printed bound."""
-    does = "errs" if header.fault == WRONG else f"makes the fault {header.fault.text}"
-    seen = f"{header.subject} {does} on {errors} of {n} test examples, of which {shared} occur in the sample"
-    if isinstance(header.tally, Costly):
-        largest = header.fault.largest
-        tail = probability_of_costs(errors, largest, n // largest, header.bound)
-        seen = (
-            f"{header.subject} costs {errors} on {n // largest} test examples, {n} at most; {shared} of them "
-            "occur in the sample"
-        )
-    else:
-        tail = probability_of_more(errors, n, header.bound)
-    refuted = bool(tail < LEVEL)
-    if not refuted:
-        return Tested(errors, n, shared, float(tail), refuted, f"{seen}; that does not contradict the bound.")
-    return Tested(
-        errors,
-        n,
-        shared,
-        float(tail),
-        refuted,
-        f"{seen}. Were the bound true, so many would be seen with probability below {LEVEL:g}: the file is "
-        "in order and what it claims is not to be believed. Look for copies (inside the sample, or of test "
-        "examples in it), for a base that saw the sample, for test data of another distribution, and for a "
-        "network that does not answer for one example at a time.",
-    )

@@ -49,7 +49,7 @@ from codebound.sweep.plan import PlannedVerb, read_plan
 from codebound_papers.journal import Journal
 from codebound_verify import verify
 from codebound_verify.data import load_data
-from codebound_verify.looks import verify_ledger
+from codebound_verify.looks.ledger import verify_ledger
 from codebound_verify.refusal import Refused
 from codebound_verify.weights import read_weights
 

@@ -35,7 +35,7 @@ from codebound.coding.subspace import Subspace
 from codebound.data.arrays import from_arrays
 from codebound.data.dataset import Scaling
 from codebound_verify import decode_network, verify
-from codebound_verify.graph import trace
+from codebound_verify.factories.graph import trace
 
 SMALL = Stack(v=2, t=1, stages=(Stage(c=2), Stage(g=0, k=0, q=2)))
 

@@ -25,8 +25,8 @@ from codebound.certification import certify
 from codebound.errors import CodeboundError
 from codebound.nets.written import load_file
 from codebound_verify import Refused, verify
-from codebound_verify.factory import message_state, parts_sha256, sources
-from codebound_verify.graph import trace
+from codebound_verify.factories.factory import message_state, parts_sha256, sources
+from codebound_verify.factories.graph import trace
 
 
 def message_of(module: nn.Module, *, version: int = 2) -> writer.Message:
@@ -171,7 +171,9 @@ class TestTrustedCode:
 
     def test_other_code_is_not_trusted(self, monkeypatch):
         data = self.data()
-        monkeypatch.setattr("codebound_verify.factory.sources", lambda module: (("nets", "0" * 64),))
+        monkeypatch.setattr(
+            "codebound_verify.factories.factory.sources", lambda module: (("nets", "0" * 64),)
+        )
         refused(data, "Factory: its code is", factory=EachByItself, trust_code=True)
 
     def test_code_without_a_file_is_not_trusted(self):

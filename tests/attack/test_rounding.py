@@ -22,7 +22,7 @@ from codebound.certificate.evaluate import count_errors as count_by_writer
 from codebound.certificate.file import Certificate
 from codebound.data.load import load_dataset
 from codebound_verify import evaluate, verify
-from codebound_verify.graph import trace
+from codebound_verify.factories.graph import trace
 
 DIGITS = load_dataset("digits").select(range(200), role="train")
 X, Y = DIGITS.x, DIGITS.y

@@ -16,7 +16,7 @@ from codebound_verify.faults import decode_fault, decode_new_fault
 from codebound_verify.picks.rule import Columns, read_rule, read_rule_without_picks
 from codebound_verify.refusal import Refused
 from codebound_verify.setting import read_scaling
-from codebound_verify.short import (
+from codebound_verify.shorthand.short import (
     HEAD_AFTER_SPLIT,
     RULE,
     read_biases,
@@ -57,7 +57,7 @@ def is_short_word(decoder: Decoder) -> None:
             decoder.uniform(9)
         read_scaling(decoder, HEADER)
         if not decoder.bit():
-            reading._read_architecture(decoder, HEADER)
+            reading.read_architecture(decoder, HEADER)
         read_biases(decoder, (CLASSES,), CLASSES)
     decoder.finish()
 

@@ -9,8 +9,8 @@ from codebound.certificate.decoding import message_state as our_state
 from codebound.certificate.tracing import sources_of, traced_sha256
 from codebound.errors import ModelError
 from codebound.nets.zoo import ZOO, build
-from codebound_verify.factory import message_state, sources
-from codebound_verify.graph import trace
+from codebound_verify.factories.factory import message_state, sources
+from codebound_verify.factories.graph import trace
 from codebound_verify.refusal import Refused
 
 SHAPE = (1, 2, 2)

@@ -29,7 +29,7 @@ from codebound.coding.operations import (
 from codebound.data.dataset import Scaling
 from codebound_verify import evaluate, operations, rounding
 from codebound_verify.chain import fit
-from codebound_verify.dictionary import features
+from codebound_verify.images.dictionary import features
 from codebound_verify.operations import Operation
 from codebound_verify.rounding import Rounded, Whole
 

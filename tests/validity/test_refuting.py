@@ -18,7 +18,7 @@ from codebound.certification import certify
 from codebound.train.config import TrainConfig
 from codebound.train.harness import fit
 from codebound_verify.formulas import probability_of_more
-from codebound_verify.words import LEVEL
+from codebound_verify.questions.testing import LEVEL
 
 REPS = 200_000
 

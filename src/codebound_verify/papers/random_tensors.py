@@ -255,3 +255,13 @@ def read_sketched(decoder: Decoder, shape: Shape) -> Recipe:
         return Values(height, width, 1, lambda rows, columns: x[rows, columns].astype(np.float64) * step)
 
     return Recipe((read_inner(decoder, (m1, m2)),), make)
+
+
+READERS: dict[int, Callable[[Decoder, Shape], Recipe]] = {
+    8: read_projected,
+    9: read_low_rank,
+    10: read_filled,
+    11: read_ticket,
+    12: read_mixed,
+    13: read_sketched,
+}

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import codebound_verify.chain
-import codebound_verify.domain
 import codebound_verify.header
+import codebound_verify.original.domain
 from codebound.bounds.original import grid_theta
 from codebound.certificate.domain import covering_theta
 from codebound.coding.chain import Chain
@@ -76,7 +76,7 @@ def message_of(chain: Chain, g) -> Message:
 
 def verifier_deviation(chain: Chain, f, g, scaling: Scaling, low: float, high: float) -> float:
     theirs = codebound_verify.chain.described_chain(chain.described(), chain.input_shape, chain.classes)
-    return codebound_verify.domain.deviation(
+    return codebound_verify.original.domain.deviation(
         theirs,
         f,
         g,

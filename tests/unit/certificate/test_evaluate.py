@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-import codebound_verify.factory
+import codebound_verify.factories.factory
 import codebound_verify.weights
 from codebound.certificate.decoding import parts_sha256
 from codebound.certificate.evaluate import count_disagreements, count_errors
@@ -156,7 +156,7 @@ def test_names_of_tensors_are_those_of_the_verifier_and_of_the_page():
 def test_names_of_architectures_in_version_1_are_those_of_the_verifier(spec):
     network = build(spec, input_shape=(1, 8, 8), classes=3)
     name = parts_sha256(network)
-    assert name == codebound_verify.factory.parts_sha256(network)
+    assert name == codebound_verify.factories.factory.parts_sha256(network)
     assert name == parts_sha256(build(spec, input_shape=(1, 8, 8), classes=3, seed=5))
     assert name != parts_sha256(build(spec, input_shape=(1, 8, 8), classes=4))
 

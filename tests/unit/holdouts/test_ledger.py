@@ -18,7 +18,7 @@ from codebound.errors import CertificateError, DataError, FormatError, UsageErro
 from codebound.faults import parse_fault
 from codebound.holdouts.ledger import read_ledger
 from codebound.holdouts.looking import SealSettings, identity, look, predicted_scores, seal
-from codebound_verify.looks import verify_ledger
+from codebound_verify.looks.ledger import verify_ledger
 
 N = 400
 

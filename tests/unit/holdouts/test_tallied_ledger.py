@@ -12,7 +12,7 @@ from codebound.errors import DataError, UsageError
 from codebound.faults import parse_fault
 from codebound.holdouts.looking import SealSettings, look, seal
 from codebound.holdouts.values import Values, load_values, predicted_values
-from codebound_verify.looks import verify_ledger
+from codebound_verify.looks.ledger import verify_ledger
 
 N, CLASSES = 400, 4
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 import cbound_writer as writer
 import numpy as np
 import pytest
-from scipy.stats import beta
 
 from codebound_verify import checks
 from codebound_verify.chain import described_chain
@@ -132,30 +131,6 @@ def test_copies_are_those_that_are_stated_and_few():
     checks.check_rows(header, repeats, 0, allow_copies=True)
     lie = replace(header, copies=repeats.copies - 1)
     assert "copies is" in refused(checks.check_rows, lie, repeats, 0, allow_copies=True)
-
-
-def test_a_table_of_classes_holds_at_once():
-    for row in checks.class_table(HEADER, EVALUATOR, X, Y, theta=0.0):
-        own = wrong()[row.label == Y]
-        assert (row.errors, row.n, row.picks) == (own.sum(), len(own), 0)
-        level = HEADER.delta / 3 * 2.0**-HEADER.code_bits
-        assert row.bound == pytest.approx(
-            float(beta.isf(level, row.errors + 1, row.n - row.errors)), rel=1e-9
-        )
-
-
-def test_test_data_are_counted_as_the_sample_is():
-    x, y = writer.clusters(90, 5)
-    logits = x.reshape(90, 4) / 16 @ TENSORS["0.weight"].T + TENSORS["0.bias"]
-    x[:4] = X[:4]
-    logits[:4] = LOGITS[:4]
-    assert checks.count_on_test(HEADER, EVALUATOR, X, (x, y)) == (wrong(logits, y).sum(), 90, 4)
-    of_class = replace(HEADER, fault=fault("class:1"))
-    errors, n, _ = checks.count_on_test(of_class, EVALUATOR, X, (x, y))
-    assert (errors, n) == (wrong(logits, y)[y == 1].sum(), (y == 1).sum())
-    assert "Test data" in refused(checks.count_on_test, HEADER, EVALUATOR, X, (x, y + 1))
-    none = x[y != 1], y[y != 1]
-    assert "on none of the examples" in refused(checks.count_on_test, of_class, EVALUATOR, X, none)
 
 
 def test_scaling_by_statistics_of_the_sample_is_refused():

@@ -1,24 +1,47 @@
-"""The kernel knows the papers' codes from one table alone."""
+"""The kernel knows the papers' codes from one place alone, and does without them."""
 
-import ast
+import sys
 from pathlib import Path
 
-import codebound_verify
-from codebound_verify.codes import OF_THE_PAPERS
-from codebound_verify.tensors import CODES
+import cbound_writer as writer
+import pytest
 
-KERNEL = sorted(Path(codebound_verify.__file__).parent.glob("*.py"))
+import codebound_verify
+from codebound_verify.arithmetic import Decoder
+from codebound_verify.codes import OF_THE_PAPERS, read_tensor
+from codebound_verify.papers.random_tensors import READERS
+from codebound_verify.refusal import Refused
+from codebound_verify.tensors import CODES
 
 
 def test_every_mode_has_one_reader():
-    assert sorted([*CODES, *OF_THE_PAPERS]) == list(range(1, 15))
+    assert list(READERS) == list(OF_THE_PAPERS)
+    assert sorted([*CODES, *READERS]) == list(range(1, 15))
 
 
 def test_no_other_module_of_the_kernel_imports_the_papers_codes():
-    importers = [
-        path.stem
-        for path in KERNEL
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.ImportFrom) and "papers" in (node.module or "")
-    ]
-    assert importers == ["codes"]
+    kernel = Path(codebound_verify.__file__).parent.glob("*.py")
+    assert [path.stem for path in kernel if "from .papers" in path.read_text("utf-8")] == ["codes"]
+
+
+def decoder_of(mode: int) -> Decoder:
+    coder = writer.Coder()
+    coder.gamma(mode)
+    bits = coder.end()
+    return Decoder(writer.pack_bits(bits), len(bits))
+
+
+@pytest.mark.parametrize("mode", OF_THE_PAPERS)
+def test_modes_of_papers_that_were_left_out_are_refused_with_a_sentence(mode, monkeypatch):
+    for name in ("papers", "papers.random_tensors"):
+        monkeypatch.setitem(sys.modules, f"codebound_verify.{name}", None)
+    with pytest.raises(Refused, match=f"tensor mode {mode} is one of the papers' compressors"):
+        read_tensor(decoder_of(mode), (2, 2))
+
+
+def test_papers_that_are_there_and_lack_something_are_no_reason_to_refuse(monkeypatch):
+    """A damaged installation is not the fault of the file."""
+    monkeypatch.delitem(sys.modules, "codebound_verify.papers.random_tensors")
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    with pytest.raises(ModuleNotFoundError, match="numpy"):
+        read_tensor(decoder_of(8), (2, 2))

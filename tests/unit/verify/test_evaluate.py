@@ -15,8 +15,8 @@ from codebound_verify.evaluate import (
     count_disagreements,
     count_errors,
     forward,
-    of_module,
 )
+from codebound_verify.factories.evaluating import of_module
 from codebound_verify.header import parse_header
 from codebound_verify.refusal import Refused
 from codebound_verify.versions import VERSIONS

@@ -15,8 +15,8 @@ from codebound_verify.evaluate import (
     chain_evaluator,
     count_errors,
     count_faults,
-    of_module,
 )
+from codebound_verify.factories.evaluating import of_module
 from codebound_verify.header import parse_header
 from codebound_verify.operations import Operation
 

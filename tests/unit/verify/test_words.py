@@ -1,4 +1,4 @@
-"""The second program's words: what each number is, what is claimed, and when test errors refute it."""
+"""The second program's words: what each number is, and what is claimed."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -7,7 +7,6 @@ import cbound_writer as writer
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binom
 
 from codebound_verify.faults import read_fault
 from codebound_verify.header import (
@@ -22,7 +21,7 @@ from codebound_verify.header import (
     parse_header,
 )
 from codebound_verify.versions import VERSIONS
-from codebound_verify.words import LEVEL, claimed, compare_with_test, counts, percent
+from codebound_verify.words import claimed, counts, percent
 
 HEADER = parse_header(writer.canonical(writer.linear_case(400).fields), VERSIONS[2])
 SECOND = Disagreement(
@@ -99,20 +98,3 @@ def test_the_guarantee_names_what_it_hangs_on(header, part):
 def test_a_percentage_is_never_too_small_and_at_most_a_hundredth_too_large(bound):
     shown = Fraction(percent(bound).removesuffix(" %")) / 100
     assert 0 <= shown - Fraction(bound) < Fraction(1, 10_000)
-
-
-@given(st.integers(1, 200), st.floats(0.01, 0.9), st.data())
-def test_a_bound_is_refuted_by_what_it_makes_unlikely(n, bound, data):
-    errors = data.draw(st.integers(0, n))
-    found = compare_with_test(of(bound=bound), errors, n, 2)
-    assert found.tail == pytest.approx(float(binom.sf(errors - 1, n, bound)), rel=1e-6, abs=1e-300)
-    assert found.refuted is (found.tail < LEVEL)
-    assert ("not to be believed" in found.sentence) is found.refuted
-    assert f"errs on {errors} of {n} test examples, of which 2 occur in the sample" in found.sentence
-
-
-def test_costs_are_compared_with_all_that_there_could_be():
-    header = of(bound=0.2, fault=fault("cost:distance"), tally=Costly(cost=9))
-    assert compare_with_test(header, 190, 200, 0).refuted
-    assert not compare_with_test(header, 30, 200, 0).refuted
-    assert "costs 30 on 100 test examples, 200 at most" in compare_with_test(header, 30, 200, 0).sentence

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import codebound_verify
-from codebound_verify import dictionary, images
+from codebound_verify import operations
 from codebound_verify.chain import described_chain, fit
 from codebound_verify.evaluate import forward
+from codebound_verify.images import batches, dictionary
 from codebound_verify.operations import Operation
 from codebound_verify.refusal import Refused
 from codebound_verify.rounding import Rounded, Whole
@@ -158,7 +159,8 @@ def test_views_of_features_of_bytes(kind):
 
 @pytest.mark.parametrize("cached", [1, 1000])
 def test_convolutions_are_computed_in_parts(cached, monkeypatch):
-    monkeypatch.setattr(images, "CACHED", cached)
+    monkeypatch.setattr(batches, "CACHED", cached)
+    monkeypatch.setattr(operations, "CACHED", cached)
     test_features(3, (3, 6, 8), 3)
     test_normalised_convolutions.hypothesis.inner_test(4, 3, 6, 6)
 
@@ -176,7 +178,7 @@ def test_what_is_not_finite_stays_so():
 
 class TestFile:
     def test_the_hash_is_the_one_on_the_page(self):
-        page = Path(__file__).parents[3] / "docs/format.md"
+        page = Path(__file__).parents[4] / "docs/format.md"
         assert hashlib.sha256(FILE.read_bytes()).hexdigest() == dictionary.SHA256
         assert dictionary.SHA256 in page.read_text()
 

@@ -10,9 +10,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from codebound_verify import images
 from codebound_verify.chain import fit
 from codebound_verify.evaluate import forward
+from codebound_verify.images import batches
 from codebound_verify.operations import Operation
 from codebound_verify.rounding import exact
 
@@ -27,7 +27,7 @@ def straightened(image) -> np.ndarray:
 
 
 def straight(batch: torch.Tensor) -> torch.Tensor:
-    return images.straightened(exact(batch)).values
+    return batches.straightened(exact(batch)).values
 
 
 def lean(image) -> tuple[Fraction, Fraction, Fraction]:
@@ -168,7 +168,7 @@ def test_an_image_does_not_depend_on_its_batch(monkeypatch):
     batch = torch.from_numpy(np.random.default_rng(1).normal(size=(7, 2, 5, 4)))
     alone = torch.cat([straight(image[None]) for image in batch])
     for at_once in (1, 100, 1 << 20):
-        monkeypatch.setattr(images, "AT_ONCE", at_once)
+        monkeypatch.setattr(batches, "AT_ONCE", at_once)
         torch.testing.assert_close(straight(batch), alone, rtol=1e-12, atol=1e-12)
 
 

@@ -8,33 +8,36 @@ import inspect
 import json
 import math
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from .formulas import occam
+from ..formulas import occam
+from ..refusal import Refused
 from .graph import Graph, trace
-from .refusal import Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
-    from .chain import Layout
-    from .evaluate import Evaluator, Forward
-    from .header import Architecture, Header
-    from .sample import Inputs
-    from .tensors import Floats
+    from ..chain import Layout
+    from ..evaluate import Evaluator
+    from ..header import Architecture, Header
+    from ..sample import Inputs
+    from ..tensors import Floats
 
 COMPARED = 256  # examples that are evaluated again
 ALONE = 32  # of them, from all parts of the sample, come alone
 PARTS = 7  # batches that the others are then in
 CLOSE = 1e-6
 FOREIGN = ("builtins", "torch", "typing", "abc")  # nobody wrote these for a certificate
+
+Forward: TypeAlias = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from torch._ops import OpOverload
 from torch.export import ExportedProgram, export
 from torch.export.graph_signature import InputKind, OutputKind
 
-from .refusal import Refused
+from ..refusal import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping

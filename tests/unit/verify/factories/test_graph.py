@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 from worlds.commands import python
 
-from codebound_verify.factory import message_state
-from codebound_verify.graph import Graph, trace
+from codebound_verify.factories.factory import message_state
+from codebound_verify.factories.graph import Graph, trace
 from codebound_verify.refusal import Refused
 
 
@@ -65,7 +65,7 @@ def test_the_name_does_not_depend_on_values_but_on_numbers_operations_and_order(
 @pytest.mark.thorough
 def test_the_name_is_the_same_in_another_process():
     code = (
-        "import torch\nfrom torch import nn\nfrom codebound_verify.graph import trace\n"
+        "import torch\nfrom torch import nn\nfrom codebound_verify.factories.graph import trace\n"
         "net = nn.Sequential(nn.Flatten(), nn.Linear(4, 2), nn.GELU(), nn.LayerNorm(2)).eval()\n"
         "print(trace(net, input_shape=(1, 2, 2), carried=tuple(net.state_dict())).sha256)"
     )

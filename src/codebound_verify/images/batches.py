@@ -1,4 +1,4 @@
-"""What is done to batches of images: parts, norms, and the views that logits are averaged over (5.1)."""
+"""What is done to batches of images: norms, and the views that logits are averaged over (5.1)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch.nn import functional
 
-from .rounding import Rounded, gamma, local, rows, unrolled
+from ..operations import CACHED
+from ..rounding import Rounded, gamma, local, rows, unrolled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from torch import Tensor
 
@@ -20,21 +21,6 @@ AT_ONCE = 1 << 20  # numbers in the images that are straightened at once
 STEPS = ((0, 0), (1, 0), (-1, 0), (0, 1), (0, -1))  # down and right: where an image is moved to
 SAFE = 1 - 1e-5  # covers the rounding of a standard deviation
 EPSILON = 1e-5  # added to the variance that a normalised convolution or a dictionary divides by
-CACHED = 1 << 19  # numbers in patches that the cache of a core holds: 4 MiB
-
-
-def in_parts(convolve: Callable[[Tensor], Tensor], x: Tensor, *, numbers: int) -> Tensor:
-    """A convolution of few examples at a time: what stays in the cache is several times faster.
-
-    Args:
-        convolve: The convolution.
-        x: All examples.
-        numbers: How many it lays out for one example.
-    """
-    at_once = max(1, torch.get_num_threads() * CACHED // numbers)
-    if at_once >= len(x):
-        return convolve(x)
-    return torch.cat([convolve(part) for part in torch.split(x, at_once)])
 
 
 def normalised(x: Rounded) -> Rounded:

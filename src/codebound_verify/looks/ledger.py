@@ -13,10 +13,10 @@ import mpmath
 import numpy as np
 from mpmath import mpf
 
-from .faults import Fault, read_fault
-from .formulas import DIGITS, is_honest, mean_cost, occam
-from .refusal import Refused
-from .sample import Inputs, canonical_inputs, canonical_labels, canonical_values, sample_sha256
+from ..faults import Fault, read_fault
+from ..formulas import DIGITS, is_honest, mean_cost, occam
+from ..refusal import Refused
+from ..sample import Inputs, canonical_inputs, canonical_labels, canonical_values, sample_sha256
 
 if TYPE_CHECKING:
     from collections.abc import Callable

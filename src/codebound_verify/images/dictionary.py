@@ -14,18 +14,19 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from .images import STEPS, in_parts, normalised, straightened, views
-from .refusal import Refused
-from .rounding import Layer, Rounded, Whole, exact, filter_layer, gamma, local
+from ..operations import in_parts
+from ..refusal import Refused
+from ..rounding import Layer, Rounded, Whole, exact, filter_layer, gamma, local
+from .batches import STEPS, normalised, straightened, views
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from torch import Tensor
 
-    from .tensors import Doubles
+    from ..tensors import Doubles
 
-FILE = Path(__file__).with_name("dictionaries.json")
+FILE = Path(__file__).parents[1] / "dictionaries.json"  # beside the kernel: part of the program
 SHA256 = "1a3375e1242968b4599e4f84121724a3e2b93b5a0a5914d00679b4dfaacf28ea"
 BYTE = 255
 EXACT = 1 << 24  # integers below it are exact in float32

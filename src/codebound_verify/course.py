@@ -1,0 +1,248 @@
+"""The way of a certificate from one check to the next; later ones need what earlier ones found."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .checks import (
+    check_errors,
+    check_ledger,
+    check_rows,
+    check_scaling,
+    checked_sample,
+    count_commonest,
+)
+from .evaluate import Evaluator, Progress, chain_evaluator
+from .forms import check_claim
+from .header import Disagreement, Domain, Header, Picked
+from .message import Network, decode
+from .refusal import Refused
+from .rows import Repeats, count_repeats
+from .weights import same_tensors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from numpy.typing import NDArray
+    from torch import nn
+
+    from .container import Certificate
+    from .factories.factory import Made
+    from .picks.picking import Learned
+    from .questions.classes import ClassRow
+    from .questions.testing import Tested
+    from .sample import Inputs, Labels
+    from .tensors import Floats
+
+
+@dataclass(frozen=True)
+class Given:
+    """What is given beside the file: the arguments of ``verdict.verify``, where each is explained."""
+
+    x: Inputs
+    y: Inputs
+    factory: Callable[..., nn.Module] | None
+    base: Mapping[str, Floats] | None
+    unlabelled: Inputs | None
+    subject_weights: Mapping[str, Floats] | None
+    learned_weights: Mapping[str, NDArray[Any]] | None
+    test: tuple[Inputs, Inputs] | None
+    trust_code: bool
+    allow_copies: bool
+    by_class: bool
+    progress: Progress | None
+
+
+class Course:
+    """The checks of one certificate: ``reasons`` to refuse, ``passed`` in words, and what was found.
+
+    A step whose ground is missing is left out: there is a reason already.
+    """
+
+    def __init__(self, certificate: Certificate, given: Given) -> None:
+        self.certificate, self.header, self.given = certificate, certificate.header, given
+        self.reasons: list[str] = []
+        self.passed = ["the file is well-formed and its hashes are right"]
+        self.sample: tuple[Inputs, Labels] | None = None
+        self.repeats: Repeats | None = None
+        self.commonest: int | None = None
+        self.network: Network | None = None
+        self.made: Made | None = None  # by the factory
+        self.evaluator: Evaluator | None = None  # of g, if the message holds it
+        self.learned: Learned | None = None  # g, if the message holds its rule
+        self.subject: Evaluator | None = None  # f, if the statement is about it
+
+    @contextmanager
+    def _check(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except Refused as refused:
+            self.reasons.extend(refused.reasons)
+        else:
+            self.passed.append(what)
+
+    def check_numbers(self) -> None:
+        """What is printed follows from what is printed."""
+        with self._check("the printed bounds follow from errors, n, code_bits and delta"):
+            check_claim(self.header)
+
+    def check_sample(self) -> None:
+        """The data are those of the file, and what shows in them was not hidden."""
+        header, given = self.header, self.given
+        with self._check("the data are the sample that the certificate names"):
+            self.sample = checked_sample(header, given.x, given.y)
+        if self.sample is None:
+            return
+        x, y = self.sample
+        self.repeats, self.commonest = count_repeats(x, y), count_commonest(header, y)
+        with self._check("rows that occur again, and the commonest label, are as many as stated"):
+            check_rows(header, self.repeats, self.commonest, allow_copies=given.allow_copies)
+        with self._check("no constant of the scaling is a statistic of the sample"):
+            check_scaling(header, x)
+
+    def check_message(self) -> None:
+        """The message is the network g, or its rule, and costs what the file says."""
+        given = self.given
+        with self._check("the message decodes to a network, in exactly the bits that it charges"):
+            self.network, self.made = decoded(
+                self.certificate, given.factory, given.base, trust_code=given.trust_code
+            )
+            if self.network.rule is None:
+                self.evaluator = _evaluator(self.header, self.network, self.made, given.progress)
+            check_ledger(self.header, self.network)
+
+    def check_module(self) -> None:
+        """A module that a factory made is a function, and the one that was traced."""
+        if self.sample and self.network and self.network.chain is None and self.made:
+            from .factories.evaluating import check_module
+
+            with self._check("the module computes each prediction from its example alone, as its graph says"):
+                check_module(self.header, self.network, self.made, self.sample[0])
+
+    def check_errors(self) -> None:
+        """The network g, decoded or learned, makes no more errors than stated."""
+        header, extra = self.header, self.header.extra
+        if self.sample and self.network and self.evaluator:
+            with self._check("the decoded network makes no more errors than stated"):
+                check_errors(header, self.network, self.evaluator, *self.sample)
+        if isinstance(extra, Picked) and self.sample and self.network and self.network.rule:
+            from .picks.checking import check_picks
+
+            with self._check(
+                "the rule, run on the sample, picks as many as stated and leaves no more errors"
+            ):
+                self.learned = check_picks(header, extra, self.network.rule, self.sample, self.given.progress)
+
+    def check_weights(self) -> None:
+        """Weights that were handed over beside the file are those of g."""
+        if self.given.learned_weights is not None:
+            from .picks.checking import check_weights
+
+            with self._check("the weights beside it are those that the rule learns from the sample"):
+                check_weights(self.learned, self.given.learned_weights, self.sample)
+
+    def check_original(self) -> None:
+        """Where the statement is about f: what is true of g carries over to it."""
+        header, given, extra = self.header, self.given, self.header.extra
+        self.reasons.extend(_missing(header, given))
+        if given.subject_weights is None:
+            return
+        if isinstance(extra, Domain) and self.network:
+            self._check_domain(extra, self.network, given.subject_weights)
+        if isinstance(extra, Disagreement) and given.unlabelled is not None:
+            self._check_disagreements(extra, given.subject_weights, given.unlabelled)
+
+    def _check_domain(self, extra: Domain, network: Network, weights: Mapping[str, Floats]) -> None:
+        from .original.checking import check_domain
+
+        with self._check("theta covers the distance of f and g on the whole domain"):
+            check_domain(self.header, extra, network, weights)
+            assert network.chain is not None  # checked
+            self.subject = chain_evaluator(
+                network.chain, weights, header=self.header, progress=self.given.progress
+            )
+
+    def _check_disagreements(
+        self, extra: Disagreement, weights: Mapping[str, Floats], unlabelled: Inputs
+    ) -> None:
+        from .original.checking import check_disagreements, subject_evaluator
+
+        if self.sample is None or self.evaluator is None:
+            return
+        with self._check("f and g disagree on no more unlabelled inputs than stated"):
+            self.subject = subject_evaluator(self.header, extra, weights, self.given.progress)
+            check_disagreements(
+                self.header,
+                extra,
+                (self.subject, self.evaluator),
+                unlabelled=unlabelled,
+                sample=self.sample[0],
+                allow_copies=self.given.allow_copies,
+            )
+
+    def by_class(self) -> tuple[ClassRow, ...]:
+        """The errors of g on every class, if somebody asks and nothing is refused."""
+        counting = self.evaluator or self.learned
+        if not self.given.by_class or self.reasons or self.header.statement == "C-12b":
+            return ()
+        if not (self.sample and self.network and counting):
+            return ()
+        from .questions.classes import class_table
+
+        return class_table(self.header, counting, *self.sample, theta=self.network.theta or 0.0)
+
+    def tested(self) -> Tested | None:
+        """What test data say about the claim, if there are some and nothing is refused."""
+        if self.given.test is None or self.reasons:
+            return None
+        from .questions.testing import compare_with_test, count_on_test
+
+        evaluated = (self.evaluator or self.learned) if self.header.subject == "g" else self.subject
+        assert evaluated is not None  # else there is a reason
+        assert self.sample is not None
+        found = count_on_test(self.header, evaluated, self.sample[0], self.given.test)
+        return compare_with_test(self.header, *found)
+
+
+def decoded(
+    certificate: Certificate,
+    factory: Callable[..., nn.Module] | None,
+    base: Mapping[str, Floats] | None,
+    *,
+    trust_code: bool,
+) -> tuple[Network, Made | None]:
+    """The network of the message, and what the factory made; helpers must be those of the header."""
+    header = certificate.header
+    if header.base is not None and base is not None:
+        same_tensors(base, header.base.sha256, "Base")
+    made = layout = None
+    if header.architecture is not None and factory is not None:
+        from .factories.factory import make, state_layout
+
+        made = make(factory, header, trust_code=trust_code)
+        layout = state_layout(made.module)
+    return decode(certificate, factory_layout=layout, base=base), made
+
+
+def _evaluator(header: Header, network: Network, made: Made | None, progress: Progress | None) -> Evaluator:
+    if network.chain is not None:
+        return chain_evaluator(network.chain, network.tensors, header=header, progress=progress)
+    from .factories.evaluating import module_evaluator
+
+    assert made is not None  # decode() refuses without one
+    return module_evaluator(header, network, made, progress)
+
+
+def _missing(header: Header, given: Given) -> list[str]:
+    """What the statement needs and was not given."""
+    needs = (
+        (header.subject == "f" and given.subject_weights is None, "the weights of f", "--subject-weights"),
+        (header.statement == "C-12b" and given.unlabelled is None, "the unlabelled inputs", "--unlabelled"),
+    )
+    return [
+        f"{header.statement} cannot be checked without {what}: give them with {option}."
+        for is_missing, what, option in needs
+        if is_missing
+    ]

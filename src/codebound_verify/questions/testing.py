@@ -1,0 +1,91 @@
+"""Test errors: how many there are, and whether they refute the printed bound (docs/format.md, section 7)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..evaluate import Evaluator, count_faults
+from ..faults import WRONG
+from ..formulas import probability_of_costs, probability_of_more
+from ..header import Abstaining, Costly, Header
+from ..refusal import Refused
+from ..rows import count_shared
+from ..sample import Inputs, canonical_inputs, canonical_labels
+
+if TYPE_CHECKING:
+    from ..picks.picking import Learned
+
+LEVEL = 1e-3  # test errors less likely than this, were the bound true, refute it
+
+
+def count_on_test(
+    header: Header, network: Evaluator | Learned, sample: Inputs, test: tuple[Inputs, Inputs]
+) -> tuple[int, int, int]:
+    """Errors on test examples, counted as on the sample; how many examples there are; how many are in it."""
+    x = canonical_inputs(test[0])
+    labels = canonical_labels(test[1], len(x))
+    if x.shape[1:] != header.input_shape or labels.min() < 0 or labels.max() >= header.classes:
+        raise Refused(
+            f"Test data: inputs of shape {header.input_shape} with labels from 0 to {header.classes - 1} are "
+            f"expected; found shape {x.shape[1:]} and labels from {labels.min()} to {labels.max()}."
+        )
+    possible = header.fault.possible(labels)
+    if not possible.any():
+        raise Refused(f"Test data: the fault {header.fault.text} can happen on none of the examples.")
+    x, labels = x[possible], labels[possible]
+    if isinstance(network, Evaluator):
+        counts = count_faults(network, x, labels, fault=header.fault)
+    else:
+        counts = network.count_faults(x, labels, header.fault)
+    errors, n = counts[0], len(x)
+    if isinstance(header.tally, Costly):
+        errors, n = sum(counts), n * header.fault.largest
+    if isinstance(header.tally, Abstaining):
+        n += errors - counts[2]
+    return errors, n, count_shared(sample, x)
+
+
+@dataclass(frozen=True)
+class Tested:
+    """Errors of the network that the bound is about, on examples that took no part in making it.
+
+    ``shared`` of them occur in the sample too. ``tail`` is the probability of so many errors or more, were
+    the risk as large as the bound; ``refuted`` says that it is below the level.
+    """
+
+    errors: int
+    n: int
+    shared: int
+    tail: float
+    refuted: bool
+    sentence: str
+
+
+def compare_with_test(header: Header, errors: int, n: int, shared: int) -> Tested:
+    """What test errors say about the printed bound."""
+    does = "errs" if header.fault == WRONG else f"makes the fault {header.fault.text}"
+    seen = f"{header.subject} {does} on {errors} of {n} test examples, of which {shared} occur in the sample"
+    if isinstance(header.tally, Costly):
+        largest = header.fault.largest
+        tail = probability_of_costs(errors, largest, n // largest, header.bound)
+        seen = (
+            f"{header.subject} costs {errors} on {n // largest} test examples, {n} at most; {shared} of them "
+            "occur in the sample"
+        )
+    else:
+        tail = probability_of_more(errors, n, header.bound)
+    refuted = bool(tail < LEVEL)
+    if not refuted:
+        return Tested(errors, n, shared, float(tail), refuted, f"{seen}; that does not contradict the bound.")
+    return Tested(
+        errors,
+        n,
+        shared,
+        float(tail),
+        refuted,
+        f"{seen}. Were the bound true, so many would be seen with probability below {LEVEL:g}: the file is "
+        "in order and what it claims is not to be believed. Look for copies (inside the sample, or of test "
+        "examples in it), for a base that saw the sample, for test data of another distribution, and for a "
+        "network that does not answer for one example at a time.",
+    )

@@ -1,0 +1,76 @@
+"""Test errors: counted as those of the sample, and when they refute a bound."""
+
+from dataclasses import replace
+
+import cbound_writer as writer
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+from codebound_verify.chain import described_chain
+from codebound_verify.evaluate import chain_evaluator
+from codebound_verify.faults import read_fault
+from codebound_verify.header import Costly, parse_header
+from codebound_verify.questions.testing import LEVEL, compare_with_test, count_on_test
+from codebound_verify.refusal import Refused
+from codebound_verify.versions import VERSIONS
+
+CASE = writer.linear_case(400)
+X, Y = CASE.x, np.asarray(CASE.y)
+HEADER = parse_header(writer.canonical(CASE.fields), VERSIONS[2])
+TENSORS = {name: tensor.values.astype(np.float32) for name, tensor in CASE.message.tensors.items()}
+CHAIN = described_chain((("linear", 3, True),), (1, 2, 2), 3)
+EVALUATOR = chain_evaluator(CHAIN, TENSORS, header=HEADER)
+
+
+def logits(x):
+    return x.reshape(len(x), 4) / 16 @ TENSORS["0.weight"].T + TENSORS["0.bias"]
+
+
+def wrong(x, y):
+    """Errors of the network; ties are errors."""
+    found = logits(x)
+    own = found[np.arange(len(y)), y]
+    found[np.arange(len(y)), y] = -np.inf
+    return own <= found.max(1)
+
+
+def fault(text):
+    return read_fault(text, 3, has_new=True)
+
+
+def of(**changes):
+    return replace(HEADER, **{"errors": 12, **changes})
+
+
+def test_test_data_are_counted_as_the_sample_is():
+    x, y = writer.clusters(90, 5)
+    x[:4] = X[:4]
+    assert count_on_test(HEADER, EVALUATOR, X, (x, y)) == (wrong(x, y).sum(), 90, 4)
+    of_class = replace(HEADER, fault=fault("class:1"))
+    errors, n, _ = count_on_test(of_class, EVALUATOR, X, (x, y))
+    assert (errors, n) == (wrong(x, y)[y == 1].sum(), (y == 1).sum())
+    with pytest.raises(Refused, match="Test data"):
+        count_on_test(HEADER, EVALUATOR, X, (x, y + 1))
+    none = x[y != 1], y[y != 1]
+    with pytest.raises(Refused, match="on none of the examples"):
+        count_on_test(of_class, EVALUATOR, X, none)
+
+
+@given(st.integers(1, 200), st.floats(0.01, 0.9), st.data())
+def test_a_bound_is_refuted_by_what_it_makes_unlikely(n, bound, data):
+    errors = data.draw(st.integers(0, n))
+    found = compare_with_test(of(bound=bound), errors, n, 2)
+    assert found.tail == pytest.approx(float(binom.sf(errors - 1, n, bound)), rel=1e-6, abs=1e-300)
+    assert found.refuted is (found.tail < LEVEL)
+    assert ("not to be believed" in found.sentence) is found.refuted
+    assert f"errs on {errors} of {n} test examples, of which 2 occur in the sample" in found.sentence
+
+
+def test_costs_are_compared_with_all_that_there_could_be():
+    header = of(bound=0.2, fault=fault("cost:distance"), tally=Costly(cost=9))
+    assert compare_with_test(header, 190, 200, 0).refuted
+    assert not compare_with_test(header, 30, 200, 0).refuted
+    assert "costs 30 on 100 test examples, 200 at most" in compare_with_test(header, 30, 200, 0).sentence
