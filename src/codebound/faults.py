@@ -2,8 +2,8 @@
 
 Each kind is a final class that knows all that is ever asked about it. To add one, write in this file a frozen
 dataclass and name it in ``FAULTS``: its ``kind`` is the first word of its name, its fields are the others, as
-``spelling`` says; ``promise`` and what differs from ``Fault`` follow. One that messages code has a
-``number``, and goes into the page of a new version first, then into ``codebound_verify.faults``.
+``spelling`` says; ``promise`` and what differs from ``Fault`` follow. One that messages have has a
+``number`` and ``code``, and goes into the page of a new version first, then into ``codebound_verify.faults``.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Fault(ABC):
         return ":".join((self.kind, *map(str, astuple(self))))
 
     @classmethod
-    def chosen(cls, choose: Choose, given: Fault, classes: int, table: Callable[[], str]) -> Self:
+    def code(cls, choose: Choose, given: Fault, classes: int, table: Callable[[], str]) -> Self:
         """Codes its fields, or reads them where WRONG is given.
 
         Args:
@@ -210,7 +210,7 @@ class Confused(AbstractSeen):
             raise UsageError(f"the fault {str(self)!r} takes a class for itself: name two classes.")
 
     @classmethod
-    def chosen(cls, choose: Choose, given: Fault, classes: int, table: Callable[[], str]) -> Self:  # noqa: D102
+    def code(cls, choose: Choose, given: Fault, classes: int, table: Callable[[], str]) -> Self:  # noqa: D102
         label, seen = astuple(given) or (0, 0)
         label = choose(label, classes)
         seen = choose(max(0, seen - (seen > label)), classes - 1)
@@ -269,7 +269,7 @@ class Abstain(Fault):
             )
 
     @classmethod
-    def chosen(cls, choose: Choose, given: Fault, classes: int, table: Callable[[], str]) -> Self:  # noqa: D102
+    def code(cls, choose: Choose, given: Fault, classes: int, table: Callable[[], str]) -> Self:  # noqa: D102
         (gap,) = astuple(given) or THRESHOLDS[:1]
         return cls(THRESHOLDS[choose(THRESHOLDS.index(gap), len(THRESHOLDS))])
 
@@ -358,7 +358,7 @@ class CostAbove(AbstractCosts):
     table: str
 
     @classmethod
-    def chosen(cls, choose: Choose, given: Fault, classes: int, table: Callable[[], str]) -> Self:  # noqa: D102
+    def code(cls, choose: Choose, given: Fault, classes: int, table: Callable[[], str]) -> Self:  # noqa: D102
         (limit, *_), costs = astuple(given) or (0,), table()
         return cls(choose(limit, Cost(costs).largest_cost(classes)), costs)
 
@@ -375,7 +375,7 @@ class Cost(AbstractCosts):
     table: str
 
     @classmethod
-    def chosen(cls, choose: Choose, given: Fault, classes: int, table: Callable[[], str]) -> Self:  # noqa: D102
+    def code(cls, choose: Choose, given: Fault, classes: int, table: Callable[[], str]) -> Self:  # noqa: D102
         return cls(table())
 
     def limits(self, classes: int) -> Sequence[int]:  # noqa: D102

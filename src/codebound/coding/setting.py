@@ -100,7 +100,7 @@ def code_fault(coder: AbstractCoder, word: int, given: Fault, classes: int) -> F
     number = uniform(coder, given.number or 0, 4)
     coder.require(number in kinds, f"fault of kind {number} is reserved.")
     costs = partial(_code_costs, coder, given, classes)
-    return kinds[number].chosen(partial(uniform, coder), given, classes, costs)
+    return kinds[number].code(partial(uniform, coder), given, classes, costs)
 
 
 def _code_costs(coder: AbstractCoder, given: Fault, classes: int) -> str:
