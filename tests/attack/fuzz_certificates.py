@@ -905,9 +905,9 @@ def _disagreements(seed: Seed, network, certificate) -> tuple[float, int]:
     first, second = _logits(network, fresh, certificate), _f_logits(seed, fresh, certificate)
     stated = facts.extra["disagreements"]
     limit = writer.binomial_limit(stated, facts.extra["n_unlabelled"], 0, facts.extra["delta_disagreement"])
-    best = certificate.fault.numbers[0] if certificate.fault.kind == "top" else 1
+    best = certificate.fault.guesses
     guesses = [np.sort(np.argsort(-each, axis=1)[:, :best], axis=1) for each in (first, second)]
-    if certificate.fault.kind == "abstain":
+    if certificate.fault.threshold:
         two = [np.sort(each, axis=1)[:, -2:] for each in (first, second)]
         silent = [each[:, 1:] - each[:, :1] <= certificate.fault.threshold for each in two]
         guesses = [np.where(quiet, -1, guess) for quiet, guess in zip(silent, guesses, strict=True)]

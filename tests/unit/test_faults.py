@@ -7,14 +7,18 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codebound.coding.arithmetic import Reader, Writer
+from codebound.coding.setting import read_fault, write_fault
 from codebound.errors import DataError, UsageError
-from codebound.faults import Fault, counted_examples, parse_fault
+from codebound.faults import FAULTS as KINDS
+from codebound.faults import OfClass, counted_examples, parse_fault
 
 CLASSES = 4
 SCORES = st.lists(st.sampled_from([0.0, 1.0, 2.0, 3.0, math.nan, math.inf]), min_size=4, max_size=4)
 COSTS = "0123,1012,2f01,3210"
 FAULTS = ["wrong", "class:2", "confused:2:0", "false-alarm:1", "top:1", "top:2", "top:3"]
 FAULTS += ["abstain:1", f"cost-above:1:{COSTS}", "cost-above:0:distance"]
+EVERY = [*FAULTS, "cost:distance", f"cost:{COSTS}", "residual:0.5"]
 
 
 def is_fault(text: str, scores: list[float], label: int) -> bool | None:
@@ -77,19 +81,30 @@ def test_faults_are_counted_by_the_book(text, scores, label):
     expected = is_fault(text, scores, label)
     assert bool(fault.is_counted(labels)) == (expected is not None)
     if expected is not None:
-        assert bool(fault.lead(logits, labels) <= 0.0) == expected
+        assert bool(fault.is_made(logits, labels)[0, 0]) == expected
 
 
-@pytest.mark.parametrize("text", FAULTS)
+@pytest.mark.parametrize("text", EVERY)
 def test_a_fault_is_written_as_it_is_read(text):
     assert str(parse_fault(text)) == text
     assert "at most 3 %" in parse_fault(text).says("3 %")
     assert str(parse_fault("cost:distance")) == "cost:distance"
 
 
+def test_every_kind_has_an_example():
+    assert {text.split(":")[0] for text in EVERY} == set(KINDS)
+
+
+@pytest.mark.parametrize("text", [text for text in EVERY if parse_fault(text).number is not None])
+def test_a_fault_is_coded_as_it_is_decoded(text):
+    writer, fault = Writer(), parse_fault(text, classes=CLASSES)
+    write_fault(writer, fault, CLASSES)
+    assert read_fault(Reader(writer.finish()), CLASSES) == fault
+
+
 def test_two_classes_have_words_of_their_own():
-    assert parse_fault("missed", classes=2) == Fault("class", (1,))
-    assert parse_fault("false-alarm", classes=2) == Fault("class", (0,))
+    assert parse_fault("missed", classes=2) == OfClass(1)
+    assert parse_fault("false-alarm", classes=2) == OfClass(0)
     with pytest.raises(UsageError, match="two classes"):
         parse_fault("missed", classes=3)
 

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from codebound.coding.message import Message
     from codebound.data.dataset import Dataset
     from codebound.engine.job import Engine
+    from codebound.faults import Fault
     from codebound.picks.message import PickedMessage
     from codebound.picks.picking import Picked
 
@@ -161,12 +162,11 @@ def _tallied(count: Count, code_bits: int, task: Task) -> tuple[OccamFacts, dict
         delta=task.claim.delta_share * task.delta,
         classes=task.sample.classes,
     )
-    if fault.kind == "cost":
-        cost, largest = sum(count.counts), fault.largest_cost(task.sample.classes)
-        return replace(facts, errors=-(-cost // largest)), {"cost": cost}
-    if fault.kind != "abstain":
-        return facts, None
-    tally = abstaining_tally(count.counts, n)
+    tally = tally_of(fault, count.counts, n)
+    if "cost" in tally:
+        facts = replace(facts, errors=-(-tally["cost"] // fault.largest_cost(task.sample.classes)))
+    if "kept" not in tally:
+        return facts, tally or None
     half = replace(facts, n=tally["kept"], delta=facts.delta / 2.0)
     silent = OccamFacts(errors=tally["abstained"], n=n, code_bits=code_bits, delta=half.delta)
     return half, {**tally, "share": occam_fault(silent).value}
@@ -189,20 +189,19 @@ def _kept_by_f(conclusion: Conclusion, facts: OccamFacts) -> Conclusion:
     return replace(conclusion, bound=bound, added=added, tally={**tally, "share": share})
 
 
-def abstaining_tally(counts: tuple[int, ...], n: int) -> dict[str, Any]:
-    """How many examples are abstained from, and how many are kept.
+def tally_of(fault: Fault, counts: tuple[int, ...], n: int) -> dict[str, Any]:
+    """What a fault counts of n examples beside its errors.
 
     Raises:
-        CertificateError: None is kept.
+        CertificateError: The network abstains from all of them.
     """
-    errors, abstained, not_right = counts
-    kept = n - not_right + errors
-    if not kept:
+    tally = fault.tally(counts, n)
+    if tally.get("kept") == 0:
         raise CertificateError(
             "the network abstains from every example, so nothing can be said about its errors. Choose a "
             "smaller threshold."
         )
-    return {"abstained": abstained, "kept": kept}
+    return tally
 
 
 def _cost_forms(cost: int, facts: OccamFacts, task: Task, added: float) -> tuple[float, float]:
@@ -349,8 +348,8 @@ def _claim(assessed: Assessed, task: Task, *, guessed: float) -> Claim:
     kl = hoeffding = 0.0  # picks have no looser forms
     if not isinstance(facts, PickedFacts):
         kl, hoeffding = (min(1.0, form(facts).value + added) for form in (occam_kl, occam_hoeffding))
-        if fault.kind == "cost":
-            assert assessed.conclusion.tally is not None  # a cost has one
+        if fault.is_mean:
+            assert assessed.conclusion.tally is not None  # a mean has one
             kl, hoeffding = _cost_forms(assessed.conclusion.tally["cost"], facts, task, added)
     return Claim(
         statement=bound.ref,

@@ -11,7 +11,7 @@ from codebound.bounds.facts import HoldoutFacts, PickedFacts
 from codebound.bounds.faulty import occam_table
 from codebound.bounds.held_out import holdout
 from codebound.bounds.original import grid_theta
-from codebound.certificate.assessment import abstaining_tally
+from codebound.certificate.assessment import tally_of
 from codebound.certificate.evaluate import count_errors
 from codebound.faults import possible_examples
 
@@ -88,7 +88,7 @@ def held_out(best: Assessed, task: Task, test_set: Dataset, engine: Engine | Non
     else:
         subject = task.f.build() if task.claim.is_about_f else best.network
         counts = count_errors(subject, tested.on("cpu"), fault=fault, engine=engine).counts
-    kept = abstaining_tally(counts, tested.n)["kept"] if fault.kind == "abstain" else tested.n
+    kept = tally_of(fault, counts, tested.n).get("kept", tested.n)
     facts = HoldoutFacts(
         errors=counts[0], n=kept, delta=task.delta, classes=task.sample.classes, subject=best.bound.subject
     )

@@ -174,7 +174,7 @@ def fault_counts(fault: Fault, facts: CertificateFacts, plain: tuple[Counted, ..
         "whatever is not clear counts"
     )
     found = [Counted("faults", f"faults of g ({fault})", facts.errors, tally.get("kept", of), meaning)]
-    if fault.kind == "cost":
+    if fault.is_mean:
         most, meaning = of * fault.largest_cost(facts.classes), "of all examples; the worst counts"
         found = [Counted("cost", f"costs of g ({fault})", tally["cost"], most, meaning)]
         plain = tuple(

@@ -250,7 +250,7 @@ def count_disagreements(
 
 def _answers(logits: Tensor, is_sure: Tensor, fault: Fault) -> tuple[Tensor, Tensor]:
     """The classes that win, in their own order, -1 for none, and whether that is so beyond the tolerance."""
-    best = logits.topk(1 + (fault.numbers[0] if fault.kind == "top" else 1), dim=1)
-    lead = best.values[:, -2] - best.values[:, -1] - (fault.threshold if fault.kind == "abstain" else 0.0)
+    best = logits.topk(1 + fault.guesses, dim=1)
+    lead = best.values[:, -2] - best.values[:, -1] - fault.threshold
     is_sound = is_sure & logits.isfinite().all(dim=1) & (lead.abs() > TOLERANCE * logits.abs().amax(dim=1))
     return best.indices[:, :-1].sort(dim=1).values.masked_fill(lead.unsqueeze(1) < 0.0, -1), is_sound

@@ -180,10 +180,8 @@ class Certificate:
     @property
     def does(self) -> str:
         """What the network does at most that often, where it is no plain error."""
-        does, about = self.fault.says(percent(self.claim.bound)), self.kind.about(self.facts)
-        if self.fault.kind == "abstain":
-            assert self.facts.tally is not None  # such a fault has one
-            does += f", and abstains from at most {percent(self.facts.tally['share'])} of new data"
+        does = self.fault.says(percent(self.claim.bound), self.facts.tally)
+        about = self.kind.about(self.facts)
         return does if about == "new data" else f"{does}, for {about}"
 
     @property

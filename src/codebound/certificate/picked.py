@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
 from codebound.bounds.picked import picked_risk
-from codebound.certificate.assessment import Assessed, abstaining_tally
+from codebound.certificate.assessment import Assessed, tally_of
 from codebound.certificate.claims import FromPicks
 from codebound.certificate.evaluate import Count
-from codebound.faults import WRONG, Fault, possible_examples
+from codebound.faults import WRONG, OfClass, possible_examples
 from codebound.picks.message import PickedMessage
 from codebound.picks.network import PickedNetwork
 from codebound.picks.picking import fault_counts_of, permutation
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from codebound.bounds.facts import PickedFacts
     from codebound.certificate.task import Task
     from codebound.data.dataset import Dataset
+    from codebound.faults import Fault
     from codebound.picks.picking import Picked
 
 
@@ -32,20 +33,16 @@ def assess_picked(picked: Picked, task: Task) -> Assessed:
     bits, ledger = message.encode()
     facts = picked.facts(code_bits=bits.length, delta=task.delta, classes=sample.classes)
     counts: tuple[int, ...] = (facts.errors,)
-    tally: dict[str, Any] | None = None
-    costs: tuple[int, ...] = ()
     if fault != WRONG:
         facts, counts = _on_part(picked, sample, fault, facts)
+    tally, costs = tally_of(fault, counts, facts.n - facts.picks), fault.costs(sample.classes)
     if fault.has_part:
         tally = {"picks": facts.picks}
-    if fault.kind == "abstain":
-        tally = abstaining_tally(counts, facts.n - facts.picks)
-    if fault.kind == "cost":
-        costs, cost = fault.costs(sample.classes), sum(counts)
-        tally = {"cost": cost, "above": [counts[before] for before in (0, *costs[:-1])]}
-        facts = replace(facts, errors=-(-cost // costs[-1]))
+    if costs:
+        tally["above"] = [counts[cost - 1] for cost in costs]
+        facts = replace(facts, errors=-(-tally["cost"] // costs[-1]))
     network = PickedNetwork.of(picked, torch.from_numpy(sample.x), sample.scaling.divisor)
-    conclusion = FromPicks.conclude(facts, picks=picked.last.picks, tally=tally, costs=costs)
+    conclusion = FromPicks.conclude(facts, picks=picked.last.picks, tally=tally or None, costs=costs)
     rest = sample.select(order[picked.rule.first :], role="certify")
     counted = possible_examples(fault, rest)
     return Assessed(message, bits, ledger, network, Count(counts, 0.0), facts, conclusion, counted, picked)
@@ -57,7 +54,7 @@ def picked_class_bound(
     """What was counted on the examples of one class, at the delta of the facts; None without examples."""
     if not (sample.y[permutation(sample.n)[picked.rule.first :]] == label).any():
         return None, None
-    own, _ = _on_part(picked, sample, Fault("class", (label,)), facts)
+    own, _ = _on_part(picked, sample, OfClass(label), facts)
     return own, picked_risk(own).value
 
 

@@ -83,7 +83,10 @@ def command(
 
     if (errors is None) == (mean_cost is None):
         raise UsageError("give --errors, how many, or --mean-cost.")
-    named = None if fault is None else parse_fault(fault, classes=_classes(fault, classes))
+    named = None
+    if fault is not None:
+        has_classes = not parse_fault(fault).is_of_values
+        named = parse_fault(fault, classes=classes if has_classes else None)
     for kind, value, name in (("abstain", kept, "--kept"), ("cost", mean_cost, "--mean-cost")):
         if named is not None and (named.kind == kind) != (value is not None):
             raise UsageError(f"{name} belongs to the fault {kind}: give both, or leave out one.")
@@ -149,11 +152,6 @@ def _forms(
     if not is_holdout:
         return forms
     return {"holdout": holdout(HoldoutFacts(errors=told.errors, **common)), **forms}
-
-
-def _classes(fault: str, classes: int | None) -> int | None:
-    """Values have no classes."""
-    return None if fault.startswith("residual") else classes
 
 
 def _faulty(

@@ -77,9 +77,7 @@ def seal(
     from codebound.holdouts.values import load_values
 
     kind = parse_fault(fault)
-    sample = (
-        load_values(data) if kind.kind == "residual" else load_dataset(data, role="test", folder=data_folder)
-    )
+    sample = load_values(data) if kind.is_of_values else load_dataset(data, role="test", folder=data_folder)
     if weights and model is None:
         raise UsageError("--weights needs --model: how the networks are built.")
     settings = looking.SealSettings(
@@ -216,20 +214,13 @@ def _show(ledger: Ledger, output: Format) -> None:
     if last is not None and last["bound"] is not None:
         note(
             f"With probability at least 1 - {told['delta']!r} over the draw of the test sample, for all "
-            f"looks at once: {last['model']['name']} {fault.says(percent(last['bound']))}{_abstains(last)}."
+            f"looks at once: {last['model']['name']} {fault.says(percent(last['bound']), last.get('tally'))}."
         )
         if last["meets"] is not None:
             note(f"The target {told['target']} is {'met' if last['meets'] else 'NOT met'}.")
     elif last is not None:
         note(f"{last['model']['name']} is not better than the best so far; no more is told.")
     note(f"Head, to be written down elsewhere: {ledger.head}")
-
-
-def _abstains(look: Mapping[str, Any]) -> str:
-    from codebound.bounds.risk import percent
-
-    tally = look.get("tally")
-    return f", and abstains from at most {percent(tally['share'])} of new data" if tally else ""
 
 
 def _class_table(ledger: Ledger) -> list[Table]:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from codebound.coding.numbers import SymbolContext, bit, float32, gamma, uniform
 from codebound.data.dataset import Scaling
 from codebound.errors import DataError
-from codebound.faults import DISTANCE, MOST_CLASSES, MOST_COST, THRESHOLDS, WRONG, Fault
+from codebound.faults import DISTANCE, FAULTS, MOST_CLASSES, MOST_COST, WRONG, Cost, Fault
 
 if TYPE_CHECKING:
     from codebound.coding.arithmetic import AbstractCoder
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 CATALOGUE = (Scaling(1.0), Scaling(255.0), Scaling(16.0))
 """Scalings that cost two bits; all others are literal, at 32 bits a constant."""
 MAX_CLASSES = 1 << 16
-_KINDS = ("class", "confused", "false-alarm", "top")
-_NEW_KINDS = ("abstain", "cost-above", "cost", "")
 FAULT, NEW_FAULT = 4, 6
 """What stands in front of the scheme where another fault is counted than plain errors; 6 since version 3."""
 HEAD, SPLIT_HEAD, RULE = 0, 1, 2
@@ -96,31 +95,21 @@ def write_fault(coder: AbstractCoder, fault: Fault, classes: int) -> None:
 
 
 def code_fault(coder: AbstractCoder, word: int, given: Fault, classes: int) -> Fault:
-    """A fault other than plain errors, coded or read behind its word; a reader gives any."""
-    return (_code_new_fault if word == NEW_FAULT else _code_old_fault)(coder, given, classes)
+    """A fault other than plain errors, coded or read behind its word; a reader gives WRONG."""
+    kinds = {each.number: each for each in FAULTS.values() if each.is_new == (word == NEW_FAULT)}
+    number = uniform(coder, given.number or 0, 4)
+    coder.require(number in kinds, f"fault of kind {number} is reserved.")
+    costs = partial(_code_costs, coder, given, classes)
+    return kinds[number].code(partial(uniform, coder), given, classes, costs)
 
 
-def _code_new_fault(coder: AbstractCoder, given: Fault, classes: int) -> Fault:
-    """Those of docs/format-3.md, section 5."""
-    at = _NEW_KINDS.index(given.kind) if given.kind in _NEW_KINDS else 0
-    kind = _NEW_KINDS[uniform(coder, at, len(_NEW_KINDS))]
-    coder.require(bool(kind), "fault of kind 3 is reserved.")
-    numbers = given.numbers or (0,)
-    if kind == "abstain":
-        return Fault(kind, (uniform(coder, numbers[0], len(THRESHOLDS)),))
-    costs = _code_costs(coder, given.detail, classes)
-    if kind == "cost":
-        return Fault(kind, (), costs)
-    largest = Fault("cost", (), costs).largest_cost(classes)
-    return Fault(kind, (uniform(coder, numbers[0], largest),), costs)
-
-
-def _code_costs(coder: AbstractCoder, given: str, classes: int) -> str:
-    if not bit(coder, given not in ("", DISTANCE)):
+def _code_costs(coder: AbstractCoder, given: Fault, classes: int) -> str:
+    table: str = getattr(given, "table", DISTANCE)  # a reader has none yet
+    if not bit(coder, table != DISTANCE):
         coder.require(classes <= MOST_COST + 1, f"costs by distance fit {MOST_COST + 1} classes at most.")
         return DISTANCE
     coder.require(classes <= MOST_CLASSES, f"costs fit {MOST_CLASSES} classes at most. Got {classes}.")
-    rows = Fault("cost", (), given).matrix(classes) if given else ((0,) * classes,) * classes
+    rows = ((0,) * classes,) * classes if table == DISTANCE else Cost(table).matrix(classes)
     largest = uniform(coder, max(0, max(map(max, rows)) - 1), MOST_COST) + 1
     context = SymbolContext(largest + 1)
     coded = [
@@ -129,18 +118,6 @@ def _code_costs(coder: AbstractCoder, given: str, classes: int) -> str:
     ]
     coder.require(f"{largest:x}" in "".join(coded), f"costs do not attain their largest, {largest}.")
     return ",".join(coded)
-
-
-def _code_old_fault(coder: AbstractCoder, given: Fault, classes: int) -> Fault:
-    kind = _KINDS[uniform(coder, _KINDS.index(given.kind) if given.kind in _KINDS else 0, len(_KINDS))]
-    numbers = given.numbers or (0, 0)  # a reader has none yet
-    if kind == "top":
-        return Fault(kind, (uniform(coder, max(0, numbers[0] - 1), classes - 1) + 1,))
-    first = uniform(coder, numbers[0], classes)
-    if kind != "confused":
-        return Fault(kind, (first,))
-    second = uniform(coder, max(0, numbers[-1] - (numbers[-1] > first)), classes - 1)
-    return Fault(kind, (first, second + (second >= first)))
 
 
 def codable(scaling: Scaling, input_shape: tuple[int, ...]) -> Scaling:

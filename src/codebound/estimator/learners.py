@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
@@ -114,9 +115,9 @@ class Fitter:
     @property
     def _columns(self) -> int:
         """How many numbers are counted beside the faults."""
-        if self.fault is None or self.fault.kind not in ("abstain", "cost"):
+        if self.fault is None:
             return 0
-        return 1 if self.fault.kind == "abstain" else len(self.fault.costs(self.classes))
+        return 1 if self.fault.threshold else len(self.fault.costs(self.classes))
 
     def _faults(
         self, model: Any, predicted: NDArray[Any], at: Positions
@@ -128,24 +129,23 @@ class Fitter:
             return ~(np.abs(predicted - labels) <= self.tau), none  # NaN is a fault
         if fault is None:
             return np.asarray(predicted != labels, dtype=bool), none
-        if fault.kind == "top":
+        inputs = _safe_indexing(self.inputs, at)
+        if fault.is_ranked:
             _require_scores(model)
-            inputs = _safe_indexing(self.inputs, at)
-            return _rounded(*_margins(model, inputs, labels, best=fault.numbers[0])) <= 0.0, none
-        if fault.kind == "abstain":
-            is_silent = abstains(model, _safe_indexing(self.inputs, at), fault.threshold)
+            return _rounded(*_margins(model, inputs, labels, best=fault.guesses)) <= 0.0, none
+        if fault.threshold:
+            is_silent = abstains(model, inputs, fault.threshold)
             return (predicted != labels) & ~is_silent, is_silent[:, None]
         is_known = np.isin(predicted, np.arange(self.classes))  # others cost the most
-        places = np.where(is_known, predicted, 0).astype(np.int64)
-        if fault.kind != "cost":
-            return np.array(fault.is_bad(self.classes))[labels, places] | ~is_known, none
-        costs = np.array(fault.matrix(self.classes))[labels, places]
-        above = (costs[:, None] >= np.array(fault.costs(self.classes))) | ~is_known[:, None]
-        return above[:, 0], above
+        places = np.where(is_known, predicted, 0)
+        guessed, right = (torch.from_numpy(each.astype(np.int64)) for each in (places, labels))
+        scores = torch.nn.functional.one_hot(guessed, self.classes)
+        is_made = fault.is_made(scores, right).numpy() | ~is_known[:, None]
+        return is_made[:, 0], is_made[:, [cost - 1 for cost in fault.costs(self.classes)]]
 
     def _scores(self, model: Any, predicted: NDArray[Any], at: Positions) -> NDArray[np.float64]:
         if self.tau is None:
-            best = self.fault.numbers[0] if self.fault is not None and self.fault.kind == "top" else 1
+            best = 1 if self.fault is None else self.fault.guesses
             inputs = _safe_indexing(self.inputs, at)
             margins, scale = _margins(model, inputs, self.labels[at], best=best)
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import astuple, replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
@@ -198,7 +198,7 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
             UsageError: The fault is another one.
         """
         fault = parse_fault(self.fault)
-        if fault.kind != "abstain":
+        if not fault.threshold:
             raise UsageError(f"it abstains with the fault abstain:T alone. Got {self.fault!r}.")
         return abstains(self._learned, X, fault.threshold)
 
@@ -217,9 +217,8 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
         if self.tau is not None:
             does = f"is off by more than {self.tau!r} on at most {share} of new data"
         elif self.fault != str(WRONG):
-            does = parse_fault(self.fault).says(share)
-        if self.abstained_ is not None:
-            does += f", and abstains from at most {percent(self.abstained_)} of new data"
+            beside = None if self.abstained_ is None else {"share": self.abstained_}
+            does = parse_fault(self.fault).says(share, beside)
         return (
             f"With probability at least 1 - {bound.delta!r} over the draw of the sample, what was learned "
             f"{does} ({bound.ref})."
@@ -232,7 +231,7 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
         if self.fault == str(WRONG) or bound.facts.classes is None:
             return bound.vacuous
         fault = parse_fault(self.fault)
-        return bound.value >= fault.guess_rate(max(bound.facts.classes, fault.detail.count(",") + 1))
+        return bound.value >= fault.guess_rate(max(bound.facts.classes, fault.least_classes))
 
     @property
     def code_bits_(self) -> float:
@@ -362,7 +361,7 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
         )
         contents = sample.contents(apart, by_class=self.tau is None)
         terms, part = self._terms(sample, len(apart), candidates), None
-        if fault is not None and fault.kind == "cost":
+        if fault is not None:
             terms = replace(terms, costs=fault.costs(classes))
         if fault is not None and fault.has_part:
             part = fault.is_counted(torch.from_numpy(sample.labels.astype(np.int64))).numpy()
@@ -383,8 +382,8 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
                 f"the fault {self.fault} names classes: label them by whole numbers from 0 on, fixed before "
                 f"the sample was seen. Got labels of type {labels.dtype}."
             )
-        named = 1 + max(found.numbers, default=0) if found.has_part else 0
-        count = max(int(labels.max()) + 1, found.detail.count(",") + 1, named)
+        named = 1 + max(astuple(found)) if found.has_part else 0
+        count = max(int(labels.max()) + 1, found.least_classes, named)
         return parse_fault(self.fault, classes=count), count
 
     def _keep(self, best: Best, sample: Sample) -> None:

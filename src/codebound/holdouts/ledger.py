@@ -60,9 +60,8 @@ class Ledger:
         fault, sizes = parse_fault(seal["fault"]), [size for size in seal.get("by_class") or [] if size]
         if fault == WRONG and sizes:
             return sizes
-        if fault.kind == "cost":
-            return [fault.largest_cost(seal["data"]["classes"]) * seal["n"], *sizes]
-        return [seal["n"]] * (3 if fault.kind == "abstain" else 1) + sizes
+        largest = fault.largest_cost(seal["data"]["classes"])
+        return [largest * seal["n"]] * (3 if fault.threshold else 1) + sizes
 
     @property
     def unlisted(self) -> int:

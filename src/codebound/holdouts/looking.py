@@ -78,11 +78,11 @@ class SealSettings:
             raise UsageError(f"`looks` counts the looks intended, from 1 on. Got {self.looks}.")
         if self.answers is None:
             is_free = self.looks is not None and self.looks in (1, len(self.models))
-            is_exact = (is_free and self.step is None) or self.fault.kind in ("abstain", "cost")
+            is_exact = (is_free and self.step is None) or not self.fault.is_yes_or_no
             object.__setattr__(self, "answers", "exact" if is_exact else "levels")
-        if self.answers != "exact" and self.fault.kind in ("abstain", "cost"):
+        if self.answers != "exact" and not self.fault.is_yes_or_no:
             raise UsageError(f"the fault {self.fault} counts more than one number: its answers are exact.")
-        if self.by_class and self.fault.kind == "residual":
+        if self.by_class and self.fault.is_of_values:
             raise UsageError("values have no classes: leave out by_class.")
         if self.answers not in get_args(Answers):
             raise UsageError(f"`answers` is {', '.join(get_args(Answers))}. Got {self.answers!r}.")
@@ -249,21 +249,19 @@ class _Limits:
         """The limits, by their names in the line."""
         fault, n, sizes = parse_fault(self.seal["fault"]), self.seal["n"], self.seal.get("by_class")
         shared = 1.0 if sizes else 0.0  # bits: half of the level is for the table
-        if fault.kind == "cost":
+        tally = fault.tally(counts, n)
+        if "cost" in tally:
             largest = fault.largest_cost(self.seal["data"]["classes"])
             nats = round_up(self._facts(0, n, shared).nats / n)
             mean = min(1.0, round_up(answer / (largest * n))) if answer else 0.0
             found: dict[str, Any] = {"bound": kl_inverse_upper(mean, nats)}
-        elif fault.kind == "abstain":
-            errors, abstained, not_right = counts
-            kept = n - not_right + errors
-            share = self._limit(abstained, n, shared + 1.0)
-            tally = {"abstained": abstained, "kept": kept, "share": share}
-            found = {"bound": self._limit(errors, kept, shared + 1.0), "tally": tally}
+        elif "kept" in tally:
+            tally["share"] = self._limit(tally["abstained"], n, shared + 1.0)
+            found = {"bound": self._limit(counts[0], tally["kept"], shared + 1.0), "tally": tally}
         else:
             found = {"bound": self._limit(answer, n, shared)}
         if sizes and (is_final or self.seal["levels"] is None):
-            wrong = torch.bincount(labels[WRONG.lead(scores, labels) <= 0.0], minlength=len(sizes)).tolist()
+            wrong = torch.bincount(labels[WRONG.is_made(scores, labels)[:, 0]], minlength=len(sizes)).tolist()
             apart = 1.0 + log2_up(len(sizes))
             found["by_class"] = [
                 [errors, self._limit(errors, size, apart) if size else None]
@@ -306,8 +304,7 @@ def _require_allowed(ledger: Ledger, identity: str, *, is_listed: bool, is_final
 def _answer(ledger: Ledger, counts: tuple[int, ...], *, is_final: bool) -> int | None:
     """What is told of a number of faults, or of a cost."""
     levels = ledger.seal["levels"]
-    is_cost = parse_fault(ledger.seal["fault"]).kind == "cost"
-    errors = sum(counts) if is_cost else counts[0]
+    errors: int = parse_fault(ledger.seal["fault"]).tally(counts, ledger.seal["n"]).get("cost", counts[0])
     if levels is None or is_final:
         return errors
     best = min((each["answer"] for each in ledger.looks if each["answer"] is not None), default=math.inf)
@@ -318,10 +315,7 @@ def count_faults(fault: Fault, scores: Tensor, labels: Tensor) -> tuple[int, ...
     """All that a fault counts, from a row of scores for each example, or a value; ties and NaN are faults."""
     if len(scores) != len(labels):
         raise DataError(f"there are scores of {len(scores)} examples, and {len(labels)} were sealed.")
-    if fault.kind == "residual":
-        return (int((~((scores - labels).abs() <= float(fault.detail))).sum()),)
-    faults = fault.is_counted(labels).unsqueeze(1) & (fault.leads(scores, labels) <= 0.0)
-    return tuple(faults.sum(dim=0).tolist())
+    return tuple(fault.is_made(scores, labels).sum(dim=0).tolist())
 
 
 def network_scores(network: nn.Module, data: Dataset) -> Tensor:

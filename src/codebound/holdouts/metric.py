@@ -11,7 +11,7 @@ from codebound.bounds.facts import LookFacts, check_delta
 from codebound.bounds.faulty import occam_table
 from codebound.bounds.looked import looked_risk
 from codebound.errors import UsageError
-from codebound.faults import Fault, parse_fault
+from codebound.faults import WRONG, Fault, parse_fault
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -73,7 +73,7 @@ class RiskBoundMetric:
         self.classes, self.delta, self.looks = classes, delta, looks
         self.fault = parse_fault(fault, classes=classes) if isinstance(fault, str) else fault
         self.fault.check(classes)
-        if self.fault.kind in ("abstain", "cost"):
+        if not self.fault.is_yes_or_no:
             raise UsageError(
                 f"the fault {self.fault} is more than a yes or no for each example: seal the examples "
                 "(codebound holdout), which has a bound for it."
@@ -105,10 +105,9 @@ class RiskBoundMetric:
             raise UsageError(
                 f"predictions must have shape ({len(labels)}, {self.classes}). Got {tuple(preds.shape)}."
             )
-        is_counted = self.fault.is_counted(labels)
-        self._errors += int((is_counted & (self.fault.lead(scores, labels) <= 0.0)).sum())
-        self._n += int(is_counted.sum())
-        is_wrong = Fault().lead(scores, labels) <= 0.0
+        self._errors += int(self.fault.is_made(scores, labels).sum())
+        self._n += int(self.fault.is_counted(labels).sum())
+        is_wrong = WRONG.is_made(scores, labels)[:, 0]
         for row, each in enumerate((labels[is_wrong], labels)):
             self._by_class[row] += torch.bincount(each, minlength=self.classes)
         self._is_told = False

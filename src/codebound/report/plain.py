@@ -214,7 +214,7 @@ def meanings(certificate: Certificate, result: Mapping[str, Any]) -> tuple[list[
     is_plain, most = certificate.fault == WRONG, math.ceil(1000.0 * claim.bound)
     of = "" if is_plain else " that the fault can happen on"
     expected = f"Out of 1,000 new examples{of}, expect at most {most:,} that count against it."
-    if certificate.fault.kind == "cost":
+    if certificate.fault.is_mean:
         expected = "It is a mean over new data: single ones may cost as much as the largest cost."
     labels = (
         f"No label was set aside for it: all {n:,} examples that it counts were also there to learn from."
