@@ -389,7 +389,7 @@ class Cost(AbstractCosts):
 
 
 @dataclass(frozen=True)
-class Residual(Fault):
+class LargeResidual(Fault):
     """A predicted value that is off by too much; NaN is."""
 
     kind, spelling = "residual", (r"(?=[\d.]*[1-9])\d{1,15}(\.\d{1,15})?(e-?\d{1,2})?",)
@@ -409,7 +409,7 @@ class Residual(Fault):
 
 FAULTS: dict[str, type[Fault]] = {
     each.kind: each
-    for each in (Wrong, OfClass, Confused, FalseAlarm, Top, Abstain, CostAbove, Cost, Residual)
+    for each in (Wrong, OfClass, Confused, FalseAlarm, Top, Abstain, CostAbove, Cost, LargeResidual)
 }
 """All kinds by the first word of their names."""
 WRONG = Wrong()
