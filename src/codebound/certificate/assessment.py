@@ -9,13 +9,16 @@ from __future__ import annotations
 import datetime
 import hashlib
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from codebound import __version__
-from codebound.bounds.facts import HoldoutFacts, OccamFacts, PickedFacts
-from codebound.bounds.faulty import kept_disagreement, occam_cost, occam_fault
+from codebound.bounds.facts import HoldoutFacts, OccamFacts
+from codebound.bounds.faulty import kept_disagreement, occam_cost, occam_fault, occam_table
 from codebound.bounds.numerics import round_up
 from codebound.bounds.occam import occam_binomial, occam_hoeffding, occam_kl
 from codebound.bounds.original import grid_theta
@@ -36,20 +39,34 @@ if TYPE_CHECKING:
 
     from torch import nn
 
+    from codebound.bounds.facts import PickedFacts
     from codebound.bounds.risk import RiskBound
     from codebound.certificate.claims import Conclusion
     from codebound.certificate.evaluate import Count
+    from codebound.certificate.stated import AbstractStatement
     from codebound.certificate.task import Task
     from codebound.coding.bits import Bits
     from codebound.coding.message import Message
     from codebound.data.dataset import Dataset
     from codebound.engine.job import Engine
+    from codebound.faults import Fault
     from codebound.picks.message import PickedMessage
-    from codebound.picks.picking import Picked
+    from codebound.picks.rule import Rule
+
+
+@dataclass(frozen=True, slots=True)
+class ClassBound:
+    """Errors on the examples of one class, and picks among them; without examples there is no limit."""
+
+    label: int
+    errors: int
+    n: int
+    bound: float | None
+    picks: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Assessed:
+class AbstractAssessed(ABC):
     """A message with what it proves.
 
     Attributes:
@@ -61,7 +78,7 @@ class Assessed:
         facts: What the bound of g was told; its delta is that bound's share.
         conclusion: What follows.
         counted: The examples that count.
-        picked: What the rule picked, where the network was learned from picks.
+        kind: What is stated.
     """
 
     message: Message | PickedMessage
@@ -72,7 +89,7 @@ class Assessed:
     facts: OccamFacts | PickedFacts
     conclusion: Conclusion
     counted: Dataset
-    picked: Picked | None = None
+    kind: type[AbstractStatement]
 
     @property
     def bound(self) -> RiskBound:
@@ -80,31 +97,142 @@ class Assessed:
         return self.conclusion.bound
 
     @property
-    def version(self) -> int:
-        """Of its file: the third only where the second cannot say it, or says less of it.
-
-        Where nothing is picked, the third has the bound of a hold-out set.
-        """
-        is_said = self.message.setting.fault == WRONG or self.bound.ref in ("C-2", "C-10")
-        is_held_out = isinstance(self.facts, PickedFacts) and self.facts.is_held_out
-        return self.message.version if is_said and not is_held_out else 3
-
-    @property
     def rank(self) -> tuple[float, float]:
-        """Smaller is better; among vacuous bounds the one nearer to saying something.
-
-        For C-12b it is the bound of g alone: a choice that looked at the unlabelled inputs would have to be
-        paid.
-        """
-        facts = self.facts
-        alone = self.bound if isinstance(facts, PickedFacts) else occam_binomial(facts)
-        return alone.value, (facts.errors + facts.code_bits) / facts.n
+        """Smaller is better; among vacuous bounds the one nearer to saying something."""
+        return self.alone, (self.facts.errors + self.facts.code_bits) / self.facts.n
 
     @property
     def score(self) -> float:
         """The rank on the scale of a guess."""
         value, distance = self.rank
         return value if value < 1.0 else 1.0 + distance
+
+    @property
+    @abstractmethod
+    def version(self) -> int:
+        """Of its file: the oldest that can say it, or says as much of it."""
+
+    @property
+    @abstractmethod
+    def alone(self) -> float:
+        """The bound of g, by which messages are compared."""
+
+    @property
+    @abstractmethod
+    def declared(self) -> tuple[str, ...]:
+        """Classes, scaling and where they stand; and how the network is run."""
+
+    @abstractmethod
+    def route(self, method: str) -> tuple[str, str]:
+        """The route that it is an end of, empty for what is compared with nothing; and what it paid."""
+
+    @abstractmethod
+    def looser_forms(self, task: Task) -> tuple[float, float]:
+        """The bound in forms that are easier to compute: by the kl form, and by Hoeffding's."""
+
+    @abstractmethod
+    def counts_on(self, data: Dataset, fault: Fault, engine: Engine | None) -> tuple[int, ...]:
+        """What a fault counts of its network on other data."""
+
+    @abstractmethod
+    def class_bounds(self, task: Task, rest: Dataset, *, engine: Engine | None) -> tuple[ClassBound, ...]:
+        """Its errors on every class of the examples that count, with limits that hold at once."""
+
+    @abstractmethod
+    def recounted(self, task: Task, *, engine: Engine | None) -> AbstractAssessed:
+        """The same network with the fault of another task counted, which its message then names."""
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The rules by which its network was learned; none where a message has it."""
+        return ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Assessed(AbstractAssessed):
+    """A message that a network is decoded from."""
+
+    message: Message
+    facts: OccamFacts
+
+    @property
+    def version(self) -> int:  # noqa: D102
+        is_plain = self.message.setting.fault == WRONG
+        return self.message.version if is_plain else max(self.message.version, self.kind.faults_since)
+
+    @property
+    def alone(self) -> float:
+        """Without what is known of f: a choice that looked at the unlabelled inputs would have to be paid."""
+        return occam_binomial(self.facts).value
+
+    @property
+    def declared(self) -> tuple[str, ...]:  # noqa: D102
+        classes, scaled = self.message.setting.classes, scaling_declared(self.message)
+        said = f"The message says that there are {classes} classes, and that {scaled}."
+        if self.message.is_short:
+            said = f"There are {classes} classes, as many as the base has; the message says that {scaled}."
+        run = (
+            "The network is run in float64, or in float32: there the largest deviation seen on the first "
+            f"4,096 examples was {self.count.float32_deviation:.1e} of the largest logit."
+        )
+        return said, run
+
+    def route(self, method: str) -> tuple[str, str]:  # noqa: D102
+        facts = self.facts
+        price = f"{in_number(facts.errors, 'error')} of {facts.n}, {facts.code_bits:g} bits by {method}"
+        return self.kind.route, price
+
+    def looser_forms(self, task: Task) -> tuple[float, float]:  # noqa: D102
+        added, tally = self.conclusion.added, self.conclusion.tally
+        if tally is not None and "cost" in tally:
+            return _cost_forms(tally["cost"], self.facts, task, added)
+        kl, hoeffding = (min(1.0, form(self.facts).value + added) for form in (occam_kl, occam_hoeffding))
+        return kl, hoeffding
+
+    def counts_on(self, data: Dataset, fault: Fault, engine: Engine | None) -> tuple[int, ...]:  # noqa: D102
+        return count_errors(self.network, data.on("cpu"), fault=fault, engine=engine).counts
+
+    def class_bounds(self, task: Task, rest: Dataset, *, engine: Engine | None) -> tuple[ClassBound, ...]:  # noqa: D102
+        theta = _theta(self.message)
+        rest = replace(rest, scaling=task.sample.scaling)  # as the message says it
+        counts = []
+        for label in range(task.sample.classes):
+            errors, places = 0, np.flatnonzero(rest.y == label)
+            if len(places):
+                part = rest.select(places, role=rest.role).on("cpu")
+                errors = count_errors(self.network, part, theta=theta, engine=engine).errors
+            counts.append((errors, len(places)))
+        limits = occam_table(counts, code_bits=self.facts.code_bits, delta=task.delta)
+        return tuple(
+            ClassBound(label, errors, n, limit)
+            for label, ((errors, n), limit) in enumerate(zip(counts, limits, strict=True))
+        )
+
+    def recounted(self, task: Task, *, engine: Engine | None) -> Assessed:  # noqa: D102
+        options = replace(self.message.options, setting=task.options.setting)
+        return assess(replace(self.message, options=options), task, engine=engine)
+
+
+def scaling_declared(message: Message | PickedMessage) -> str:
+    """How inputs are scaled, in words."""
+    scaling = message.setting.scaling
+    return f"inputs are scaled as (x / {scaling.divisor:g} - {list(scaling.mean)}) / {list(scaling.std)}"
+
+
+def in_number(number: int, noun: str) -> str:
+    """A count with its noun.
+
+    Example:
+        >>> in_number(1, "error"), in_number(2, "pick")
+        ('1 error', '2 picks')
+    """
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _theta(message: Message) -> float:
+    """The margin that counts as an error."""
+    index = message.options.theta_index
+    return 0.0 if index is None else grid_theta(index).value
 
 
 Encoded = tuple["Bits", tuple[tuple[str, int], ...]]
@@ -134,10 +262,13 @@ def assess(
         short_classes=task.sample.classes if fitted.is_short else None,
         witness=fitted.witness(),
     )
-    index = fitted.options.theta_index
-    theta = 0.0 if index is None else grid_theta(index).value
     count = count_errors(
-        network, task.counted_data, theta=theta, fault=task.claim.fault, engine=engine, progress=progress
+        network,
+        task.counted_data,
+        theta=_theta(fitted),
+        fault=task.claim.fault,
+        engine=engine,
+        progress=progress,
     )
     facts, tally = _tallied(count, bits.length, task)
     conclusion = task.claim.conclude(facts, message=fitted, network=network, task=task)
@@ -148,7 +279,7 @@ def assess(
         conclusion = replace(conclusion, bound=bound, tally=tally)
         if "abstained" in tally and conclusion.added:
             conclusion = _kept_by_f(conclusion, facts)
-    return Assessed(fitted, bits, ledger, network, count, facts, conclusion, task.counted)
+    return Assessed(fitted, bits, ledger, network, count, facts, conclusion, task.counted, type(task.claim))
 
 
 def _tallied(count: Count, code_bits: int, task: Task) -> tuple[OccamFacts, dict[str, Any] | None]:
@@ -276,7 +407,7 @@ def _guessed(rate: float, code_bits: int, task: Task) -> float:
 
 
 @implements("I-05", kind="certificate")
-def issue(assessed: Assessed, task: Task, *, progress: Progress = silent) -> Certificate:
+def issue(assessed: AbstractAssessed, task: Task, *, progress: Progress = silent) -> Certificate:
     """The certificate of an assessed message, checked by the independent verifier before it is returned.
 
     Raises:
@@ -304,7 +435,7 @@ def issue(assessed: Assessed, task: Task, *, progress: Progress = silent) -> Cer
     return certificate
 
 
-def draft(assessed: Assessed, task: Task) -> Certificate:
+def draft(assessed: AbstractAssessed, task: Task) -> Certificate:
     """The same before it is checked: no certificate yet."""
     helper, common = task.helper(assessed.message), commonest(assessed.counted)
     return Certificate(
@@ -336,24 +467,18 @@ def draft(assessed: Assessed, task: Task) -> Certificate:
     )
 
 
-def _claim(assessed: Assessed, task: Task, *, guessed: float) -> Claim:
+def _claim(assessed: AbstractAssessed, task: Task, *, guessed: float) -> Claim:
     """The bound, with looser forms of it that are easier to compute.
 
     It says nothing where it is not below ``guessed``, the error of the commonest label.
     """
-    facts, bound, added = assessed.facts, assessed.bound, assessed.conclusion.added
-    fault = task.claim.fault
+    bound, fault = assessed.bound, task.claim.fault
     is_vacuous = bound.vacuous or bound.value >= guessed
     if fault != WRONG:
         is_vacuous = bound.value >= fault.guess_rate(task.sample.classes)
-    kl = hoeffding = 0.0  # picks have no looser forms
-    if not isinstance(facts, PickedFacts):
-        kl, hoeffding = (min(1.0, form(facts).value + added) for form in (occam_kl, occam_hoeffding))
-        if fault.kind == "cost":
-            assert assessed.conclusion.tally is not None  # a cost has one
-            kl, hoeffding = _cost_forms(assessed.conclusion.tally["cost"], facts, task, added)
+    kl, hoeffding = assessed.looser_forms(task)
     return Claim(
-        statement=bound.ref,
+        statement=assessed.kind.statement,
         fault=str(fault),
         subject=bound.subject,
         delta=bound.delta,

@@ -6,8 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codebound.bounds.facts import OccamFacts, PickedFacts, SplitFacts
 from codebound.bounds.risk import percent
+from codebound.certificate.assessment import in_number
 from codebound.errors import ModelError
 from codebound.picks.features import RoomError
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     import torch
 
+    from codebound.certificate.assessment import AbstractAssessed
     from codebound.data.dataset import Dataset
     from codebound.search.search import Search
 
@@ -66,14 +67,14 @@ def compared_routes(
                 found[route.name] = route
     rival = next((each.held_out for each in searches if each.held_out is not None), None)
     if rival is None:
-        picked = next((each.best.picked for each in searches if each.best and each.best.picked), None)
-        rule = usual_rule(sample.input_shape) if picked is None else picked.rule
+        rules = (rule for each in searches if each.best for rule in each.best.rules)
+        rule = next(rules, usual_rule(sample.input_shape))
         with suppress(ModelError, RoomError):
             rival = best_held_out(rule, sample, delta=delta, device=device)
     if rival is not None:
         about, reckoned = ("about ", ", reckoned from smaller shares") if rival.is_reckoned else ("", "")
         price = (
-            f"{about}{_counted(rival.errors, 'error')} of {rival.n} that were held out, after learning from "
+            f"{about}{in_number(rival.errors, 'error')} of {rival.n} that were held out, after learning from "
             f"the other {rival.learned} without picks{reckoned}; best of {rival.shares} shares, paid for"
         )
         found[HOLD_OUT] = Route(
@@ -82,29 +83,10 @@ def compared_routes(
     return tuple(sorted(found.values(), key=lambda each: each.bound))
 
 
-def route_of(method: str, facts: object, bound: float) -> Route | None:
-    """The route that a method goes, from what was counted; None for what is compared with nothing."""
-    if isinstance(facts, PickedFacts) and facts.is_held_out:
-        price = (
-            f"{_counted(facts.errors, 'error')} of {facts.n}, after learning from the other {facts.n_first} "
-            f"without picks; {facts.code_bits:g} bits"
-        )
-        return Route("split", bound, price)
-    if isinstance(facts, PickedFacts):
-        price = (
-            f"{_counted(facts.picks, 'pick')} and {_counted(facts.errors, 'error')} of {facts.n}, beside "
-            f"{facts.n_first} first ones; {facts.code_bits:g} bits"
-        )
-        return Route("picks", bound, price)
-    counted = facts.certify if isinstance(facts, SplitFacts) else facts
-    if not isinstance(counted, OccamFacts):
-        return None
-    price = f"{_counted(counted.errors, 'error')} of {counted.n}, {counted.code_bits:g} bits by {method}"
-    return Route("split" if isinstance(facts, SplitFacts) else "message", bound, price)
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+def route_of(method: str, found: AbstractAssessed) -> Route | None:
+    """The route that a method goes, from what was assessed; None for what is compared with nothing."""
+    name, price = found.route(method)
+    return Route(name, found.bound.value, price) if name else None
 
 
 def _shown(bound: float) -> float:

@@ -24,6 +24,7 @@ from codebound.bounds.faulty import (
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.original import occam_disagreement
 from codebound.bounds.picked import picked_risk
+from codebound.bounds.terms import bound_at
 from codebound.certificate.base import Pretrained
 from codebound.certificate.claims import CLAIMS, AboutG, AfterSplit, ByDisagreement, OnDomain
 from codebound.certificate.declarations import DEVELOPED
@@ -31,7 +32,7 @@ from codebound.certification import certify
 from codebound.data.arrays import from_arrays
 from codebound.faults import WRONG, parse_fault
 from codebound.report.examples import shown_examples
-from codebound.report.formula import bound_at, costs, formulas
+from codebound.report.formula import costs, formulas
 from codebound.report.html import certificate_page, place
 from codebound.report.plain import answer, how_it_fails, how_sure, in_words, meanings
 from codebound_verify.__main__ import main as verify
