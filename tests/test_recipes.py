@@ -23,12 +23,11 @@ from worlds.bright_rows import images, solved
 from codebound.bounds.facts import OccamFacts
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.risk import RiskBound
-from codebound.bounds.terms import bound_at
 from codebound.certificate.base import Pretrained, load_base
 from codebound.certificate.claims import CLAIMS, AbstractClaim, Conclusion
 from codebound.certificate.file import Certificate
 from codebound.certificate.format import PAGES, Page
-from codebound.certificate.stated import Counted
+from codebound.certificate.stated import Counted, bound_at
 from codebound.certification import certify
 from codebound.classifier import load_classifier
 from codebound.coding.choose import best_tensor_code
@@ -38,12 +37,13 @@ from codebound.data.catalogue import KNOWN, Known
 from codebound.data.load import load_dataset
 from codebound.errors import CertificateError
 from codebound.extensions import Verb, find_extensions
-from codebound.faults import WRONG, Fault
+from codebound.faults import WRONG, Fault, parse_fault
 from codebound.nets.layers import LAYER_VIEWS, AbstractConvView, layer_view
 from codebound.nets.walk import wrap
 from codebound.nets.zoo import build
 from codebound.refs import REGISTRY, implements
 from codebound.report.formula import formulas
+from codebound.report.html import scale_rows
 from codebound.search.methods import METHODS, Method
 from codebound.statements import read_statement
 from codebound.through import bound_through
@@ -139,6 +139,7 @@ class Cautious(AbstractClaim):
     """The risk of g as in C-2, at half of the failure probability: looser, so still true."""
 
     statement: ClassVar[str] = "C-99"
+    errors_key: ClassVar[str] = "toy_errors"
     delta_share: ClassVar[float] = 0.5
     route: ClassVar[str] = "caution"
     fault: Fault = field(default=WRONG, repr=False)
@@ -184,6 +185,8 @@ def test_a_claim_is_a_class_that_all_who_have_a_certificate_ask(cautious, tmp_pa
         text = (saved.folder / name).read_text()
         assert "C-99" in text
         assert "counted with caution" in text
+    (trained,) = (row for row in scale_rows(found.certificate, saved.result) if row["kind"] == "training")
+    assert trained["words"] == f"{told['errors']} of 150: errors of the toy"
     slider = formulas(found.certificate, saved.result)
     assert set(slider) == {"certified", "holdout", "holdout_f", "class-0", "class-1", "class-2"}
     assert bound_at(slider["certified"], 0.05) == pytest.approx(found.bound)
@@ -196,6 +199,13 @@ def test_a_claim_is_a_class_that_all_who_have_a_certificate_ask(cautious, tmp_pa
     assert read_statement(file).event.startswith("file ")
     assert load_classifier(saved.folder).predict(torch.from_numpy(rows.x)) == rows.y.tolist()
     assert bound_through(file, f, sample=rows, unlabelled=images(80, 2, "unlabelled")).statement == "C-99"
+
+
+def test_a_claim_is_about_other_faults_too(cautious):
+    claim = replace(cautious, fault=parse_fault("class:1"))
+    found = certify(solved().build(), images(150, 0), effort="quick", method="prune", claim=claim)
+    assert [each.key for each in found.certificate.counts] == ["faults"]
+    assert found.certificate.version == 3
 
 
 def test_a_claim_says_what_its_base_must_not_have_seen(cautious, monkeypatch, tmp_path):

@@ -13,9 +13,9 @@ from codebound.bounds.looked import looked_risk
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.picked import picked_risk
 from codebound.bounds.risk import percent
-from codebound.bounds.terms import bound_at
 from codebound.certificate.base import Pretrained
 from codebound.certificate.claims import AboutG, ByDisagreement
+from codebound.certificate.stated import bound_at
 from codebound.certification import certify
 from codebound.data.arrays import from_arrays
 from codebound.faults import parse_fault

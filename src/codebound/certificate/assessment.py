@@ -79,6 +79,8 @@ class AbstractAssessed(ABC):
         conclusion: What follows.
         counted: The examples that count.
         kind: What is stated.
+        alone: The bound of g, by which messages are compared: a choice that looked at the unlabelled inputs
+            of C-12b would have to be paid.
     """
 
     message: Message | PickedMessage
@@ -90,6 +92,7 @@ class AbstractAssessed(ABC):
     conclusion: Conclusion
     counted: Dataset
     kind: type[AbstractStatement]
+    alone: float
 
     @property
     def bound(self) -> RiskBound:
@@ -111,11 +114,6 @@ class AbstractAssessed(ABC):
     @abstractmethod
     def version(self) -> int:
         """Of its file: the oldest that can say it, or says as much of it."""
-
-    @property
-    @abstractmethod
-    def alone(self) -> float:
-        """The bound of g, by which messages are compared."""
 
     @property
     @abstractmethod
@@ -159,11 +157,6 @@ class Assessed(AbstractAssessed):
     def version(self) -> int:  # noqa: D102
         is_plain = self.message.setting.fault == WRONG
         return self.message.version if is_plain else max(self.message.version, self.kind.faults_since)
-
-    @property
-    def alone(self) -> float:
-        """Without what is known of f: a choice that looked at the unlabelled inputs would have to be paid."""
-        return occam_binomial(self.facts).value
 
     @property
     def declared(self) -> tuple[str, ...]:  # noqa: D102
@@ -262,13 +255,9 @@ def assess(
         short_classes=task.sample.classes if fitted.is_short else None,
         witness=fitted.witness(),
     )
+    theta, fault = _theta(fitted), task.claim.fault
     count = count_errors(
-        network,
-        task.counted_data,
-        theta=_theta(fitted),
-        fault=task.claim.fault,
-        engine=engine,
-        progress=progress,
+        network, task.counted_data, theta=theta, fault=fault, engine=engine, progress=progress
     )
     facts, tally = _tallied(count, bits.length, task)
     conclusion = task.claim.conclude(facts, message=fitted, network=network, task=task)
@@ -279,7 +268,8 @@ def assess(
         conclusion = replace(conclusion, bound=bound, tally=tally)
         if "abstained" in tally and conclusion.added:
             conclusion = _kept_by_f(conclusion, facts)
-    return Assessed(fitted, bits, ledger, network, count, facts, conclusion, task.counted, type(task.claim))
+    alone, kind = occam_binomial(facts).value, type(task.claim)
+    return Assessed(fitted, bits, ledger, network, count, facts, conclusion, task.counted, kind, alone)
 
 
 def _tallied(count: Count, code_bits: int, task: Task) -> tuple[OccamFacts, dict[str, Any] | None]:

@@ -26,11 +26,10 @@ from codebound.bounds.occam import occam_binomial
 from codebound.bounds.original import grid_theta, occam_disagreement, occam_domain
 from codebound.bounds.picked import picked_risk
 from codebound.bounds.risk import PART_FIRST, TWO_DRAWS
-from codebound.bounds.terms import Term
 from codebound.certificate.domain import covering_theta
 from codebound.certificate.evaluate import count_disagreements, sure_share
 from codebound.certificate.rows import require_disjoint, rows_of
-from codebound.certificate.stated import AbstractStatement, Counted
+from codebound.certificate.stated import AbstractStatement, Counted, Term
 from codebound.coding.message import Options
 from codebound.coding.stream import Stream
 from codebound.errors import CertificateError, DataError, UsageError
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
     from torch import nn
 
     from codebound.bounds.risk import RiskBound
-    from codebound.bounds.terms import Law
     from codebound.certificate.file import Certificate, CertificateFacts
     from codebound.certificate.task import Task
     from codebound.coding.message import Message
@@ -169,6 +167,7 @@ class FromPicks(AbstractStatement):
     """C-15: the risk of a network that was learned from few picked examples, from what it gets wrong."""
 
     statement: ClassVar[str] = "C-15"
+    errors_key: ClassVar[str] = "errors_not_picked"
     is_learned: ClassVar[bool] = True
     has_looser_forms: ClassVar[bool] = False
     route: ClassVar[str] = "picks"
@@ -212,14 +211,11 @@ class FromPicks(AbstractStatement):
         return certificate.version == 3 and not certificate.facts.extra["picks"]
 
     @classmethod
-    def law(cls, certificate: Certificate) -> Law:  # noqa: D102
-        return "binomial" if cls.is_held_out(certificate) else "picked"
-
-    @classmethod
     def terms(cls, certificate: Certificate) -> list[Term]:  # noqa: D102
         facts, fault, tally = certificate.facts, certificate.fault, certificate.facts.tally or {}
         picks = tally.get("picks", facts.extra["picks"])
-        term = Term(cls.law(certificate), facts.errors + picks, facts.n, facts.code_bits)
+        is_held_out, counted = cls.is_held_out(certificate), facts.errors + picks
+        term = Term("binomial" if is_held_out else "picked", counted, facts.n, facts.code_bits)
         if fault.kind == "cost":
             return _terms_of_costs(term, picks, tally["above"], fault.costs(facts.classes))
         if fault.kind == "abstain":
@@ -246,6 +242,7 @@ class AfterSplit(AbstractClaim):
     """
 
     statement: ClassVar[str] = "C-10"
+    errors_key: ClassVar[str] = "errors_after_split"
     faults_since: ClassVar[int] = 2
     trains_base: ClassVar[bool] = True
     unseen: ClassVar[str] = "the examples after the split"
@@ -309,6 +306,8 @@ class OnDomain(AbstractClaimAboutF):
     """
 
     statement: ClassVar[str] = "C-12a"
+    errors_key: ClassVar[str] = "margins_within_theta"
+    has_margin: ClassVar[bool] = True
     stays_near_f: ClassVar[bool] = True
     low: float
     high: float

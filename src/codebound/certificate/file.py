@@ -191,7 +191,7 @@ class Certificate:
         counts = self.kind.counts(self.facts)
         if self.helper.base is not None:  # which may be all that there is of g: nobody need have trained it
             counts = tuple(replace(each, name=each.name.removeprefix("training ")) for each in counts)
-        return counts if self.fault == WRONG else fault_counts(self.fault, self.facts, counts)
+        return counts if self.fault == WRONG else fault_counts(self, counts)
 
     @property
     def base_declared(self) -> str:

@@ -45,10 +45,6 @@ class AssessedPicks(AbstractAssessed):
         return 3 if self.facts.is_held_out else self.message.version
 
     @property
-    def alone(self) -> float:  # noqa: D102
-        return self.bound.value
-
-    @property
     def rules(self) -> tuple[Rule, ...]:  # noqa: D102
         return (self.picked.rule,)
 
@@ -122,8 +118,9 @@ def assess_picked(picked: Picked, task: Task) -> AssessedPicks:
     conclusion = FromPicks.conclude(facts, picks=picked.last.picks, tally=tally, costs=costs)
     rest = sample.select(order[picked.rule.first :], role="certify")
     counted = possible_examples(fault, rest)
+    count, alone = Count(counts, 0.0), conclusion.bound.value
     return AssessedPicks(
-        message, bits, ledger, network, Count(counts, 0.0), facts, conclusion, counted, FromPicks, picked
+        message, bits, ledger, network, count, facts, conclusion, counted, FromPicks, alone, picked
     )
 
 

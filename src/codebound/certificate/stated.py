@@ -6,16 +6,66 @@ Whoever has a certificate asks its ``kind``, a class of ``certificate/claims.py`
 from __future__ import annotations
 
 import hashlib
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
+from codebound.bounds.numerics import binomial_inverse_upper, kl_inverse_upper, picked_inverse_upper
 from codebound.faults import WRONG
 
 if TYPE_CHECKING:
-    from codebound.bounds.terms import Law, Term
+    from collections.abc import Sequence
+
     from codebound.certificate.file import Certificate, CertificateFacts
     from codebound.faults import Fault
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A limit that a bound is a sum of.
+
+    Attributes:
+        law: ``binomial`` as in C-2, ``picked`` as in C-15, or ``kl`` as in C-17 for costs.
+        count: What was counted; of costs, their sum divided by the largest.
+        n: Out of how many.
+        bits: Length of the message.
+        share: Of the failure probability.
+        outside: A limit on how often it does not apply; it is divided by the rest.
+        weight: What the limit is multiplied by.
+    """
+
+    law: Literal["binomial", "picked", "kl"]
+    count: float
+    n: int
+    bits: float = 0.0
+    share: float = 1.0
+    outside: Term | None = None
+    weight: float = 1.0
+
+    def limit(self, delta: float) -> float:
+        """The limit at a failure probability of the whole bound."""
+        log_delta = math.log(delta * self.share) - self.bits * math.log(2.0)
+        if self.law == "kl":
+            found = kl_inverse_upper(self.count / self.n, -log_delta / self.n)
+        else:
+            inverse = binomial_inverse_upper if self.law == "binomial" else picked_inverse_upper
+            found = inverse(int(self.count), self.n, log_delta)
+        found *= self.weight
+        if self.outside is None:
+            return found
+        rest = 1.0 - self.outside.limit(delta)
+        return found / rest if rest > 0.0 else 1.0
+
+
+def bound_at(terms: Sequence[Term], delta: float) -> float:
+    """The bound that is the sum of some terms.
+
+    Example:
+        >>> round(bound_at([Term("picked", 800, 60_000, bits=30)], 0.05), 5)
+        0.01703
+    """
+    return min(1.0, sum(term.limit(delta) for term in terms))
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +96,8 @@ class AbstractStatement(ABC):
     Attributes:
         statement: Its ID in docs/references.md and in the file.
         fault: What is counted.
+        errors_key: The name in JSON of its count of errors, in whose place a fault has its own.
+        has_margin: Whether examples that are right by a small margin are among them.
         drawn: What its failure probability is over.
         faults_since: The version of the format that first states it of another fault than plain errors.
         trains_base: Whether a base is trained on a part of the sample.
@@ -58,6 +110,8 @@ class AbstractStatement(ABC):
 
     statement: ClassVar[str]
     fault: Fault = WRONG
+    errors_key: ClassVar[str] = "train_errors"
+    has_margin: ClassVar[bool] = False
     drawn: ClassVar[str] = "sample"
     faults_since: ClassVar[int] = 3
     trains_base: ClassVar[bool] = False
@@ -77,11 +131,6 @@ class AbstractStatement(ABC):
         """What the bound of a certificate is the sum of."""
 
     @staticmethod
-    def law(certificate: Certificate) -> Law:
-        """What a count of examples is limited by."""
-        return "binomial"
-
-    @staticmethod
     def is_held_out(certificate: Certificate) -> bool:
         """Whether nothing was learned from the examples that are counted."""
         return False
@@ -97,9 +146,10 @@ class AbstractStatement(ABC):
         return f"file {hashlib.sha256(certificate.to_bytes()).hexdigest()}"
 
 
-def fault_counts(fault: Fault, facts: CertificateFacts, plain: tuple[Counted, ...]) -> tuple[Counted, ...]:
+def fault_counts(certificate: Certificate, plain: tuple[Counted, ...]) -> tuple[Counted, ...]:
     """The counts of a certificate about a fault, from those that a claim about plain errors has."""
-    tally, of = facts.tally or {}, next((each.of for each in plain if each.key in _ERRORS), facts.n)
+    fault, facts, key = certificate.fault, certificate.facts, certificate.kind.errors_key
+    tally, of = facts.tally or {}, next((each.of for each in plain if each.key == key), facts.n)
     meaning = (
         f"examples on which the decoded network makes the fault {fault}, among those that it can happen on; "
         "whatever is not clear counts"
@@ -115,8 +165,4 @@ def fault_counts(fault: Fault, facts: CertificateFacts, plain: tuple[Counted, ..
     if "abstained" in tally:
         meaning = "examples that g abstains from, or may abstain from"
         found.append(Counted("abstained", "abstained", tally["abstained"], of, meaning))
-    return (*(each for each in plain if each.key not in _ERRORS), *found)
-
-
-_ERRORS = ("train_errors", "errors_not_picked", "errors_after_split", "margins_within_theta")
-"""Counts that are those of a fault where one is counted."""
+    return (*(each for each in plain if each.key != key), *found)

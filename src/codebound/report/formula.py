@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from codebound.bounds.terms import Term, bound_at
+from codebound.certificate.stated import Term, bound_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,17 +18,22 @@ _CLOSE = 1e-8  # relative: what is not the same number gets no slider
 
 def formulas(certificate: Certificate, result: Mapping[str, Any]) -> dict[str, list[Term]]:
     """The terms of every bound on a page, by its name there; of those that this module gets right."""
-    found: dict[str, tuple[float, list[Term]]] = {
-        "certified": (certificate.claim.bound, certificate.kind.terms(certificate))
-    }
+    certified = certificate.kind.terms(certificate)
+    found = {"certified": (certificate.claim.bound, certified)}
     for name, errors in (("holdout", "test_errors"), ("holdout_f", "test_errors_f")):
         if name in result:
             found[name] = (result[name], [Term("binomial", result[errors], result["test_n"])])
-    rows, law = result.get("by_class", ()), certificate.kind.law(certificate)
+    rows, is_picked = result.get("by_class", ()), certified[0].law == "picked"
     for row in rows:
         if row["bound"] is not None:
             counted = row["errors"] + row["picks"]
-            term = Term(law, counted, row["n"], certificate.facts.code_bits, 1.0 / len(rows))
+            term = Term(
+                "picked" if is_picked else "binomial",
+                counted,
+                row["n"],
+                certificate.facts.code_bits,
+                1.0 / len(rows),
+            )
             found[f"class-{row['label']}"] = (row["bound"], [term])
     return {
         name: terms

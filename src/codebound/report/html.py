@@ -20,8 +20,8 @@ from codebound.report.summary import holdout_rows, original_name, original_words
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from codebound.bounds.terms import Term
     from codebound.certificate.file import Certificate
+    from codebound.certificate.stated import Term
     from codebound.report.tables import Table
 
 
@@ -121,7 +121,6 @@ def _cost_rows(certificate: Certificate) -> list[tuple[str, str, float]]:
 
 _TICKS = (0, 1, 5, 10, 25, 50, 100)
 _LIMITS = ("certified", "holdout", "holdout_f")
-_ERROR_COUNTS = ("train_errors", "errors_after_split", "errors_not_picked", "faults")
 
 
 def place(share: float) -> float:
@@ -152,8 +151,9 @@ def scale_rows(certificate: Certificate, result: Mapping[str, Any]) -> list[dict
             copies = " (no guarantee: copies of the sample)" if result["test_copies_in_sample"] else ""
             words = f"{whose}, by the test set{result.get(f'{key}_words', copies)}"
             rows.append((key, "hold-out bound", result[key], words))
+    shown = ("faults", "" if certificate.kind.has_margin else certificate.kind.errors_key)
     for each in result["counts"]:
-        if each["key"] in _ERROR_COUNTS and each["of"]:
+        if each["key"] in shown and each["of"]:
             counted = f"{each['count']:,} of {each['of']:,}: {each['name']}"
             rows.append(("training", "training error", each["count"] / each["of"], counted))
     rows.sort(key=lambda row: -row[2])
