@@ -79,6 +79,7 @@ class AbstractAssessed(ABC):
         conclusion: What follows.
         counted: The examples that count.
         kind: What is stated.
+        version: Of its file: the third only where the second cannot say it, or says less of it.
         alone: The bound of g, by which messages are compared: a choice that looked at the unlabelled inputs
             of C-12b would have to be paid.
     """
@@ -92,6 +93,7 @@ class AbstractAssessed(ABC):
     conclusion: Conclusion
     counted: Dataset
     kind: type[AbstractStatement]
+    version: int
     alone: float
 
     @property
@@ -110,15 +112,9 @@ class AbstractAssessed(ABC):
         value, distance = self.rank
         return value if value < 1.0 else 1.0 + distance
 
-    @property
     @abstractmethod
-    def version(self) -> int:
-        """Of its file: the oldest that can say it, or says as much of it."""
-
-    @property
-    @abstractmethod
-    def declared(self) -> tuple[str, ...]:
-        """Classes, scaling and where they stand; and how the network is run."""
+    def short_words(self, scaled: str) -> str:
+        """Where a short message has the number of classes, and the scaling."""
 
     @abstractmethod
     def route(self, method: str) -> tuple[str, str]:
@@ -153,22 +149,8 @@ class Assessed(AbstractAssessed):
     message: Message
     facts: OccamFacts
 
-    @property
-    def version(self) -> int:  # noqa: D102
-        is_plain = self.message.setting.fault == WRONG
-        return self.message.version if is_plain else max(self.message.version, self.kind.faults_since)
-
-    @property
-    def declared(self) -> tuple[str, ...]:  # noqa: D102
-        classes, scaled = self.message.setting.classes, scaling_declared(self.message)
-        said = f"The message says that there are {classes} classes, and that {scaled}."
-        if self.message.is_short:
-            said = f"There are {classes} classes, as many as the base has; the message says that {scaled}."
-        run = (
-            "The network is run in float64, or in float32: there the largest deviation seen on the first "
-            f"4,096 examples was {self.count.float32_deviation:.1e} of the largest logit."
-        )
-        return said, run
+    def short_words(self, scaled: str) -> str:  # noqa: D102
+        return f"as many as the base has; the message says that {scaled}"
 
     def route(self, method: str) -> tuple[str, str]:  # noqa: D102
         facts = self.facts
@@ -204,12 +186,6 @@ class Assessed(AbstractAssessed):
     def recounted(self, task: Task, *, engine: Engine | None) -> Assessed:  # noqa: D102
         options = replace(self.message.options, setting=task.options.setting)
         return assess(replace(self.message, options=options), task, engine=engine)
-
-
-def scaling_declared(message: Message | PickedMessage) -> str:
-    """How inputs are scaled, in words."""
-    scaling = message.setting.scaling
-    return f"inputs are scaled as (x / {scaling.divisor:g} - {list(scaling.mean)}) / {list(scaling.std)}"
 
 
 def in_number(number: int, noun: str) -> str:
@@ -268,8 +244,11 @@ def assess(
         conclusion = replace(conclusion, bound=bound, tally=tally)
         if "abstained" in tally and conclusion.added:
             conclusion = _kept_by_f(conclusion, facts)
-    alone, kind = occam_binomial(facts).value, type(task.claim)
-    return Assessed(fitted, bits, ledger, network, count, facts, conclusion, task.counted, kind, alone)
+    kind, alone = type(task.claim), occam_binomial(facts).value
+    version = fitted.version if fault == WRONG else max(fitted.version, kind.faults_since)
+    return Assessed(
+        fitted, bits, ledger, network, count, facts, conclusion, task.counted, kind, version, alone
+    )
 
 
 def _tallied(count: Count, code_bits: int, task: Task) -> tuple[OccamFacts, dict[str, Any] | None]:

@@ -170,7 +170,6 @@ class FromPicks(AbstractStatement):
     errors_key: ClassVar[str] = "errors_not_picked"
     is_learned: ClassVar[bool] = True
     has_looser_forms: ClassVar[bool] = False
-    route: ClassVar[str] = "picks"
 
     @staticmethod
     def conclude(

@@ -13,7 +13,6 @@ from codebound.certificate.assessment import (
     ClassBound,
     abstaining_tally,
     in_number,
-    scaling_declared,
 )
 from codebound.certificate.claims import FromPicks
 from codebound.certificate.evaluate import Count
@@ -40,34 +39,21 @@ class AssessedPicks(AbstractAssessed):
     picked: Picked
 
     @property
-    def version(self) -> int:
-        """Where nothing is picked, the third has the bound of a hold-out set."""
-        return 3 if self.facts.is_held_out else self.message.version
-
-    @property
     def rules(self) -> tuple[Rule, ...]:  # noqa: D102
         return (self.picked.rule,)
 
-    @property
-    def declared(self) -> tuple[str, ...]:  # noqa: D102
-        classes, scaled = self.message.setting.classes, scaling_declared(self.message)
-        if not self.message.is_short:
-            return (f"The message says that there are {classes} classes, and that {scaled}.",)
-        known = f"There are {classes} classes, by the labels of the first examples and the message"
-        if self.picked.rule.features.plain.has_pictures:
-            return (f"{known}, which says that {scaled}.",)
-        return (f"{known}; inputs are taken as stored.",)
+    def short_words(self, scaled: str) -> str:  # noqa: D102
+        has_pictures = self.picked.rule.features.plain.has_pictures
+        said = f", which says that {scaled}" if has_pictures else "; inputs are taken as stored"
+        return f"by the labels of the first examples and the message{said}"
 
     def route(self, method: str) -> tuple[str, str]:  # noqa: D102
         facts, wrong = self.facts, f"{in_number(self.facts.errors, 'error')} of {self.facts.n}"
         if facts.is_held_out:
             learned = f"after learning from the other {facts.n_first} without picks"
             return "split", f"{wrong}, {learned}; {facts.code_bits:g} bits"
-        picks = in_number(facts.picks, "pick")
-        return (
-            self.kind.route,
-            f"{picks} and {wrong}, beside {facts.n_first} first ones; {facts.code_bits:g} bits",
-        )
+        paid = f"{in_number(facts.picks, 'pick')} and {wrong}, beside {facts.n_first} first ones"
+        return "picks", f"{paid}; {facts.code_bits:g} bits"
 
     def looser_forms(self, task: Task) -> tuple[float, float]:
         """None: the bound itself."""
@@ -119,8 +105,9 @@ def assess_picked(picked: Picked, task: Task) -> AssessedPicks:
     rest = sample.select(order[picked.rule.first :], role="certify")
     counted = possible_examples(fault, rest)
     count, alone = Count(counts, 0.0), conclusion.bound.value
+    version = 3 if facts.is_held_out else message.version  # the third has the bound of a hold-out set
     return AssessedPicks(
-        message, bits, ledger, network, count, facts, conclusion, counted, FromPicks, alone, picked
+        message, bits, ledger, network, count, facts, conclusion, counted, FromPicks, version, alone, picked
     )
 
 

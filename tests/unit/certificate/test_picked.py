@@ -9,6 +9,7 @@ from worlds.samples import written_clusters
 from codebound.bounds.picked import picked_risk
 from codebound.certificate.assessment import issue
 from codebound.certificate.claims import AboutG, FromPicks
+from codebound.certificate.declarations import declared_by
 from codebound.certificate.picked import assess_picked
 from codebound.certificate.task import Task
 from codebound.faults import WRONG, parse_fault
@@ -68,9 +69,12 @@ def test_another_fault_is_counted_of_the_same_network():
 
 
 def test_its_network_is_defined_to_the_last_bit_so_nothing_is_said_about_precision():
-    assert [len(assessed(rule)[0].declared) for rule in (RULE, SHARE)] == [1, 1]
-    assert assessed()[0].declared[0].startswith("The message says that there are 3 classes")
-    assert assessed(SHARE)[0].declared[0].endswith("inputs are taken as stored.")
+    told, shortly = (
+        declared_by(*made, made[1].helper(made[0].message)) for made in (assessed(), assessed(SHARE))
+    )
+    assert told[-1].startswith("The message says that there are 3 classes")
+    assert shortly[-1].startswith("There are 3 classes, by the labels of the first examples")
+    assert shortly[-1].endswith("inputs are taken as stored.")
 
 
 def test_other_data_are_counted_as_stored():
