@@ -4,23 +4,32 @@ A toy is what a contributor would write: if one of these tests needs more than t
 wrong.
 """
 
+import ast
 import gzip
 import hashlib
 import re
-from dataclasses import dataclass, replace
+import shlex
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
+import torch
 from torch import nn
 from torch.nn import functional
+from worlds.bright_rows import images, solved
 
 from codebound.bounds.facts import OccamFacts
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.risk import RiskBound
-from codebound.certificate.claims import AboutG, Conclusion, OnDomain
+from codebound.certificate.base import Pretrained, load_base
+from codebound.certificate.claims import CLAIMS, AbstractClaim, Conclusion, OnDomain
+from codebound.certificate.file import Certificate
 from codebound.certificate.format import PAGES, Page
+from codebound.certificate.stated import Counted, bound_at
 from codebound.certification import certify
+from codebound.classifier import load_classifier
 from codebound.coding.choose import best_tensor_code
 from codebound.coding.message import Message
 from codebound.coding.quantization import quantize, step_for_levels
@@ -28,15 +37,21 @@ from codebound.data.catalogue import KNOWN, KnownDataset
 from codebound.data.load import load_dataset
 from codebound.errors import CertificateError
 from codebound.extensions import Verb, find_extensions
+from codebound.faults import WRONG, Fault, parse_fault
 from codebound.nets.layers import LAYER_VIEWS, AbstractConvView, layer_view
 from codebound.nets.walk import wrap
 from codebound.nets.zoo import build
 from codebound.refs import REGISTRY, implements
+from codebound.report.formula import formulas
+from codebound.report.html import scale_rows
 from codebound.search.methods import METHODS, Method
 from codebound.search.search import UnsuitedError
+from codebound.statements import read_statement
+from codebound.through import bound_through
 from codebound_papers.compress.catalogue import COMPRESSORS, Entry
 from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer, compress
 from codebound_papers.measure.spectral import spectral_norm
+from codebound_verify import forms, header
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text()
@@ -71,7 +86,7 @@ def test_short_names_are_of_files_beside_those_named_in_full():
 def test_every_recipe_has_its_toy():
     toys = {
         "A bound": test_a_bound_is_a_function_with_an_id,
-        "A claim of a certificate": test_a_claim_is_a_class_that_certify_takes,
+        "A claim of a certificate": test_a_claim_is_a_class_that_all_who_have_a_certificate_ask,
         "A published expression": f"{EXPRESSION}::test_a_new_expression_is_one_function",
         "A layer type": test_a_layer_type_is_a_class_that_everything_measures,
         "An operation of a message": "tests/contract/test_operations.py::test_a_new_operation_is_one_class",
@@ -120,17 +135,103 @@ def test_a_bound_is_a_function_with_an_id(registry):
     assert registry["toy:twice"].path.endswith("twice")  # what the page of references has to name
 
 
-def test_a_claim_is_a_class_that_certify_takes(digits):
-    @dataclass(frozen=True)
-    class Cautious(AboutG):
-        """C-2 with a bit more: half the failure probability."""
+@dataclass(frozen=True)
+class Cautious(AbstractClaim):
+    """The risk of g as in C-2, at half of the failure probability: looser, so still true."""
 
-        def conclude(self, facts, **_) -> Conclusion:
-            return Conclusion(occam_binomial(replace(facts, code_bits=facts.code_bits + 1)))
+    statement: ClassVar[str] = "C-99"
+    errors_key: ClassVar[str] = "toy_errors"
+    delta_share: ClassVar[float] = 0.5
+    route: ClassVar[str] = "caution"
+    fault: Fault = field(default=WRONG, repr=False)
 
-    # every step takes it; the last one has to, and has not been told
+    def conclude(self, facts, *, message, network, task) -> Conclusion:
+        return Conclusion(replace(occam_binomial(facts), delta=task.delta))
+
+    @staticmethod
+    def counts(facts):
+        return (Counted("toy_errors", "errors of the toy", facts.errors, facts.n, "counted with caution"),)
+
+
+@pytest.fixture
+def cautious(monkeypatch):
+    """The toy is in the table of claims, and the second program has been told."""
+    known = forms._exact_forms
+
+    def exact_forms(header):
+        return known(replace(header, delta=header.delta / 2) if header.statement == "C-99" else header)
+
+    monkeypatch.setitem(CLAIMS, "C-99", Cautious)
+    monkeypatch.setitem(header.SUBJECTS, "C-99", "g")
+    monkeypatch.setattr(forms, "_exact_forms", exact_forms)
+    return Cautious()
+
+
+def test_the_second_program_refuses_a_claim_that_it_has_not_been_told(digits):
     with pytest.raises(CertificateError, match="independent verifier refuses"):
         certify(linear(digits), digits, effort="quick", method="prune", claim=Cautious())
+
+
+def test_a_claim_is_a_class_that_all_who_have_a_certificate_ask(cautious, tmp_path, codebound):
+    f, rows = solved().build(), images(150, 0)
+    asked = {"effort": "quick", "method": "prune", "test_set": images(60, 1, "test"), "by_class": True}
+    plain, found = certify(f, rows, **asked), certify(f, rows, claim=cautious, **asked)
+    told = {name: getattr(plain.certificate.facts, name) for name in ("errors", "n", "code_bits")}
+    assert found.bound == occam_binomial(OccamFacts(delta=0.025, **told)).value > plain.bound
+    saved = found.save_to(tmp_path / "toy")
+    file, said = saved.folder / "certificate.cbound", f"errors of the toy: {told['errors']} of 150"
+    assert said in str(Certificate.load(file))
+    assert said in " ".join(codebound("show", file)[1].split())
+    for name in ("report.html", "README.md"):
+        text = (saved.folder / name).read_text()
+        assert "C-99" in text
+        assert "counted with caution" in text
+    (trained,) = (row for row in scale_rows(found.certificate, saved.result) if row["kind"] == "training")
+    assert trained["words"] == f"{told['errors']} of 150: errors of the toy"
+    slider = formulas(found.certificate, saved.result)
+    assert set(slider) == {"certified", "holdout", "holdout_f", "class-0", "class-1", "class-2"}
+    assert bound_at(slider["certified"], 0.05) == pytest.approx(found.bound)
+    assert codebound("report", saved.folder)[0] == 2  # for want of the author's words
+    words = saved.folder / "dossier.toml"
+    words.write_text(words.read_text().replace('= ""', '= "said"'))
+    assert codebound("report", saved.folder)[0] == 0
+    assert said in (saved.folder / "dossier.html").read_text()
+    assert codebound("verify", *shlex.split(saved.result["verify"])[1:])[0] == 0
+    assert read_statement(file).event.startswith("file ")
+    assert load_classifier(saved.folder).predict(torch.from_numpy(rows.x)) == rows.y.tolist()
+    assert bound_through(file, f, sample=rows, unlabelled=images(80, 2, "unlabelled")).statement == "C-99"
+
+
+def test_a_claim_is_about_other_faults_too(cautious):
+    claim = replace(cautious, fault=parse_fault("class:1"))
+    found = certify(solved().build(), images(150, 0), effort="quick", method="prune", claim=claim)
+    assert [each.key for each in found.certificate.counts] == ["faults"]
+    assert found.certificate.version == 3
+
+
+def test_a_claim_says_what_its_base_must_not_have_seen(cautious, monkeypatch, tmp_path):
+    f, rows = solved().build(), images(150, 0)
+    base = Pretrained(solved().build(), "made elsewhere")
+    found = certify(f, rows, claim=cautious, effort="quick", method="prune", base=base)
+    assert "provided that the base never saw the sample" in found.sentence
+    saved = found.save_to(tmp_path / "toy")
+    assert "| errors of f |" in (saved.folder / "README.md").read_text()  # which nobody need have trained
+    load_base(saved.folder / "base.safetensors", f, sample=rows)  # it has not seen the sample
+    monkeypatch.setattr(Cautious, "trains_base", True)
+    with pytest.raises(CertificateError, match="trained on this very sample"):
+        load_base(saved.folder / "base.safetensors", f, sample=rows)
+
+
+def test_nobody_compares_the_names_of_claims():
+    asking = [
+        f"{path.relative_to(ROOT)}:{each.lineno}"
+        for package in ("codebound", "codebound_papers")
+        for path in (ROOT / "src" / package).rglob("*.py")
+        for each in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(each, ast.Compare)
+        and CLAIMS.keys() & {part.value for part in ast.walk(each) if isinstance(part, ast.Constant)}
+    ]
+    assert not asking, "a certificate knows: ask its kind"
 
 
 def test_the_option_of_a_claim_is_named_in_the_files_of_its_recipe():

@@ -10,7 +10,7 @@ from torch import nn
 
 from codebound.bounds.facts import HoldoutFacts, check_delta
 from codebound.certificate.assessment import issue
-from codebound.certificate.beside import class_bounds, held_out, holdout_of_f
+from codebound.certificate.beside import held_out, holdout_of_f
 from codebound.certificate.claims import (
     AboutG,
     AbstractClaim,
@@ -248,7 +248,7 @@ def certify(
         is_out_of_time=search.is_out_of_time,
         seconds=time.perf_counter() - began,
         allow_copies=allow_copies,
-        by_class=class_bounds(found.best, found.task, found.rest, engine=engine) if by_class else (),
+        by_class=found.best.class_bounds(found.task, found.rest, engine=engine) if by_class else (),
         routes=course.routes,
         source="" if certificate.helper.architecture is None else found.task.f.source,
         notes=notes,
@@ -333,7 +333,7 @@ def _test(course: Course, found: Attempt, test_set: Dataset) -> _Tested:
 
     said = answered(f, test_set.on("cpu"), engine=common.engine)
     holdout_f = holdout_of_f(said.errors, test_set, delta=common.delta)
-    differ = differing(said, found.best.network, tested, takes_stored=found.best.picked is not None)
+    differ = differing(said, found.best.network, tested, takes_stored=found.best.kind.is_learned)
     return _Tested(holdout, holdout_f, copies, HoldoutFacts(errors=differ, n=test_set.n, delta=common.delta))
 
 

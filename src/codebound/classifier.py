@@ -250,7 +250,7 @@ def load_classifier(
     certificate = Certificate.load(file)
     helper, facts = certificate.helper, certificate.facts
     scaling: Scaling | None
-    module, is_learned = None, certificate.claim.statement == "C-15"
+    module, is_learned = None, certificate.kind.is_learned
     if helper.architecture is not None:
         if model is None:
             raise UsageError(

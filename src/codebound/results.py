@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from codebound.bounds.risk import RiskBound
-    from codebound.certificate.beside import ClassBound
+    from codebound.certificate.assessment import ClassBound
     from codebound.certificate.file import Certificate
     from codebound.data.dataset import Dataset
     from codebound.encoders.encoder import Encoder
@@ -154,9 +154,8 @@ class Certification:
             return self.network
         from codebound.encoders.encoder import Encoded
 
-        return Encoded(
-            self.encoder, self.network, takes_stored=self.certificate.claim.statement == "C-15"
-        ).eval()
+        is_learned = self.certificate.kind.is_learned
+        return Encoded(self.encoder, self.network, takes_stored=is_learned).eval()
 
     @property
     def sentence(self) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -47,11 +46,7 @@ def read_statement(path: Path) -> FileStatement:
         )
     certificate = Certificate.load(path)
     claim, facts = certificate.claim, certificate.facts
-    event = f"file {hashlib.sha256(certificate.to_bytes()).hexdigest()}"
-    if claim.statement == "C-2":  # holds for all messages of a code at once
-        event = (
-            f"code {certificate.version} {facts.sample_sha256} {facts.classes} {asdict(certificate.helper)}"
-        )
+    event = certificate.kind.event(certificate)
     return FileStatement(str(path), claim.statement, facts.sample_sha256, claim.delta, event)
 
 

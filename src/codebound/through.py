@@ -136,7 +136,7 @@ def bound_through(
         raise CertificateError("the verifier refuses the certificate:\n  " + "\n  ".join(verdict.reasons))
     require_one_example(f, unlabelled)
     g = decode(found, base=base, weights=weights)
-    errors = disagreements(f, g, unlabelled, rows, takes_stored=found.claim.statement == "C-15")
+    errors = disagreements(f, g, unlabelled, rows, takes_stored=found.kind.is_learned)
     return Through(
         bound=through_disagreement(
             found.claim.bound, HoldoutFacts(errors=errors, n=unlabelled.n, delta=delta)

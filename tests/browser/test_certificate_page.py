@@ -15,10 +15,11 @@ from codebound.bounds.picked import picked_risk
 from codebound.bounds.risk import percent
 from codebound.certificate.base import Pretrained
 from codebound.certificate.claims import AboutG, ByDisagreement
+from codebound.certificate.stated import bound_at
 from codebound.certification import certify
 from codebound.data.arrays import from_arrays
 from codebound.faults import parse_fault
-from codebound.report.formula import bound_at, formulas
+from codebound.report.formula import formulas
 
 pytestmark = pytest.mark.browser
 

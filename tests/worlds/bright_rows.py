@@ -57,4 +57,5 @@ def base_of(original: Original, *, head: float = 1.0):
 def known(*, errors: int, code_bits: int, n: int = 150):
     """What a search may know already: only its bound counts."""
     bound = occam_binomial(OccamFacts(errors=errors, n=n, code_bits=code_bits, delta=0.05))
-    return SimpleNamespace(facts=bound.facts, bound=bound, rank=(bound.value, 0.0))
+    rank, route = (bound.value, 0.0), ("message", "")
+    return SimpleNamespace(facts=bound.facts, bound=bound, rank=rank, route=lambda _: route)

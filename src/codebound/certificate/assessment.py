@@ -9,16 +9,20 @@ from __future__ import annotations
 import datetime
 import hashlib
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from codebound import __version__
-from codebound.bounds.facts import HoldoutFacts, OccamFacts, PickedFacts
-from codebound.bounds.faulty import kept_disagreement, occam_cost, occam_fault
+from codebound.bounds.facts import HoldoutFacts, OccamFacts
+from codebound.bounds.faulty import kept_disagreement, occam_cost, occam_fault, occam_table
 from codebound.bounds.numerics import round_up
 from codebound.bounds.occam import occam_binomial, occam_hoeffding, occam_kl
 from codebound.bounds.original import grid_theta
+from codebound.bounds.risk import count_of
 from codebound.certificate.declarations import declared_by
 from codebound.certificate.decoding import build_network, decode_bits, verify
 from codebound.certificate.evaluate import count_errors, estimated_error_rate
@@ -36,9 +40,11 @@ if TYPE_CHECKING:
 
     from torch import nn
 
+    from codebound.bounds.facts import PickedFacts
     from codebound.bounds.risk import RiskBound
     from codebound.certificate.claims import Conclusion
     from codebound.certificate.evaluate import Count
+    from codebound.certificate.stated import AbstractStatement
     from codebound.certificate.task import Task
     from codebound.coding.bits import Bits
     from codebound.coding.message import Message
@@ -46,11 +52,22 @@ if TYPE_CHECKING:
     from codebound.engine.job import Engine
     from codebound.faults import Fault
     from codebound.picks.message import PickedMessage
-    from codebound.picks.picking import Picked
+    from codebound.picks.rule import Rule
+
+
+@dataclass(frozen=True, slots=True)
+class ClassBound:
+    """Errors on the examples of one class, and picks among them; without examples there is no limit."""
+
+    label: int
+    errors: int
+    n: int
+    bound: float | None
+    picks: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Assessed:
+class AbstractAssessed(ABC):
     """A message with what it proves.
 
     Attributes:
@@ -62,7 +79,10 @@ class Assessed:
         facts: What the bound of g was told; its delta is that bound's share.
         conclusion: What follows.
         counted: The examples that count.
-        picked: What the rule picked, where the network was learned from picks.
+        kind: What is stated.
+        version: Of its file: the third only where the second cannot say it, or says less of it.
+        alone: The bound of g, by which messages are compared: a choice that looked at the unlabelled inputs
+            of C-12b would have to be paid.
     """
 
     message: Message | PickedMessage
@@ -73,7 +93,9 @@ class Assessed:
     facts: OccamFacts | PickedFacts
     conclusion: Conclusion
     counted: Dataset
-    picked: Picked | None = None
+    kind: type[AbstractStatement]
+    version: int
+    alone: float
 
     @property
     def bound(self) -> RiskBound:
@@ -81,31 +103,96 @@ class Assessed:
         return self.conclusion.bound
 
     @property
-    def version(self) -> int:
-        """Of its file: the third only where the second cannot say it, or says less of it.
-
-        Where nothing is picked, the third has the bound of a hold-out set.
-        """
-        is_said = self.message.setting.fault == WRONG or self.bound.ref in ("C-2", "C-10")
-        is_held_out = isinstance(self.facts, PickedFacts) and self.facts.is_held_out
-        return self.message.version if is_said and not is_held_out else 3
-
-    @property
     def rank(self) -> tuple[float, float]:
-        """Smaller is better; among vacuous bounds the one nearer to saying something.
-
-        For C-12b it is the bound of g alone: a choice that looked at the unlabelled inputs would have to be
-        paid.
-        """
-        facts = self.facts
-        alone = self.bound if isinstance(facts, PickedFacts) else occam_binomial(facts)
-        return alone.value, (facts.errors + facts.code_bits) / facts.n
+        """Smaller is better; among vacuous bounds the one nearer to saying something."""
+        return self.alone, (self.facts.errors + self.facts.code_bits) / self.facts.n
 
     @property
     def score(self) -> float:
         """The rank on the scale of a guess."""
         value, distance = self.rank
         return value if value < 1.0 else 1.0 + distance
+
+    @abstractmethod
+    def short_words(self, scaled: str) -> str:
+        """Where a short message has the number of classes, and the scaling."""
+
+    @abstractmethod
+    def route(self, method: str) -> tuple[str, str]:
+        """The route that it is an end of, empty for what is compared with nothing; and what it paid."""
+
+    @abstractmethod
+    def looser_forms(self, task: Task) -> tuple[float, float]:
+        """The bound in forms that are easier to compute: by the kl form, and by Hoeffding's."""
+
+    @abstractmethod
+    def counts_on(self, data: Dataset, fault: Fault, engine: Engine | None) -> tuple[int, ...]:
+        """What a fault counts of its network on other data."""
+
+    @abstractmethod
+    def class_bounds(self, task: Task, rest: Dataset, *, engine: Engine | None) -> tuple[ClassBound, ...]:
+        """Its errors on every class of the examples that count, with limits that hold at once."""
+
+    @abstractmethod
+    def recounted(self, task: Task, *, engine: Engine | None) -> AbstractAssessed:
+        """The same network with the fault of another task counted, which its message then names."""
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The rules by which its network was learned; none where a message has it."""
+        return ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Assessed(AbstractAssessed):
+    """A message that a network is decoded from."""
+
+    message: Message
+    facts: OccamFacts
+
+    def short_words(self, scaled: str) -> str:  # noqa: D102
+        return f"as many as the base has; the message says that {scaled}"
+
+    def route(self, method: str) -> tuple[str, str]:  # noqa: D102
+        facts = self.facts
+        bits = count_of(facts.code_bits, "bit", form="g")
+        return self.kind.route, f"{count_of(facts.errors, 'error')} of {facts.n}, {bits} by {method}"
+
+    def looser_forms(self, task: Task) -> tuple[float, float]:  # noqa: D102
+        added, tally = self.conclusion.added, self.conclusion.tally
+        if tally is not None and "cost" in tally:
+            return _cost_forms(tally["cost"], self.facts, task, added)
+        kl, hoeffding = (min(1.0, form(self.facts).value + added) for form in (occam_kl, occam_hoeffding))
+        return kl, hoeffding
+
+    def counts_on(self, data: Dataset, fault: Fault, engine: Engine | None) -> tuple[int, ...]:  # noqa: D102
+        return count_errors(self.network, data.on("cpu"), fault=fault, engine=engine).counts
+
+    def class_bounds(self, task: Task, rest: Dataset, *, engine: Engine | None) -> tuple[ClassBound, ...]:  # noqa: D102
+        theta = _theta(self.message)
+        rest = replace(rest, scaling=task.sample.scaling)  # as the message says it
+        counts = []
+        for label in range(task.sample.classes):
+            errors, places = 0, np.flatnonzero(rest.y == label)
+            if len(places):
+                part = rest.select(places, role=rest.role).on("cpu")
+                errors = count_errors(self.network, part, theta=theta, engine=engine).errors
+            counts.append((errors, len(places)))
+        limits = occam_table(counts, code_bits=self.facts.code_bits, delta=task.delta)
+        return tuple(
+            ClassBound(label, errors, n, limit)
+            for label, ((errors, n), limit) in enumerate(zip(counts, limits, strict=True))
+        )
+
+    def recounted(self, task: Task, *, engine: Engine | None) -> Assessed:  # noqa: D102
+        options = replace(self.message.options, setting=task.options.setting)
+        return assess(replace(self.message, options=options), task, engine=engine)
+
+
+def _theta(message: Message) -> float:
+    """The margin that counts as an error."""
+    index = message.options.theta_index
+    return 0.0 if index is None else grid_theta(index).value
 
 
 Encoded = tuple["Bits", tuple[tuple[str, int], ...]]
@@ -135,10 +222,9 @@ def assess(
         short_classes=task.sample.classes if fitted.is_short else None,
         witness=fitted.witness(),
     )
-    index = fitted.options.theta_index
-    theta = 0.0 if index is None else grid_theta(index).value
+    theta, fault = _theta(fitted), task.claim.fault
     count = count_errors(
-        network, task.counted_data, theta=theta, fault=task.claim.fault, engine=engine, progress=progress
+        network, task.counted_data, theta=theta, fault=fault, engine=engine, progress=progress
     )
     facts, tally = _tallied(count, bits.length, task)
     conclusion = task.claim.conclude(facts, message=fitted, network=network, task=task)
@@ -149,7 +235,11 @@ def assess(
         conclusion = replace(conclusion, bound=bound, tally=tally)
         if "abstained" in tally and conclusion.added:
             conclusion = _kept_by_f(conclusion, facts)
-    return Assessed(fitted, bits, ledger, network, count, facts, conclusion, task.counted)
+    kind, alone = type(task.claim), occam_binomial(facts).value
+    version = fitted.version if fault == WRONG else max(fitted.version, kind.faults_since)
+    return Assessed(
+        fitted, bits, ledger, network, count, facts, conclusion, task.counted, kind, version, alone
+    )
 
 
 def _tallied(count: Count, code_bits: int, task: Task) -> tuple[OccamFacts, dict[str, Any] | None]:
@@ -275,7 +365,7 @@ def _guessed(rate: float, code_bits: int, task: Task) -> float:
 
 
 @implements("I-05", kind="certificate")
-def issue(assessed: Assessed, task: Task, *, progress: Progress = silent) -> Certificate:
+def issue(assessed: AbstractAssessed, task: Task, *, progress: Progress = silent) -> Certificate:
     """The certificate of an assessed message, checked by the independent verifier before it is returned.
 
     Raises:
@@ -303,7 +393,7 @@ def issue(assessed: Assessed, task: Task, *, progress: Progress = silent) -> Cer
     return certificate
 
 
-def draft(assessed: Assessed, task: Task) -> Certificate:
+def draft(assessed: AbstractAssessed, task: Task) -> Certificate:
     """The same before it is checked: no certificate yet."""
     helper, common = task.helper(assessed.message), commonest(assessed.counted)
     return Certificate(
@@ -335,24 +425,18 @@ def draft(assessed: Assessed, task: Task) -> Certificate:
     )
 
 
-def _claim(assessed: Assessed, task: Task, *, guessed: float) -> Claim:
+def _claim(assessed: AbstractAssessed, task: Task, *, guessed: float) -> Claim:
     """The bound, with looser forms of it that are easier to compute.
 
     It says nothing where it is not below ``guessed``, the error of the commonest label.
     """
-    facts, bound, added = assessed.facts, assessed.bound, assessed.conclusion.added
-    fault = task.claim.fault
+    bound, fault = assessed.bound, task.claim.fault
     is_vacuous = bound.vacuous or bound.value >= guessed
     if fault != WRONG:
         is_vacuous = bound.value >= fault.guess_rate(task.sample.classes)
-    kl = hoeffding = 0.0  # picks have no looser forms
-    if not isinstance(facts, PickedFacts):
-        kl, hoeffding = (min(1.0, form(facts).value + added) for form in (occam_kl, occam_hoeffding))
-        if fault.is_mean:
-            assert assessed.conclusion.tally is not None  # a mean has one
-            kl, hoeffding = _cost_forms(assessed.conclusion.tally["cost"], facts, task, added)
+    kl, hoeffding = assessed.looser_forms(task)
     return Claim(
-        statement=bound.ref,
+        statement=assessed.kind.statement,
         fault=str(fault),
         subject=bound.subject,
         delta=bound.delta,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from codebound.certificate.claims import CLAIMS
 from codebound.certificate.rows import MOST_COPIES
 from codebound.errors import CertificateError, FormatError, UsageError
 from codebound.files import read_json
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 MAX_WORDS = 200
 BASE_FILE = "base.safetensors"
-"""Where a certificate's folder keeps its base; only that of C-10 has seen a part of the sample."""
+"""Where a certificate's folder keeps its base; only one that its claim trains has seen the sample."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,7 +104,8 @@ def _refuse_trained_on(sample: Dataset, path: Path) -> str:
     """
     same_data = ""
     for record, found in _records(path):
-        is_base_again = path.name == BASE_FILE and found.get("statement", "C-10") != "C-10"
+        kind = CLAIMS.get(str(found.get("statement")))
+        is_base_again = path.name == BASE_FILE and kind is not None and not kind.trains_base
         if found.get("data_sha256") == sample.sha256 and not is_base_again:
             raise CertificateError(
                 f"{path} was trained on this very sample, as {record} says, so it cannot be its base: the "

@@ -6,8 +6,8 @@ the common facts. To add one: a class here, its bound in ``codebound.bounds``, a
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, replace
+from abc import abstractmethod
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -29,6 +29,7 @@ from codebound.bounds.risk import PART_FIRST, TWO_DRAWS, count_of
 from codebound.certificate.domain import covering_theta
 from codebound.certificate.evaluate import count_disagreements, sure_share
 from codebound.certificate.rows import require_disjoint, rows_of
+from codebound.certificate.stated import AbstractStatement, Counted, Term
 from codebound.coding.message import Options
 from codebound.coding.stream import Stream
 from codebound.errors import CertificateError, DataError, UsageError
@@ -36,10 +37,12 @@ from codebound.faults import WRONG
 from codebound.refs import implements
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from torch import nn
 
     from codebound.bounds.risk import RiskBound
-    from codebound.certificate.file import CertificateFacts
+    from codebound.certificate.file import Certificate, CertificateFacts
     from codebound.certificate.task import Task
     from codebound.coding.message import Message
     from codebound.data.dataset import Dataset
@@ -70,52 +73,6 @@ class Conclusion:
     tally: dict[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Counted:
-    """A count that a claim rests on, and what it is.
-
-    Attributes:
-        key: Its name in JSON.
-        name: Its name in tables.
-        count: How many.
-        of: Out of how many.
-        meaning: A sentence about what was counted, and on what.
-    """
-
-    key: str
-    name: str
-    count: int
-    of: int
-    meaning: str
-
-    def __str__(self) -> str:
-        return f"{self.name}: {self.count} of {self.of}"
-
-
-class AbstractStatement(ABC):
-    """What a certificate states, and in which words.
-
-    Attributes:
-        statement: Its ID in docs/references.md and in the file.
-        fault: What is counted.
-        drawn: What its failure probability is over.
-    """
-
-    statement: ClassVar[str]
-    fault: Fault = WRONG
-    drawn: ClassVar[str] = "sample"
-
-    @staticmethod
-    @abstractmethod
-    def counts(facts: CertificateFacts) -> tuple[Counted, ...]:
-        """The counts of a certificate with this claim, each with what it is."""
-
-    @staticmethod
-    def about(facts: CertificateFacts) -> str:
-        """The data on which the network errs that little."""
-        return "new data"
-
-
 class AbstractClaim(AbstractStatement):
     """A guarantee that a message with weights can give.
 
@@ -123,7 +80,6 @@ class AbstractClaim(AbstractStatement):
         delta_share: Share of the failure probability that the errors on the sample may use.
         is_about_f: Whether it is the risk of the original network.
         stays_near_f: Whether g must stay near f, so that nothing can be trained anew.
-        trains_base: Whether a base is trained on a part of the sample.
         allows_picks: Whether a network learned from picked examples will do.
         unlabelled: Fresh inputs that it counts on.
     """
@@ -131,7 +87,6 @@ class AbstractClaim(AbstractStatement):
     delta_share: ClassVar[float] = 1.0
     is_about_f: ClassVar[bool] = False
     stays_near_f: ClassVar[bool] = False
-    trains_base: ClassVar[bool] = False
     allows_picks: ClassVar[bool] = False
     unlabelled: Dataset | None = None
 
@@ -165,26 +120,16 @@ class AbstractClaim(AbstractStatement):
         """What it states beside what was counted, by its name in the certificate."""
         return {}
 
-
-def fault_counts(fault: Fault, facts: CertificateFacts, plain: tuple[Counted, ...]) -> tuple[Counted, ...]:
-    """The counts of a certificate about a fault, from those that a claim about plain errors has."""
-    tally, of = facts.tally or {}, next((each.of for each in plain if each.key in _ERRORS), facts.n)
-    meaning = (
-        f"examples on which the decoded network makes the fault {fault}, among those that it can happen on; "
-        "whatever is not clear counts"
-    )
-    found = [Counted("faults", f"faults of g ({fault})", facts.errors, tally.get("kept", of), meaning)]
-    if fault.is_mean:
-        most, meaning = of * fault.largest_cost(facts.classes), "of all examples; the worst counts"
-        found = [Counted("cost", f"costs of g ({fault})", tally["cost"], most, meaning)]
-        plain = tuple(
-            replace(each, meaning=each.meaning.replace("as an error", "as the largest cost"))
-            for each in plain
-        )
-    if "abstained" in tally:
-        meaning = "examples that g abstains from, or may abstain from"
-        found.append(Counted("abstained", "abstained", tally["abstained"], of, meaning))
-    return (*(each for each in plain if each.key not in _ERRORS), *found)
+    @classmethod
+    def terms(cls, certificate: Certificate) -> list[Term]:
+        """The limit for g, at its share of the failure probability."""
+        facts, fault, tally = certificate.facts, certificate.fault, certificate.facts.tally or {}
+        term = Term("binomial", facts.errors, facts.n, facts.code_bits, cls.delta_share)
+        if fault.is_mean:
+            term = replace(term, law="kl", count=tally["cost"] / fault.largest_cost(facts.classes))
+        if "abstained" in tally:
+            term = replace(term, n=tally["kept"], share=term.share / 2.0)
+        return [term]
 
 
 def _training_errors(facts: CertificateFacts) -> Counted:
@@ -192,16 +137,14 @@ def _training_errors(facts: CertificateFacts) -> Counted:
     return Counted("train_errors", "training errors of g", facts.errors, facts.n, meaning)
 
 
-_ERRORS = ("train_errors", "errors_not_picked", "errors_after_split", "margins_within_theta")
-"""Counts that are those of a fault where one is counted."""
-
-
 @dataclass(frozen=True)
 class AboutG(AbstractClaim):
     """C-2: the risk of g, from its errors on the whole sample; or of another fault, as C-17 says."""
 
     statement: ClassVar[str] = "C-2"
+    faults_since: ClassVar[int] = 2
     allows_picks: ClassVar[bool] = True
+    route: ClassVar[str] = "message"
     fault: Fault = field(default=WRONG, repr=False)
 
     def conclude(self, facts: OccamFacts, *, message: Message, network: nn.Module, task: Task) -> Conclusion:  # noqa: D102
@@ -211,11 +154,22 @@ class AboutG(AbstractClaim):
     def counts(facts: CertificateFacts) -> tuple[Counted, ...]:  # noqa: D102
         return (_training_errors(facts),)
 
+    @staticmethod
+    def event(certificate: Certificate) -> str:
+        """It holds for all messages of a code at once."""
+        facts = certificate.facts
+        return (
+            f"code {certificate.version} {facts.sample_sha256} {facts.classes} {asdict(certificate.helper)}"
+        )
+
 
 class FromPicks(AbstractStatement):
     """C-15: the risk of a network that was learned from few picked examples, from what it gets wrong."""
 
     statement: ClassVar[str] = "C-15"
+    errors_key: ClassVar[str] = "errors_not_picked"
+    is_learned: ClassVar[bool] = True
+    has_looser_forms: ClassVar[bool] = False
 
     @staticmethod
     def conclude(
@@ -250,6 +204,33 @@ class FromPicks(AbstractStatement):
             Counted("errors_not_picked", "errors of g", facts.errors, facts.n - picks, wrong),
         )
 
+    @staticmethod
+    def is_held_out(certificate: Certificate) -> bool:
+        """Where the rule picks nothing, since version 3."""
+        return certificate.version == 3 and not certificate.facts.extra["picks"]
+
+    @classmethod
+    def terms(cls, certificate: Certificate) -> list[Term]:  # noqa: D102
+        facts, fault, tally = certificate.facts, certificate.fault, certificate.facts.tally or {}
+        picks = tally.get("picks", facts.extra["picks"])
+        is_held_out, counted = cls.is_held_out(certificate), facts.errors + picks
+        term = Term("binomial" if is_held_out else "picked", counted, facts.n, facts.code_bits)
+        if fault.is_mean:
+            return _terms_of_costs(term, picks, tally["above"], fault.costs(facts.classes))
+        if "abstained" in tally:
+            term = replace(term, share=0.5)
+            term = replace(term, outside=replace(term, count=tally["abstained"] + picks))
+        return [term]
+
+
+def _terms_of_costs(term: Term, picks: int, above: Sequence[int], costs: Sequence[int]) -> list[Term]:
+    """The terms of a mean cost after picks: one for each cost that there is."""
+    steps = [(cost - before) / costs[-1] for before, cost in zip((0, *costs), costs, strict=False)]
+    return [
+        replace(term, count=picks + count, share=term.share / len(costs), weight=step)
+        for count, step in zip(above, steps, strict=True)
+    ]
+
 
 @dataclass(frozen=True)
 class AfterSplit(AbstractClaim):
@@ -260,7 +241,11 @@ class AfterSplit(AbstractClaim):
     """
 
     statement: ClassVar[str] = "C-10"
+    errors_key: ClassVar[str] = "errors_after_split"
+    faults_since: ClassVar[int] = 2
     trains_base: ClassVar[bool] = True
+    unseen: ClassVar[str] = "the examples after the split"
+    route: ClassVar[str] = "split"
     tenths: int
     fault: Fault = field(default=WRONG, repr=False)
 
@@ -320,6 +305,8 @@ class OnDomain(AbstractClaimAboutF):
     """
 
     statement: ClassVar[str] = "C-12a"
+    errors_key: ClassVar[str] = "margins_within_theta"
+    has_margin: ClassVar[bool] = True
     stays_near_f: ClassVar[bool] = True
     low: float
     high: float
@@ -434,6 +421,19 @@ class ByDisagreement(AbstractClaimAboutF):
             _training_errors(facts),
             Counted("disagreements", "disagreements of f and g", apart, fresh, meaning),
         )
+
+    @classmethod
+    def terms(cls, certificate: Certificate) -> list[Term]:
+        """The limit for g, and that on how often f and g differ."""
+        facts, fault, tally = certificate.facts, certificate.fault, certificate.facts.tally or {}
+        (of_g,) = super().terms(certificate)
+        apart = Term("binomial", facts.extra["disagreements"], facts.extra["n_unlabelled"], share=0.5)
+        if "abstained" in tally:
+            apart = replace(apart, outside=replace(of_g, count=tally["abstained"], n=facts.n))
+        if fault.has_part:
+            others = Term("binomial", tally["examples"] - facts.n, tally["examples"], share=0.25)
+            apart = replace(apart, share=0.25, outside=others)
+        return [of_g, apart]
 
 
 CLAIMS: dict[str, type[AbstractStatement]] = {

@@ -8,7 +8,7 @@ from codebound.bounds.risk import CODE_ALONE, CODE_FIRST, RULE_FIRST
 from codebound.certificate.format import PAGES
 
 if TYPE_CHECKING:
-    from codebound.certificate.assessment import Assessed
+    from codebound.certificate.assessment import AbstractAssessed
     from codebound.certificate.file import Helper
     from codebound.certificate.task import Task
     from codebound.data.dataset import Dataset
@@ -46,12 +46,12 @@ def development_sample(sample: Dataset, version: int) -> str:
     return known.get(sample.sha256) or (name if name in known.values() else "")
 
 
-def declared_by(assessed: Assessed, task: Task, helper: Helper) -> tuple[str, ...]:
+def declared_by(assessed: AbstractAssessed, task: Task, helper: Helper) -> tuple[str, ...]:
     """The assumptions of the bound and the helper in words, the ones that are broken most easily first."""
     page = PAGES[assessed.version]
     named = f"version {assessed.version}, {page.named}"
     is_developed = bool(development_sample(task.sample, assessed.version))
-    lines = [] if helper.base is None else [helper.base.declared(assessed.bound.ref)]
+    lines = [] if helper.base is None else [helper.base.declared(assessed.kind.unseen)]
     lines += task.sample.encoder.splitlines()
     if helper.architecture is not None:
         lines.append(helper.architecture.declared)
@@ -66,8 +66,8 @@ def declared_by(assessed: Assessed, task: Task, helper: Helper) -> tuple[str, ..
     )
     if task.rows.copies:
         lines.append(f"{task.rows.sentence}; they are independent draws that happen to be equal.")
-    lines.append(_setting(assessed, task, helper))
-    if assessed.bound.ref != "C-15":  # whose network is defined to the last bit
+    lines.append(_setting(assessed))
+    if not assessed.kind.is_learned:  # what is, is defined to the last bit
         lines.append(
             "The network is run in float64, or in float32: there the largest deviation seen on the first "
             f"4,096 examples was {assessed.count.float32_deviation:.1e} of the largest logit."
@@ -76,14 +76,10 @@ def declared_by(assessed: Assessed, task: Task, helper: Helper) -> tuple[str, ..
     return tuple(line[:MAX_CHARACTERS] for line in lines)
 
 
-def _setting(assessed: Assessed, task: Task, helper: Helper) -> str:
+def _setting(assessed: AbstractAssessed) -> str:
     """Classes and scaling, and where they stand; a short message leaves out what is known without it."""
-    classes, scaling = task.sample.classes, helper.scaling
+    classes, scaling = assessed.message.setting.classes, assessed.message.setting.scaling
     said = f"inputs are scaled as (x / {scaling.divisor:g} - {list(scaling.mean)}) / {list(scaling.std)}"
-    if not assessed.message.is_short:
-        return f"The message says that there are {classes} classes, and that {said}."
-    if assessed.picked is None:
-        return f"There are {classes} classes, as many as the base has; the message says that {said}."
-    known = f"There are {classes} classes, by the labels of the first examples and the message"
-    has_pictures = assessed.picked.rule.features.plain.has_pictures
-    return f"{known}, which says that {said}." if has_pictures else f"{known}; inputs are taken as stored."
+    if assessed.message.is_short:
+        return f"There are {classes} classes, {assessed.short_words(said)}."
+    return f"The message says that there are {classes} classes, and that {said}."

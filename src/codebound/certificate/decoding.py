@@ -59,15 +59,15 @@ def decode(
             has it in front, and takes raw inputs.
     """
     certificate = source if isinstance(source, Certificate) else Certificate.load(source)
-    helper, is_picked = certificate.helper, certificate.claim.statement == "C-15"
+    helper, is_learned = certificate.helper, certificate.kind.is_learned
     if encoder is not None:
         require_declared(encoder, certificate)
         from codebound.encoders.encoder import Encoded
 
         return Encoded(
-            encoder, decode(certificate, module=module, base=base, weights=weights), takes_stored=is_picked
+            encoder, decode(certificate, module=module, base=base, weights=weights), takes_stored=is_learned
         )
-    if is_picked:
+    if is_learned:
         return _learned(certificate, weights)
     if helper.architecture is not None and module is None:
         raise CertificateError(f"the architecture is a helper: give the model, {helper.architecture.name}.")

@@ -10,8 +10,9 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from codebound.bounds.facts import Subject  # noqa: TC001  (read at run time, to check the types of a header)
 from codebound.bounds.risk import claim_sentence, count_of, percent
-from codebound.certificate.claims import CLAIMS, AbstractStatement, Counted, fault_counts
+from codebound.certificate.claims import CLAIMS
 from codebound.certificate.format import PAGE, PAGES, VERSIONS, Page, version_of, with_new, without_new
+from codebound.certificate.stated import AbstractStatement, Counted, fault_counts
 from codebound.coding.bits import Bits
 from codebound.coding.setting import FORM, Setting
 from codebound.coding.tensors import MAX_WITNESS
@@ -97,16 +98,12 @@ class Base:
     name: str
     sha256: str
 
-    def declared(self, statement: str) -> str:
-        """The sentence on which everything rests and that nobody can check."""
+    def declared(self, unseen: str) -> str:
+        """The sentence on which everything rests and that nobody can check; of what it has not seen."""
         return (
-            f"The base, of SHA-256 {self.sha256}, was neither trained nor selected on "
-            f"{_unseen_by_a_base(statement)}. It is said to be {self.name!r}."
+            f"The base, of SHA-256 {self.sha256}, was neither trained nor selected on {unseen}. It is said "
+            f"to be {self.name!r}."
         )
-
-
-def _unseen_by_a_base(statement: str) -> str:
-    return "the examples after the split" if statement == "C-10" else "the sample"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,11 +145,6 @@ class Certificate:
         return self.ledger[0][0] == FORM
 
     @property
-    def is_held_out(self) -> bool:
-        """Whether it has a rule that picks nothing, with the bound of a hold-out set since version 3."""
-        return self.version == 3 and self.facts.extra.get("picks") == 0
-
-    @property
     def setting(self) -> Setting:
         """Classes, scaling and fault, as its header has them."""
         return Setting(self.facts.classes, self.helper.scaling, self.fault)
@@ -174,7 +166,7 @@ class Certificate:
             drawn=self.kind.drawn,
             data=self.kind.about(self.facts),
             does=None if self.fault == WRONG else self.does,
-            provided=f"the base never saw {_unseen_by_a_base(claim.statement)}" if base else "",
+            provided=f"the base never saw {self.kind.unseen}" if base else "",
         )
 
     @property
@@ -197,13 +189,13 @@ class Certificate:
         counts = self.kind.counts(self.facts)
         if self.helper.base is not None:  # which may be all that there is of g: nobody need have trained it
             counts = tuple(replace(each, name=each.name.removeprefix("training ")) for each in counts)
-        return counts if self.fault == WRONG else fault_counts(self.fault, self.facts, counts)
+        return counts if self.fault == WRONG else fault_counts(self, counts)
 
     @property
     def base_declared(self) -> str:
         """What has to be true of the base, whatever the file itself declares; empty without one."""
         base = self.helper.base
-        return "" if base is None else base.declared(self.claim.statement)
+        return "" if base is None else base.declared(self.kind.unseen)
 
     def __str__(self) -> str:
         counted = "; ".join(map(str, self.counts))

@@ -2,29 +2,80 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import torch
 
 from codebound.bounds.picked import picked_risk
-from codebound.certificate.assessment import Assessed, tally_of
+from codebound.bounds.risk import count_of
+from codebound.certificate.assessment import AbstractAssessed, ClassBound, tally_of
 from codebound.certificate.claims import FromPicks
 from codebound.certificate.evaluate import Count
 from codebound.faults import WRONG, OfClass, possible_examples
 from codebound.picks.message import PickedMessage
-from codebound.picks.network import PickedNetwork
+from codebound.picks.network import PickedNetwork, count_faults
 from codebound.picks.picking import fault_counts_of, permutation
 
 if TYPE_CHECKING:
     from codebound.bounds.facts import PickedFacts
     from codebound.certificate.task import Task
     from codebound.data.dataset import Dataset
+    from codebound.engine.job import Engine
     from codebound.faults import Fault
     from codebound.picks.picking import Picked
+    from codebound.picks.rule import Rule
 
 
-def assess_picked(picked: Picked, task: Task) -> Assessed:
+@dataclass(frozen=True, slots=True, eq=False)
+class AssessedPicks(AbstractAssessed):
+    """A rule, and what it picked; its network is defined to the last bit, for inputs as they are stored."""
+
+    message: PickedMessage
+    facts: PickedFacts
+    picked: Picked
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:  # noqa: D102
+        return (self.picked.rule,)
+
+    def short_words(self, scaled: str) -> str:  # noqa: D102
+        has_pictures = self.picked.rule.features.plain.has_pictures
+        said = f", which says that {scaled}" if has_pictures else "; inputs are taken as stored"
+        return f"by the labels of the first examples and the message{said}"
+
+    def route(self, method: str) -> tuple[str, str]:  # noqa: D102
+        facts, wrong = self.facts, f"{count_of(self.facts.errors, 'error')} of {self.facts.n}"
+        if facts.is_held_out:
+            learned = f"after learning from the other {facts.n_first} without picks"
+            return "split", f"{wrong}, {learned}; {count_of(facts.code_bits, 'bit', form='g')}"
+        paid = f"{count_of(facts.picks, 'pick')} and {wrong}, beside {facts.n_first} first ones"
+        return "picks", f"{paid}; {count_of(facts.code_bits, 'bit', form='g')}"
+
+    def looser_forms(self, task: Task) -> tuple[float, float]:
+        """None: the bound itself."""
+        return self.bound.value, self.bound.value
+
+    def counts_on(self, data: Dataset, fault: Fault, engine: Engine | None) -> tuple[int, ...]:  # noqa: D102
+        return count_faults(self.network, data, fault)
+
+    def class_bounds(self, task: Task, rest: Dataset, *, engine: Engine | None) -> tuple[ClassBound, ...]:
+        """Picks of a class count on that class alone."""
+        sample, delta = task.sample, task.delta / task.sample.classes * (1.0 - 1e-15)
+        labels, rows = sample.y[permutation(sample.n)[self.picked.rule.first :]], []
+        for label in range(sample.classes):
+            row = ClassBound(label, 0, 0, None)
+            if (labels == label).any():
+                own, _ = _on_part(self.picked, sample, OfClass(label), replace(self.facts, delta=delta))
+                row = ClassBound(label, own.errors, own.n, picked_risk(own).value, own.picks)
+            rows.append(row)
+        return tuple(rows)
+
+    def recounted(self, task: Task, *, engine: Engine | None) -> AssessedPicks:  # noqa: D102
+        return assess_picked(self.picked, task)
+
+
+def assess_picked(picked: Picked, task: Task) -> AssessedPicks:
     """Encodes a rule and bounds the risk of the network that was learned by it."""
     sample, fault = task.sample, task.claim.fault
     order = permutation(sample.n)
@@ -45,17 +96,11 @@ def assess_picked(picked: Picked, task: Task) -> Assessed:
     conclusion = FromPicks.conclude(facts, picks=picked.last.picks, tally=tally or None, costs=costs)
     rest = sample.select(order[picked.rule.first :], role="certify")
     counted = possible_examples(fault, rest)
-    return Assessed(message, bits, ledger, network, Count(counts, 0.0), facts, conclusion, counted, picked)
-
-
-def picked_class_bound(
-    picked: Picked, sample: Dataset, label: int, facts: PickedFacts
-) -> tuple[PickedFacts | None, float | None]:
-    """What was counted on the examples of one class, at the delta of the facts; None without examples."""
-    if not (sample.y[permutation(sample.n)[picked.rule.first :]] == label).any():
-        return None, None
-    own, _ = _on_part(picked, sample, OfClass(label), facts)
-    return own, picked_risk(own).value
+    count, alone = Count(counts, 0.0), conclusion.bound.value
+    version = 3 if facts.is_held_out else message.version  # the third has the bound of a hold-out set
+    return AssessedPicks(
+        message, bits, ledger, network, count, facts, conclusion, counted, FromPicks, version, alone, picked
+    )
 
 
 def _on_part(

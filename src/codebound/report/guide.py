@@ -114,7 +114,7 @@ _ELSEWHERE = (
 )
 
 
-def usage_notes(result: Mapping[str, Any]) -> list[str]:
+def usage_notes(certificate: Certificate, result: Mapping[str, Any]) -> list[str]:
     """What to know before the network is used: inputs, outputs, and other programs."""
     if result["subject"] == "f":
         return [_ABOUT_F]
@@ -140,14 +140,14 @@ def usage_notes(result: Mapping[str, Any]) -> list[str]:
         )
     scaled = (
         "g.safetensors alone is no network: it holds the examples that g was learned from, and their weights."
-        if result["statement"] == "C-15"
+        if certificate.kind.is_learned
         else f"The tensors in g.safetensors see inputs that are {inputs['scaling']}."
     )
     called = "; ".join(f"{label} is {name}" for label, name in enumerate(names[:_NAMED]))
     outputs = f"The largest of the {result['classes']} scores is the answer" + (
         f": {called}{'; and so on' if len(names) > _NAMED else ''}." if names else ", counted from 0."
     )
-    dtype = inputs["dtype"] if result["statement"] == "C-15" else "float32"
+    dtype = inputs["dtype"] if certificate.kind.is_learned else "float32"
     command = "codebound decode . --out g.onnx"
     if "factory" in result:
         command += f" --model {shlex.quote(result['factory'])}"
@@ -174,7 +174,7 @@ def folder_guide(
                 f"| what | value | note |\n|---|---|---|\n{rows}",
                 "## Use it",
                 *([_block("python", code)] if code else []),
-                "\n".join(f"* {_text(note)}" for note in usage_notes(result)),
+                "\n".join(f"* {_text(note)}" for note in usage_notes(certificate, result)),
                 "## Check it",
                 _block("console", f"$ {result['verify_here']}") + outside,
                 "## What is here",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from codebound.certificate.file import Certificate
-    from codebound.report.formula import Term
+    from codebound.certificate.stated import Term
     from codebound.report.tables import Table
 
 
@@ -77,20 +77,20 @@ def certificate_page(
             "slider": _slider(certificate.claim.delta, formulas(certificate, result)),
             "means": means,
             "not_means": not_means,
-            "numbers": _number_rows(result),
+            "numbers": _number_rows(certificate, result),
             "classes": list(zip(class_rows(result), result.get("by_class", ()), strict=True)),
             "shown": shown,
             "costs": _cost_rows(certificate),
             "code_bits": f"{facts.code_bits:,}",
             "ledger": [(part, f"{bits:,}", max(0, 100 * bits // largest)) for part, bits in ledger],
             "snippet": snippet(result),
-            "usage": usage_notes(result),
+            "usage": usage_notes(certificate, result),
             "verdict": result["verdict"],
             "command": result["verify_here"],
             "outside": result["verify_needs"],
             "sample_sha256": facts.sample_sha256,
             "declarations": [(line, how_it_fails(line)) for line in certificate.declarations],
-            "learned": result["statement"] == "C-15",
+            "learned": certificate.kind.is_learned,
             "terms": TERMS,
             "next_id": partial(next, count(1)),
         },
@@ -121,7 +121,6 @@ def _cost_rows(certificate: Certificate) -> list[tuple[str, str, float]]:
 
 _TICKS = (0, 1, 5, 10, 25, 50, 100)
 _LIMITS = ("certified", "holdout", "holdout_f")
-_ERROR_COUNTS = ("train_errors", "errors_after_split", "errors_not_picked", "faults")
 
 
 def place(share: float) -> float:
@@ -152,8 +151,9 @@ def scale_rows(certificate: Certificate, result: Mapping[str, Any]) -> list[dict
             copies = " (no guarantee: copies of the sample)" if result["test_copies_in_sample"] else ""
             words = f"{whose}, by the test set{result.get(f'{key}_words', copies)}"
             rows.append((key, "hold-out bound", result[key], words))
+    shown = ("faults", "" if certificate.kind.has_margin else certificate.kind.errors_key)
     for each in result["counts"]:
-        if each["key"] in _ERROR_COUNTS and each["of"]:
+        if each["key"] in shown and each["of"]:
             counted = f"{each['count']:,} of {each['of']:,}: {each['name']}"
             rows.append(("training", "training error", each["count"] / each["of"], counted))
     rows.sort(key=lambda row: -row[2])
@@ -170,7 +170,7 @@ def scale_rows(certificate: Certificate, result: Mapping[str, Any]) -> list[dict
     ]
 
 
-def _number_rows(result: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+def _number_rows(certificate: Certificate, result: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """Name, value, and a sentence that says what the value means."""
     n, code_bits = result["n"], result["code_bits"]
     rows = [
@@ -179,7 +179,7 @@ def _number_rows(result: Mapping[str, Any]) -> list[tuple[str, str, str]]:
             percent(result["bound"]),
             f"{result['statement']}, the exact limit: the guarantee",
         ),
-        *_looser_rows(result),
+        *(_looser_rows(result) if certificate.kind.has_looser_forms else ()),
         *(
             (each["name"], f"{each['count']:,} of {each['of']:,}", each["meaning"])
             for each in result["counts"]
@@ -214,9 +214,7 @@ def class_rows(result: Mapping[str, Any]) -> list[dict[str, object]]:
 
 
 def _looser_rows(result: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Forms of the bound that are easier to compute, where there are any."""
-    if result["statement"] == "C-15":
-        return []
+    """Forms of the bound that are easier to compute."""
     return [
         ("the same, kl form", percent(result["kl"]), "a little looser, easier to compute"),
         ("the same, Hoeffding form", percent(result["hoeffding"]), "the form that papers print"),

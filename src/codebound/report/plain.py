@@ -219,7 +219,7 @@ def meanings(certificate: Certificate, result: Mapping[str, Any]) -> tuple[list[
     labels = (
         f"No label was set aside for it: all {n:,} examples that it counts were also there to learn from."
     )
-    if certificate.is_held_out:
+    if certificate.kind.is_held_out(certificate):
         labels = (
             f"It was learned from a share of the sample, which the program set apart; the other {n:,} "
             "examples are its test, and the message pays for every choice that was made with them."

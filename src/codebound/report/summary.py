@@ -6,6 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from codebound.bounds.risk import count_of, percent
+from codebound.certificate.claims import CLAIMS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -94,7 +95,7 @@ def skipped_lines(skipped: Mapping[str, str]) -> list[str]:
 
 def original_name(result: Mapping[str, Any]) -> str:
     """What the errors of f are: with a base it may be that base, which was not trained on the sample."""
-    is_trained = "base_declared" not in result or result["statement"] == "C-10"
+    is_trained = "base_declared" not in result or CLAIMS[result["statement"]].trains_base
     return "training errors of f" if is_trained else "errors of f"
 
 

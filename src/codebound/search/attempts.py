@@ -6,9 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from codebound.certificate.assessment import assess
 from codebound.certificate.task import Task
-from codebound.coding.message import Message
 from codebound.faults import WRONG
 from codebound.search.search import Search, run
 from codebound.search.starts import known_of_prior, with_known_classes
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
 
     import torch
 
-    from codebound.certificate.assessment import Assessed
+    from codebound.certificate.assessment import AbstractAssessed
     from codebound.certificate.base import Pretrained
     from codebound.certificate.claims import AbstractClaim
     from codebound.certificate.task import Original, Tensors
@@ -34,7 +32,7 @@ class Attempt(NamedTuple):
 
     task: Task
     search: Search
-    best: Assessed
+    best: AbstractAssessed
     sample: Dataset
     rest: Dataset
     encoder: Encoder | None
@@ -122,15 +120,5 @@ class Attempts:
         best = run(search, method, minutes=minutes)
         if stated is not claim:
             task = task_of(claim=stated)
-            best = self._of_fault(best, task)
+            best = best.recounted(task, engine=self.engine)
         return Attempt(task, search, best, whole, rest, encoder)
-
-    def _of_fault(self, best: Assessed, task: Task) -> Assessed:
-        """The same network with another fault counted, which its message then names."""
-        if best.picked is not None:
-            from codebound.certificate.picked import assess_picked
-
-            return assess_picked(best.picked, task)
-        assert isinstance(best.message, Message)  # there are no others
-        options = replace(best.message.options, setting=task.options.setting)
-        return assess(replace(best.message, options=options), task, engine=self.engine)

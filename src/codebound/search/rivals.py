@@ -233,8 +233,7 @@ class _Learners:
         starts = [usual_rule(shape)]
         if not starts[0].features.has_pictures:
             starts.append(Rule(ColumnFeatures(True), gamma_index=11, ridge_index=5))
-        if search.best is not None and search.best.picked is not None:
-            starts.append(search.best.picked.rule)
+        starts += search.best.rules if search.best is not None else ()
         starts += self._tuned()
         for rule in starts:
             self._try(rule)

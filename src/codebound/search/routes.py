@@ -6,7 +6,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codebound.bounds.facts import OccamFacts, PickedFacts, SplitFacts
 from codebound.bounds.risk import count_of, percent
 from codebound.errors import ModelError
 from codebound.picks.features import RoomError
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
 
     import torch
 
+    from codebound.certificate.assessment import AbstractAssessed
     from codebound.data.dataset import Dataset
     from codebound.search.search import Search
 
@@ -66,8 +66,8 @@ def compared_routes(
                 found[route.name] = route
     rival = next((each.held_out for each in searches if each.held_out is not None), None)
     if rival is None:
-        picked = next((each.best.picked for each in searches if each.best and each.best.picked), None)
-        rule = usual_rule(sample.input_shape) if picked is None else picked.rule
+        rules = (rule for each in searches if each.best for rule in each.best.rules)
+        rule = next(rules, usual_rule(sample.input_shape))
         with suppress(ModelError, RoomError):
             rival = best_held_out(rule, sample, delta=delta, device=device)
     if rival is not None:
@@ -83,26 +83,10 @@ def compared_routes(
     return tuple(sorted(found.values(), key=lambda each: each.bound))
 
 
-def route_of(method: str, facts: object, bound: float) -> Route | None:
-    """The route that a method goes, from what was counted; None for what is compared with nothing."""
-    if isinstance(facts, PickedFacts) and facts.is_held_out:
-        price = (
-            f"{count_of(facts.errors, 'error')} of {facts.n}, after learning from the other {facts.n_first} "
-            f"without picks; {count_of(facts.code_bits, 'bit', form='g')}"
-        )
-        return Route("split", bound, price)
-    if isinstance(facts, PickedFacts):
-        price = (
-            f"{count_of(facts.picks, 'pick')} and {count_of(facts.errors, 'error')} of {facts.n}, beside "
-            f"{facts.n_first} first ones; {count_of(facts.code_bits, 'bit', form='g')}"
-        )
-        return Route("picks", bound, price)
-    own = facts.certify if isinstance(facts, SplitFacts) else facts
-    if not isinstance(own, OccamFacts):
-        return None
-    bits = count_of(own.code_bits, "bit", form="g")
-    price = f"{count_of(own.errors, 'error')} of {own.n}, {bits} by {method}"
-    return Route("split" if isinstance(facts, SplitFacts) else "message", bound, price)
+def route_of(method: str, found: AbstractAssessed) -> Route | None:
+    """The route that a method goes, from what was assessed; None for what is compared with nothing."""
+    name, price = found.route(method)
+    return Route(name, found.bound.value, price) if name else None
 
 
 def _shown(bound: float) -> float:

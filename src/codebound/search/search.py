@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 from codebound.bounds.facts import OccamFacts
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.risk import percent
-from codebound.certificate.assessment import Assessed, assess, guess
+from codebound.certificate.assessment import assess, guess
 from codebound.errors import CertificateError, ModelError
 from codebound.progress import Progress, silent
 from codebound.search.methods import known_methods
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     import torch
 
-    from codebound.certificate.assessment import Encoded, Guess
+    from codebound.certificate.assessment import AbstractAssessed, Encoded, Guess
     from codebound.certificate.task import Task
     from codebound.coding.message import Message
     from codebound.data.dataset import DeviceData
@@ -70,7 +70,7 @@ class Search:
     device: str | torch.device = "cpu"
     engine: Engine | None = None
     progress: Progress = silent
-    best: Assessed | None = field(default=None, init=False)
+    best: AbstractAssessed | None = field(default=None, init=False)
     method: str = field(default="", init=False)
     tried: int = field(default=0, init=False)
     skipped: dict[str, str] = field(default_factory=dict, init=False)
@@ -88,16 +88,16 @@ class Search:
         """The examples that errors are counted on, where networks are trained; they go there once."""
         return self.task.counted.on(self.device)
 
-    def propose(self, message: Message, encoded: Encoded | None = None) -> Assessed:
+    def propose(self, message: Message, encoded: Encoded | None = None) -> AbstractAssessed:
         """Assesses a message, and remembers it if it is the best."""
         found = assess(message, self.task, encoded=encoded, engine=self.engine, progress=self.progress)
         self.offer(found)
         return found
 
-    def offer(self, found: Assessed) -> None:
+    def offer(self, found: AbstractAssessed) -> None:
         """Remembers what was assessed if it is the best."""
         self.tried += 1
-        route = route_of(self.running, found.bound.facts, found.bound.value)
+        route = route_of(self.running, found)
         known = None if route is None else self.routes.get(route.name)
         if route is not None and (known is None or route.bound < known.bound):
             self.routes[route.name] = route
@@ -188,7 +188,7 @@ class OutOfTimeError(KeyboardInterrupt):
     """The time of a search is up: it ends as if it had been interrupted."""
 
 
-def run(search: Search, name: str, *, minutes: float | None = None) -> Assessed:
+def run(search: Search, name: str, *, minutes: float | None = None) -> AbstractAssessed:
     """Runs a method, or all of them for ``auto``; an interrupted search keeps its best message.
 
     Args:

@@ -11,6 +11,7 @@ from torch import nn
 
 from codebound.bounds.facts import MarginFacts, OccamFacts
 from codebound.bounds.margin import occam_margin
+from codebound.certificate.claims import AboutG
 from codebound.certificate.decoding import decode, verify
 from codebound.certificate.evaluate import count_errors
 from codebound.certificate.file import Certificate
@@ -42,14 +43,14 @@ class Compressed:
     @property
     def is_plain(self) -> bool:
         """Whether the claim is about g, with the errors on the whole sample."""
-        return self.certificate.claim.statement == "C-2"
+        return issubclass(self.certificate.kind, AboutG)
 
     def errors_on(self, data: Dataset, *, device: str | torch.device, engine: Engine | None) -> int | None:
         """What g gets wrong; a network that was learned from picks takes inputs as they are stored."""
         if self.network is None:
             return None
         network = self.network.to(device)
-        if self.certificate.claim.statement == "C-15":
+        if self.certificate.kind.is_learned:
             return count_wrong(network, data, device=device)
         return count_errors(network, data.on(device), engine=engine).errors
 
@@ -106,16 +107,14 @@ def verified(
     certificate = source if isinstance(source, Certificate) else Certificate.load(source)
     module = None if certificate.helper.architecture is None else model
     base = _named_base(certificate, bases)
-    statement, subject = certificate.claim.statement, certificate.claim.subject
-    fresh = unlabelled if statement == "C-12b" else None
-    original = _weights(model, sample) if subject == "f" else None
-    verdict = verify(certificate, sample, module=module, base=base, unlabelled=fresh, original=original)
+    original = _weights(model, sample) if certificate.claim.subject == "f" else None
+    verdict = verify(certificate, sample, module=module, base=base, unlabelled=unlabelled, original=original)
     if verdict.verdict != "ACCEPT":
         reasons = "\n  ".join(verdict.reasons)
         raise CertificateError(
             f"the certificate ({label}) is refused for the sample {sample.name}:\n  {reasons}"
         )
-    is_learned = statement == "C-15"
+    is_learned = certificate.kind.is_learned
     network = _learned(source) if is_learned else decode(certificate, module=module, base=base)
     return Compressed(label=label, certificate=certificate, network=network)
 

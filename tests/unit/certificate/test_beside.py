@@ -8,7 +8,7 @@ from scipy.stats import beta
 from worlds.samples import written_clusters
 
 from codebound.certificate.assessment import assess
-from codebound.certificate.beside import class_bounds, held_out, holdout_of_f
+from codebound.certificate.beside import held_out, holdout_of_f
 from codebound.certificate.claims import AboutG
 from codebound.certificate.evaluate import count_errors
 from codebound.certificate.task import Original, Task
@@ -46,7 +46,7 @@ def limit(errors, n, level):
 def test_every_class_has_its_errors_and_a_limit_at_a_third_of_delta():
     best, task = assessed()
     is_wrong = wrong(SAMPLE, CODE.weights())
-    table = class_bounds(best, task, best.counted, engine=None)
+    table = best.class_bounds(task, best.counted, engine=None)
     assert [row.label for row in table] == [0, 1, 2]
     for row in table:
         own = is_wrong[SAMPLE.y == row.label]
@@ -59,7 +59,7 @@ def test_every_class_has_its_errors_and_a_limit_at_a_third_of_delta():
 def test_a_class_without_examples_has_no_limit():
     best, task = assessed()
     without = SAMPLE.select(np.flatnonzero(SAMPLE.y != 1), role="train")
-    row = class_bounds(best, task, without, engine=None)[1]
+    row = best.class_bounds(task, without, engine=None)[1]
     assert (row.errors, row.n, row.bound) == (0, 0, None)
 
 

@@ -27,11 +27,12 @@ from codebound.bounds.picked import picked_risk
 from codebound.certificate.base import Pretrained
 from codebound.certificate.claims import CLAIMS, AboutG, AfterSplit, ByDisagreement, OnDomain
 from codebound.certificate.declarations import DEVELOPED
+from codebound.certificate.stated import bound_at
 from codebound.certification import certify
 from codebound.data.arrays import from_arrays
 from codebound.faults import WRONG, parse_fault
 from codebound.report.examples import shown_examples
-from codebound.report.formula import bound_at, costs, formulas
+from codebound.report.formula import costs, formulas
 from codebound.report.html import certificate_page, place
 from codebound.report.plain import answer, how_it_fails, how_sure, in_words, meanings
 from codebound_verify.__main__ import main as verify
