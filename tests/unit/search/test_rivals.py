@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,9 +17,11 @@ from worlds.samples import clouds
 
 from codebound.bounds.facts import HoldoutFacts, OccamFacts
 from codebound.bounds.held_out import holdout
+from codebound.bounds.occam import occam_binomial
 from codebound.bounds.risk import percent
+from codebound.certificate.assessment import Assessed
 from codebound.certificate.base import Pretrained
-from codebound.certificate.claims import prior_and_rest
+from codebound.certificate.claims import AboutG, prior_and_rest
 from codebound.certification import certify
 from codebound.data.dataset import Dataset, Scaling
 from codebound.errors import DataError, UsageError
@@ -348,7 +351,9 @@ def test_what_two_routes_are_apart_is_the_difference_of_what_is_printed(held, ce
 
 def test_one_error_one_bit_and_one_share_are_one():
     facts = OccamFacts(errors=1, n=50, code_bits=1, delta=0.05)
-    assert route_of("biases", facts, 0.2).price == "1 error of 50, 1 bit by biases"
+    found = SimpleNamespace(facts=facts, kind=AboutG, bound=occam_binomial(facts))
+    found.route = partial(Assessed.route, found)
+    assert route_of("biases", found).price == "1 error of 50, 1 bit by biases"
     rival = HeldOut(Rule(), value=0.2, learned=40, tenths=5, errors=1, n=40, shares=1, dimension=2)
     search = SimpleNamespace(routes={}, held_out=rival)
     (route,) = compared_routes([search], table(), delta=0.05, device="cpu")
