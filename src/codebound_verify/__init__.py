@@ -9,8 +9,9 @@ It is written from docs/format.md alone, to be read in one sitting and in this o
 * networks that are learned from the sample: ``picks``;
 * the decision: ``rows``, ``domain``, ``checks``, ``assumptions``, ``verdict``.
 
-``sample``, ``weights``, ``factory`` and ``data`` read what is given beside a file. ``codes`` lists all tensor
-modes; those of the papers' compressors are in ``papers``, which can be left out.
+``sample``, ``weights``, ``factory`` and ``data`` read what is given beside a file; ``files`` has all of it
+read and checked. ``codes`` lists all tensor modes; those of the papers' compressors are in ``papers``, which
+can be left out.
 """
 
 from __future__ import annotations
