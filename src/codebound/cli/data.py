@@ -25,7 +25,9 @@ _THUMBNAIL_WIDTH = 32
 _MAX_THUMBNAILS = 4
 
 
-_SPEC = "A name, an .npz file, table.csv:LABELS, a folder, or package.module:factory."
+_Spec = Annotated[
+    str, typer.Argument(help="A name, an .npz file, table.csv:LABELS, a folder, or package.module:factory.")
+]
 
 
 class Route(str, Enum):
@@ -34,13 +36,6 @@ class Route(str, Enum):
     auto = "auto"
     original = "original"
     registry = "registry"
-
-
-class SplitRole(str, Enum):
-    """Which split `show` loads."""
-
-    train = "train"
-    test = "test"
 
 
 _Folder = Annotated[
@@ -99,8 +94,8 @@ def get(
 
 @app.command()
 def show(
-    spec: Annotated[str, typer.Argument(help=_SPEC)],
-    role: Annotated[SplitRole, option("Which split of a named dataset.")] = SplitRole.train,
+    spec: _Spec,
+    role: opt.Role = opt.SplitRole.train,
     folder: _Folder = None,
     output: opt.Output = Format.table,
 ) -> None:
@@ -144,9 +139,9 @@ def show(
 
 @app.command()
 def save(
-    spec: Annotated[str, typer.Argument(help=_SPEC)],
-    out: Annotated[Path, option("The .npz file to write; it must not exist.")],
-    role: Annotated[SplitRole, option("Which split of a named dataset.")] = SplitRole.train,
+    spec: _Spec,
+    out: opt.NewTable,
+    role: opt.Role = opt.SplitRole.train,
     holdout: opt.Holdout = None,
     folder: _Folder = None,
 ) -> None:

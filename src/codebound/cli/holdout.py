@@ -55,10 +55,7 @@ def seal(
     by_class: Annotated[
         bool, option("Bound the errors on every class too, in exact answers and in the final look.")
     ] = False,
-    allow_copies: Annotated[
-        bool,
-        option("Examples that are equal are independent draws all the same; else one in a hundred may be."),
-    ] = False,
+    allow_copies: opt.AllowCopies = False,
     model: _ModelName = None,
     weights: _Weights = None,
     predictions: _Predictions = None,

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from codebound.cli import options as opt
 from codebound.cli.console import note
 from codebound.cli.options import option
 from codebound.errors import FormatError, UsageError
@@ -24,7 +25,7 @@ def command(
     model: Annotated[
         str | None, option("package.module:factory or file.py:factory, if the architecture of g is code.")
     ] = None,
-    trust_code: Annotated[bool, option("Accept a --model that cannot be traced, as in verify.")] = False,
+    trust_code: opt.TrustCode = False,
 ) -> None:
     """Write one page for an auditor: dossier.html, with the author's words from dossier.toml.
 

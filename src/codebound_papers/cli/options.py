@@ -12,6 +12,7 @@ STABILITY = "Noise stability"
 _EXAMPLES = "Examples to measure on, drawn at random (default: 1000, fewer for large networks)."
 _BIASES = "augmented: part of the weights, as the theory needs; separate: left out, as published."
 _INITIAL = "Weights before training: adds what is relative to the distance from them."
+MARGIN_SHARE = "Share of the sample whose margin may be at most gamma; 0 takes the smallest margin."
 
 Examples = Annotated[int | None, option(_EXAMPLES)]
 Biases = Annotated[str, option(_BIASES, STABILITY)]
