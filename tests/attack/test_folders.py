@@ -91,7 +91,7 @@ def test_a_report_runs_no_code_that_a_file_names(folders, codebound, folder, fac
         asking_with(folder, {"data": "sample.npz", "model": factory, "trust_code": True})
     code, _, err = codebound("report", folder)
     assert not Path("ran").exists()
-    assert (code == 2 and "name it with --model" in err) if folder == "code" else code == 0, err
+    assert (code == 2 and "name it as the model" in err) if folder == "code" else code == 0, err
 
 
 def test_code_is_run_by_who_names_it(folders, codebound):
