@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from codebound.certificate.asking import CERTIFICATE
 from codebound.certificate.base import BASE_FILE
 from codebound.certificate.decoding import decode
 from codebound.certificate.file import Certificate
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
     from codebound.encoders.encoder import Encoder
 
-CERTIFICATE = "certificate.cbound"
 _OPSET = 20
 _EXAMPLES = 3  # in the batch that is exported; their number stays open
 

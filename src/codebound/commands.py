@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from codebound.certificate.base import MAX_WORDS, Pretrained, load_base, origin_of_file
+from codebound.certificate.asking import CERTIFICATE
+from codebound.certificate.base import BASE_FILE, MAX_WORDS, Pretrained, load_base, origin_of_file
 from codebound.certification import SHARES, certify
 from codebound.data.catalogue import KNOWN
 from codebound.data.dataset import as_read
@@ -21,16 +22,19 @@ from codebound.data.load import load_dataset
 from codebound.data.oddities import remarks
 from codebound.data.splits import split
 from codebound.encoders.known import load_encoder
-from codebound.encoders.tables import load_table, prototypes
+from codebound.encoders.tables import encoded, load_table, prototypes
 from codebound.errors import CodeboundError, DataError, UsageError
-from codebound.nets.loading import factory_of, load_model
+from codebound.files import write_json
+from codebound.nets.loading import factory_of, load_arrays, load_model
 from codebound.nets.origins import remember
 from codebound.nets.rebuild import dtype_name, with_weights
 from codebound.nets.walk import Network, wrap
 from codebound.nets.zoo import ZOO
 from codebound.progress import NOBODY, Listener, Progress, silent
+from codebound.results import WEIGHTS
 from codebound.search.starts import ENCODES
 from codebound.store import new_folder, source_sha256
+from codebound.through import bound_through
 from codebound.user_code import import_named
 
 if TYPE_CHECKING:
@@ -42,6 +46,7 @@ if TYPE_CHECKING:
     from codebound.encoders.encoder import Encoder
     from codebound.engine.job import Engine
     from codebound.results import Certification, Saved
+    from codebound.through import Through
 
 _CLASSES = 10
 _HALF = 5  # tenths of a sample: no message says of which share a helper that encodes was made
@@ -169,7 +174,7 @@ def save_or_rescue(found: Certification, folder: Path, **where: Any) -> Saved:
         return found.save_to(folder, **where)
     except CodeboundError as error:
         with suppress(CodeboundError, OSError):
-            kept = Path(tempfile.mkdtemp(prefix="codebound-")) / "certificate.cbound"
+            kept = Path(tempfile.mkdtemp(prefix="codebound-")) / CERTIFICATE
             try:
                 found.save(kept)
             except CodeboundError:
@@ -182,6 +187,38 @@ def save_or_rescue(found: Certification, folder: Path, **where: Any) -> Saved:
 def certify_record(options: Mapping[str, Any], *, out: Path | None = None) -> dict[str, Any]:
     """The same, for who wants the result alone."""
     return certify_from_options(options, out=out).result
+
+
+def through_from_options(options: Mapping[str, Any], *, out: Path | None = None) -> Through:
+    """Bounds a network through a certificate; the base and g may lie beside it. ``out`` gets the record."""
+    if out is not None and out.exists():
+        raise UsageError(f"{out} exists already. Choose another file.")
+    file, fresh, folder = options["file"], options["unlabelled"], options["data_folder"]
+    path = file / CERTIFICATE if file.is_dir() else file
+    encoder = None if options["encoder"] is None else load_encoder(options["encoder"])
+    sample = load_dataset(options["data"], folder=folder)
+    role = "test" if fresh.lower() in KNOWN else "unlabelled"
+    unlabelled = load_dataset(fresh, role=role, folder=folder)
+    base = options["base"] or _beside(path, BASE_FILE)
+    found = bound_through(
+        path,
+        load_network(options["model"], sample, options["weights"]),
+        sample=sample if encoder is None else encoded(encoder, sample),
+        unlabelled=unlabelled.select(range(unlabelled.n), role="unlabelled"),
+        delta=options["delta"],
+        base=None if base is None else load_arrays(base),
+        weights=options["g_weights"] or _beside(path, WEIGHTS),
+        encoder=encoder,
+        allow_copies=options["allow_copies"],
+    )
+    if out is not None:
+        write_json(out, found.record())
+    return found
+
+
+def _beside(file: Path, name: str) -> Path | None:
+    found = file.with_name(name)
+    return found if found.is_file() else None
 
 
 def _tenths(fraction: str | float, *, is_one: bool = False) -> int | tuple[int, ...]:

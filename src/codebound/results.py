@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from torch import nn
 from codebound.bounds.facts import HoldoutFacts
 from codebound.bounds.held_out import Confrontation, confront
 from codebound.bounds.original import through_disagreement
+from codebound.certificate.asking import CERTIFICATE, ways_to_ask
 from codebound.certificate.base import BASE_FILE
 from codebound.certificate.declarations import development_sample
 from codebound.certificate.rows import MOST_COPIES
@@ -165,8 +165,7 @@ class Certification:
     @property
     def result(self) -> dict[str, Any]:
         """Everything that was found, as plain JSON: what ``save_to`` writes into ``result.json``."""
-        path = Path("certificate.cbound")
-        return _result(self, str(path), _commands(Path(), [path, "--data", Path("sample.npz")]))
+        return _result(self, CERTIFICATE, ways_to_ask(Path(), {"data": Path("sample.npz")}))
 
     @property
     def confrontation(self) -> Confrontation | None:
@@ -254,10 +253,10 @@ class Certification:
                 f"{folder} exists already; results are never overwritten. Choose another folder."
             )
         words = dict(self.settings if settings is None else settings)
-        path = folder / "certificate.cbound"
+        path = folder / CERTIFICATE
         with finishing(), written_whole(folder) as place:
-            arguments = [path, *_verifier_arguments(self, place, folder, data, data_folder)]
-            result = _result(self, str(path), _commands(folder, arguments))
+            asked = _verifier_options(self, place, folder, data, data_folder)
+            result = _result(self, str(path), ways_to_ask(folder, asked))
             page = self._page(result, words)
             if isinstance(self.network, PickedNetwork):
                 write_text(place / "picks.csv", picks_table(self.network, self.sample))
@@ -288,20 +287,6 @@ class Saved:
     sentence: str
 
 
-def _commands(folder: Path, arguments: list[str | Path]) -> dict[str, Any]:
-    """How to ask the second program: from here; from the folder, wherever it is; and what is not in it."""
-    outside = [each for each in arguments if isinstance(each, Path) and each.parent != folder]
-    inside = [
-        str(each.absolute()) if each in outside else each.name if isinstance(each, Path) else each
-        for each in arguments
-    ]
-    return {
-        "verify": shlex.join(["codebound-verify", *map(str, arguments)]),
-        "verify_here": shlex.join(["codebound-verify", *inside]),
-        "verify_needs": [str(each.absolute()) for each in outside],
-    }
-
-
 def _write_sample(sample: Dataset, place: Path) -> str:
     """Writes a sample where the verifier finds it, and says under which name.
 
@@ -317,42 +302,43 @@ def _write_sample(sample: Dataset, place: Path) -> str:
     return "sample"
 
 
-def _verifier_arguments(
+def _verifier_options(
     found: Certification, place: Path, folder: Path, data: str, data_folder: Path | None
-) -> list[str | Path]:
+) -> dict[str, str | Path | bool]:
     """What the verifier has to be given, files as paths; what it cannot find by itself is written.
 
-    Files go to ``place`` now, and are in ``folder`` for who reads the arguments.
+    Files go to ``place`` now, and are in ``folder`` for who reads the options.
     """
     from safetensors.numpy import save as array_bytes
 
     from codebound_verify.data import NAMES
 
     sample, fresh = found.sample, found.unlabelled
-    arguments: list[str | Path] = ["--data", data if data in NAMES else Path(data)]
+    asked: dict[str, str | Path | bool] = {"data": data if data in NAMES else Path(data)}
     if data not in NAMES and not data.endswith(".npz") and not (Path(data) / "x.npy").is_file():
-        arguments[-1] = folder / _write_sample(sample, place)
+        asked["data"] = folder / _write_sample(sample, place)
     if data_folder is not None:
-        arguments += ["--data-folder", data_folder]
+        asked["data_folder"] = data_folder
     if found.allow_copies:
-        arguments.append("--allow-copies")
+        asked["allow_copies"] = True
     if (architecture := found.certificate.helper.architecture) is not None:
         name = _factory(found)
         if found.source:
             write_text(place / name.partition(":")[0], found.source)
-        arguments += ["--model", folder / name if found.source else name]
-        arguments += ["--trust-code"] if architecture.graph_sha256 is None else []
+        asked["model"] = folder / name if found.source else name
+        if architecture.graph_sha256 is None:
+            asked["trust_code"] = True
     if fresh is not None:
         write_arrays(place / "unlabelled.npz", {"x": fresh.x})
-        arguments += ["--unlabelled", folder / "unlabelled.npz"]
+        asked["unlabelled"] = folder / "unlabelled.npz"
     for option, tensors, name in (
-        ("--base", found.base, BASE_FILE),
-        ("--subject-weights", found.original, "f.safetensors"),
+        ("base", found.base, BASE_FILE),
+        ("subject_weights", found.original, "f.safetensors"),
     ):
         if tensors is not None:
             write_atomically(place / name, array_bytes(tensors))
-            arguments += [option, folder / name]
-    return arguments
+            asked[option] = folder / name
+    return asked
 
 
 def _factory(found: Certification) -> str:

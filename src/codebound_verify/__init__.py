@@ -10,7 +10,7 @@ through, to be read in one sitting and in this order, in which each module needs
 * the data: ``stream``, ``sample``, ``rows``, ``weights`` (tensors that are given beside a file);
 * the errors: ``cores``, ``memory``, ``evaluate``; the bound: ``formulas``, ``forms``;
 * the decision: ``checks``, ``course`` (one check after the other), ``words``, ``assumptions``, ``verdict``;
-* the command: ``data``, ``demands``, ``__main__``.
+* the command: ``data``, ``demands``, ``files`` (all that is given, read and checked), ``__main__``.
 
 Whatever else a file or its user may ask for is a package, imported where it is reached: networks that are no
 chains (``factories``), operations on images (``images``), short ways to write a network (``shorthand``),

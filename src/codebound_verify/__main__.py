@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import importlib
-import importlib.util
 import json
 import os
 import re
@@ -17,15 +15,15 @@ import shutil
 import sys
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TextIO
+from typing import TYPE_CHECKING, NoReturn, TextIO
 
+from .files import Given, unreadable, verdict_record, verify_file
 from .refusal import Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from .looks import LedgerVerdict
-    from .sample import Inputs
     from .verdict import Verdict
 
 
@@ -59,40 +57,19 @@ def _main(arguments: Sequence[str] | None, prog: str) -> int:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
     parser = _parser(prog)
     options = parser.parse_args(arguments)
-    if options.file.exists() and not (options.file.is_file() or options.file.is_dir()):
-        parser.error(f"cannot read {_printable(str(options.file))}: a queue or a device has no end")
-    if options.file.suffix == ".jsonl":
-        return _verify_looks(parser, options)
-    if options.data is None:
-        parser.error("the sample is needed: give it with --data")
-    if lacking := _lacking(options):
-        parser.error(f"this certificate cannot be checked without {' and '.join(lacking)}")
-    from .data import load_data
-    from .verdict import verify
-    from .weights import read_tensors, read_weights
-
+    given = Given(**{each.name: getattr(options, each.name) for each in dataclasses.fields(Given)})
     try:
-        verdict = verify(
-            options.file,
-            *_labelled(options.data, options.data_folder),
-            factory=_factory(options.model) if options.model else None,
-            base=read_weights(options.base) if options.base else None,
-            unlabelled=load_data(options.unlabelled, options.data_folder)[0] if options.unlabelled else None,
-            subject_weights=read_weights(options.subject_weights) if options.subject_weights else None,
-            learned_weights=read_tensors(options.weights) if options.weights else None,
-            test=_labelled(options.test, options.data_folder) if options.test else None,
-            trust_code=options.trust_code,
-            allow_copies=options.allow_copies,
-            by_class=options.by_class,
-            progress=_show_progress if sys.stderr.isatty() else None,
-        )
-    except (Refused, OSError) as error:  # what was given beside the certificate cannot be read
-        parser.error(_reason(error))
-    except MemoryError:
-        parser.error("there is not enough memory to check this certificate")
-    is_met = _conclude(parser, options, verdict, bound=verdict.bound, text=_text(verdict))
-    if verdict.refuted_by_test:
-        return REFUTED
+        verdict = verify_file(options.file, given, progress=_show_progress if sys.stderr.isatty() else None)
+    except Refused as error:
+        parser.error(_printable(str(error)))
+    from .looks import LedgerVerdict
+
+    if isinstance(verdict, LedgerVerdict):
+        is_met = _conclude(parser, options, verdict, bound=verdict.best, text=_ledger_text(verdict))
+    else:
+        is_met = _conclude(parser, options, verdict, bound=verdict.bound, text=_text(verdict))
+        if verdict.refuted_by_test:
+            return REFUTED
     return 0 if verdict.is_accepted and is_met else 1
 
 
@@ -119,9 +96,9 @@ def _conclude(
             signed_by=options.signed_by,
         )
     except (Refused, OSError) as error:
-        parser.error(_reason(error))
+        parser.error(_printable(str(unreadable(error) if isinstance(error, OSError) else error)))
     if options.format == "json":
-        text = json.dumps({**dataclasses.asdict(verdict), "unmet": unmet}, indent=2)
+        text = json.dumps(verdict_record(verdict, unmet), indent=2)
     else:
         demands = ["Asked for, and not met:", *(f"  - {_printable(each)}" for each in unmet)]
         text = _folded("\n".join([text, *(demands if unmet else [])]), sys.stdout)
@@ -133,19 +110,6 @@ def _conclude(
         _give_up_stdout()
         parser.error(f"the verdict cannot be written: {error.strerror}")
     return not unmet
-
-
-def _verify_looks(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
-    """Check a ledger of looks at a test set."""
-    from .looks import verify_ledger
-
-    try:
-        data = _labelled(options.data, options.data_folder) if options.data else None
-        verdict = verify_ledger(options.file.read_bytes(), data=data, head=options.head)
-    except (Refused, OSError) as error:
-        parser.error(_reason(error))
-    is_met = _conclude(parser, options, verdict, bound=verdict.best, text=_ledger_text(verdict))
-    return 0 if verdict.is_accepted and is_met else 1
 
 
 def _ledger_text(verdict: LedgerVerdict) -> str:
@@ -209,68 +173,6 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     add("--allow-copies", action="store_true", help="vouch that equal examples are independent draws")
     add("--format", choices=("text", "json"), default="text", help="how to print the verdict")
     return parser
-
-
-def _lacking(options: argparse.Namespace) -> list[str]:
-    """What the header asks for and was not given; nothing for a file that is none."""
-    from .container import load, read
-
-    try:
-        header = read(load(options.file)).header
-    except (Refused, OSError):
-        return []
-    named = header.architecture
-    needed = {
-        f"the factory {'' if named is None else _printable(named.name)} (--model)": named is not None
-        and not options.model,
-        "its base (--base)": header.base is not None and not options.base,
-        "the weights of f (--subject-weights)": header.subject == "f" and not options.subject_weights,
-        "the unlabelled inputs (--unlabelled)": header.statement == "C-12b" and not options.unlabelled,
-    }
-    return [what for what, is_lacking in needed.items() if is_lacking]
-
-
-def _reason(error: Refused | OSError) -> str:
-    """Why something cannot be read, in words for the one who named it."""
-    if isinstance(error, OSError) and error.filename is not None and error.strerror:
-        return _printable(f"cannot read {error.filename}: {error.strerror.lower()}")
-    return _printable(str(error))
-
-
-def _labelled(spec: str, folder: Path | None) -> tuple[Inputs, Inputs]:
-    """Inputs and labels of a sample."""
-    from .data import load_data
-
-    x, y = load_data(spec, folder)
-    if y is None:
-        raise Refused(f"Data: {spec} has no labels y.")
-    return x, y
-
-
-def _factory(spec: str) -> Callable[[], Any]:
-    """The callable that ``package.module:name`` or ``file.py:name`` names; this runs that code."""
-    module, _, name = spec.rpartition(":")
-    sys.path.insert(0, "")
-    try:
-        factory = getattr(
-            _of_file(module) if module.endswith(".py") else importlib.import_module(module), name
-        )
-    except Exception as error:  # importing runs arbitrary code of the user
-        raise Refused(f"--model {spec}: cannot be imported ({type(error).__name__}: {error}).") from error
-    if not callable(factory):
-        raise Refused(f"--model {spec}: is not callable.")
-    return factory  # type: ignore[no-any-return]
-
-
-def _of_file(path: str) -> Any:
-    """The Python module in a file, under the name of the file: its text, not a compiled copy beside it."""
-    name = Path(path).stem
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None:
-        raise ImportError(f"{path} is no Python file")
-    sys.modules[name] = module = importlib.util.module_from_spec(spec)
-    exec(compile(Path(path).read_bytes(), path, "exec"), module.__dict__)
-    return module
 
 
 def _show_progress(done: int, total: int) -> None:

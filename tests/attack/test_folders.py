@@ -67,17 +67,31 @@ def test_the_text_of_a_network_runs_and_no_compiled_copy_of_another(made, empty_
 
 
 def asking(folder, command):
+    """As folders of earlier versions have it: a command, and nothing else."""
     path = Path(folder, "result.json")
-    path.write_text(json.dumps({**json.loads(path.read_text()), "verify_here": command}))
+    told = {**json.loads(path.read_text()), "verify_here": command}
+    del told["verify_with"]
+    path.write_text(json.dumps(told))
 
 
+def asking_with(folder, options):
+    path = Path(folder, "result.json")
+    path.write_text(json.dumps({**json.loads(path.read_text()), "verify_with": options}))
+
+
+@pytest.mark.parametrize("is_older", [False, True])
 @pytest.mark.parametrize("factory", ["evil.py:make", "evil:make", "code/evil.py:make", "package.inner:make"])
 @pytest.mark.parametrize("folder", ["code", "chain"])
-def test_a_report_runs_no_code_that_a_file_names(folders, codebound, folder, factory):
-    asking(folder, f"codebound-verify certificate.cbound --data sample.npz --model {factory} --trust-code")
+def test_a_report_runs_no_code_that_a_file_names(folders, codebound, folder, factory, is_older):
+    if is_older:
+        asking(
+            folder, f"codebound-verify certificate.cbound --data sample.npz --model {factory} --trust-code"
+        )
+    else:
+        asking_with(folder, {"data": "sample.npz", "model": factory, "trust_code": True})
     code, _, err = codebound("report", folder)
     assert not Path("ran").exists()
-    assert (code == 2 and "name it with --model" in err) if folder == "code" else code == 0, err
+    assert (code == 2 and "name it as the model" in err) if folder == "code" else code == 0, err
 
 
 def test_code_is_run_by_who_names_it(folders, codebound):
@@ -108,6 +122,39 @@ def test_a_report_is_about_the_certificate_beside_it(folders, codebound, command
     assert "does not say how to verify its certificate" in err
     assert not Path("chain/dossier.html").exists()
     assert not Path("ran").exists()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        None,
+        [],
+        "sample.npz",
+        {"file": "other.cbound", "data": "sample.npz"},
+        {"data": 5},
+        {"data": ""},
+        {"data": ["sample.npz"]},
+        {"data": "sample.npz", "allow_copies": "yes"},
+        {"data": "sample.npz", "weights": "g.safetensors"},
+        {"data": "sample.npz", "signed_by": "evil.pem"},
+    ],
+)
+def test_a_folder_names_nothing_but_the_files_of_its_certificate(folders, codebound, options):
+    asking_with("chain", options)
+    code, _, err = codebound("report", "chain")
+    assert code == 1
+    assert "does not say how to verify its certificate" in err
+    assert not Path("chain/dossier.html").exists()
+
+
+def test_the_page_shows_what_was_asked_and_no_other_command(folders, codebound):
+    path = Path("chain/result.json")
+    told = json.loads(path.read_text())
+    path.write_text(json.dumps({**told, "verify_here": "codebound-verify certificate.cbound --data digits"}))
+    assert codebound("report", "chain")[0] == 0
+    page = Path("chain/dossier.html").read_text()
+    assert told["verify_here"] in page
+    assert "--data digits" not in page
 
 
 def test_a_result_that_lacks_something_is_named(folders, codebound):

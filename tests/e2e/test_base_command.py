@@ -96,8 +96,12 @@ class TestCertify:
         code, out, _ = codebound(*command, "--base", "b.safetensors", "-q")
         assert code == 0
         assert "g is the base" in out
-        code, out, _ = codebound(*command, "--base", "b.safetensors", "--format", "json")
+        code, out, _ = codebound(*command, "--base", "b.safetensors", "--format", "json", "--out", "c")
         assert json.loads(out)["base_is_g"] is True
+        through = ("through", "c", "--data", "sample.npz", "--model", "linear", "--weights", "b.safetensors")
+        code, out, err = codebound(*through, "--unlabelled", "test.npz", "--format", "json")
+        assert code == 0, err  # the base lies in the folder
+        assert json.loads(out)["disagreements"] == 0
 
     def test_a_network_that_was_trained_on_the_sample_is_no_base(self, workspace, codebound):
         train = ("train", "linear", "--epochs", "1", "--device", "cpu", "-q", "--out", "f")

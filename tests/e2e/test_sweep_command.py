@@ -52,7 +52,7 @@ import time
 def note(text):
     with open("log", "a") as file: file.write(text + "\\n")
 
-def work(*, verb, arguments, out):
+def work(arguments, *, out):
     note(f"start {arguments['x']}")
     time.sleep(arguments["sleep"])
     note(f"end {arguments['x']}")

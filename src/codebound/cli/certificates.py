@@ -57,17 +57,13 @@ def _check(
 
 
 def decode(
-    file: Annotated[Path, typer.Argument(help="The folder that certify wrote, or the certificate in it.")],
+    file: opt.CertificateFolder,
     out: Annotated[Path, option("Where to write the network g: .safetensors, or .onnx to run it elsewhere.")],
     model: Annotated[
         str | None, option("package.module:factory, if the architecture is outside the file.")
     ] = None,
-    base: Annotated[
-        Path | None, option("Safetensors file of the base, if it is not beside the certificate.")
-    ] = None,
-    weights: Annotated[
-        Path | None, option("The file g.safetensors, if it is needed and not beside the certificate.")
-    ] = None,
+    base: opt.BaseBeside = None,
+    weights: opt.WeightsBeside = None,
 ) -> None:
     """Write the network that a certificate is about.
 

@@ -71,16 +71,11 @@ def command(
     helper_weights: Annotated[
         Path | None, option("Weights of the model that were made of that part alone; that is declared.", _F)
     ] = None,
-    trust_code: Annotated[
-        bool, option("If a factory cannot be traced, its code becomes an assumption of the certificate.")
-    ] = False,
+    trust_code: opt.TrustCode = False,
     by_class: Annotated[
         bool, option("Bound the error of g on every class too; all of these hold at once.")
     ] = False,
-    allow_copies: Annotated[
-        bool,
-        option("Declare copies, more than one example in a hundred, to be independent draws that are equal."),
-    ] = False,
+    allow_copies: opt.AllowCopies = False,
     base: opt.Base = None,
     base_says: opt.BaseSays = None,
     seed: opt.Seed = 0,

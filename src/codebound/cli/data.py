@@ -11,12 +11,12 @@ import typer
 from codebound.cli import options as opt
 from codebound.cli.console import Format, emit, emit_rows, note
 from codebound.cli.options import option
-from codebound.errors import DataError, UsageError
 from codebound.progress import progress_bar
 from codebound.report.tables import Table, tabulate
 
 if TYPE_CHECKING:
-    from codebound.data.dataset import Dataset, Duplicates, Scaling
+    from codebound.data.dataset import Dataset, Scaling
+    from codebound.samples import Description
 
 app = typer.Typer(help="List, fetch and inspect datasets.", no_args_is_help=True, add_completion=False)
 
@@ -25,7 +25,9 @@ _THUMBNAIL_WIDTH = 32
 _MAX_THUMBNAILS = 4
 
 
-_SPEC = "A name, an .npz file, table.csv:LABELS, a folder, or package.module:factory."
+_Spec = Annotated[
+    str, typer.Argument(help="A name, an .npz file, table.csv:LABELS, a folder, or package.module:factory.")
+]
 
 
 class RouteChoice(str, Enum):
@@ -34,13 +36,6 @@ class RouteChoice(str, Enum):
     auto = "auto"
     original = "original"
     registry = "registry"
-
-
-class SplitRole(str, Enum):
-    """Which split `show` loads."""
-
-    train = "train"
-    test = "test"
 
 
 _Folder = Annotated[
@@ -99,54 +94,32 @@ def get(
 
 @app.command()
 def show(
-    spec: Annotated[str, typer.Argument(help=_SPEC)],
-    role: Annotated[SplitRole, option("Which split of a named dataset.")] = SplitRole.train,
+    spec: _Spec,
+    role: opt.Role = opt.SplitRole.train,
     folder: _Folder = None,
     output: opt.Output = Format.table,
 ) -> None:
     """Describe a sample: size, classes, values, scaling, content hash, warnings, copies across splits."""
-    import numpy as np
+    from codebound.samples import describe_sample
 
-    from codebound.data.load import load_dataset
-    from codebound.data.oddities import remarks
-
-    dataset = load_dataset(spec, role=role.value, folder=folder)
-    warnings = [*remarks(dataset), *_copies(dataset)]
-    duplicates = _test_duplicates(spec, dataset, folder)
-    counts = np.bincount(dataset.y, minlength=dataset.classes).tolist()
-    record = {
-        "name": dataset.name,
-        "role": dataset.role,
-        "n": dataset.n,
-        "input_shape": list(dataset.input_shape),
-        "dtype": dataset.x.dtype.name,
-        "classes": dataset.classes,
-        "class_counts": counts,
-        "minimum": dataset.x.min().item(),
-        "maximum": dataset.x.max().item(),
-        "divisor": dataset.scaling.divisor,
-        "mean": list(dataset.scaling.mean),
-        "std": list(dataset.scaling.std),
-        "sha256": dataset.sha256,
-        "source": dataset.source,
-        "warnings": warnings,
-        "test_duplicates": None if duplicates is None else duplicates.count,
-        "test_duplicates_relabelled": None if duplicates is None else duplicates.relabelled,
-    }
+    found = describe_sample(spec, role=role.value, folder=folder)
+    if found.not_compared:
+        note(found.not_compared)
+    record = found.record()
     flat = {
         key: " ".join(map(str, value)) if isinstance(value, list) else value for key, value in record.items()
     }
-    emit(record, output, [_described(dataset, counts, duplicates), *_thumbnails(dataset)], rows=[flat])
+    emit(record, output, [_described(found), *_thumbnails(found.sample)], rows=[flat])
     if output is Format.table:
-        for warning in warnings:
+        for warning in found.warnings:
             note(f"Warning: {warning}.")
 
 
 @app.command()
 def save(
-    spec: Annotated[str, typer.Argument(help=_SPEC)],
-    out: Annotated[Path, option("The .npz file to write; it must not exist.")],
-    role: Annotated[SplitRole, option("Which split of a named dataset.")] = SplitRole.train,
+    spec: _Spec,
+    out: opt.NewTable,
+    role: opt.Role = opt.SplitRole.train,
     holdout: opt.Holdout = None,
     folder: _Folder = None,
 ) -> None:
@@ -154,53 +127,15 @@ def save(
 
     With --holdout it is the part that `codebound certify` counts on with the same --holdout.
     """
-    from codebound.data.load import load_dataset
-    from codebound.data.splits import split
-    from codebound.files import write_arrays
+    from codebound.samples import save_sample
 
-    if out.suffix != ".npz" or out.exists():
-        raise UsageError(f"{out} must be a new file that ends in .npz.")
-    dataset = load_dataset(spec, role=role.value, folder=folder)
-    if holdout is not None:
-        dataset = split(dataset, {"train": 1.0 - holdout, "test": holdout})[role.value]
-    write_arrays(out, {"x": dataset.x, "y": dataset.y})
-    typer.echo(dataset.sha256)
+    typer.echo(save_sample(spec, out, role=role.value, holdout=holdout, folder=folder).sha256)
 
 
-def _copies(dataset: Dataset) -> list[str]:
-    """A sentence about the copies inside a sample, if there are any."""
-    from codebound.certificate.rows import MOST_COPIES, rows_of
-
-    rows = rows_of(dataset, allow_copies=True)
-    are_many = rows.copies * MOST_COPIES > rows.n
-    refused = f"; more than one in {MOST_COPIES} is refused by certify (--allow-copies: they are draws)"
-    drawn = "; its values are so coarse that certify takes them for draws of their own, and declares it"
-    many = "" if not are_many else drawn if dataset.has_equal_draws else refused
-    return [f"{rows.sentence}{many}"] if rows.copies else []
-
-
-def _test_duplicates(spec: str, dataset: Dataset, folder: Path | None) -> Duplicates | None:
-    """Examples of the test split that occur in the training split, where a dataset has both here."""
-    from codebound.data.catalogue import KNOWN
-    from codebound.data.dataset import cross_duplicates
-    from codebound.data.load import load_dataset
-
-    known = KNOWN.get(spec.lower())
-    if known is None or "test" not in known.sizes:
-        return None
-    other = "train" if dataset.role == "test" else "test"
-    try:
-        sibling = load_dataset(spec, role=other, folder=folder)
-    except DataError as error:
-        note(f"Not compared with the {other} split: {error}")
-        return None
-    train, test = (sibling, dataset) if other == "train" else (dataset, sibling)
-    return cross_duplicates(train, test)
-
-
-def _described(dataset: Dataset, counts: list[int], duplicates: Duplicates | None) -> Table:
+def _described(found: Description) -> Table:
     from codebound.bounds.risk import rate
 
+    dataset, counts, duplicates = found.sample, found.counts, found.duplicates
     shown = ", ".join(map(str, counts[:20])) + (", ..." if len(counts) > 20 else "")
     majority = max(counts) / dataset.n
     rows = [

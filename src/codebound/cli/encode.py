@@ -9,7 +9,6 @@ import typer
 
 from codebound.cli import options as opt
 from codebound.cli.console import Format, emit, listener, note, print_table
-from codebound.cli.data import SplitRole
 from codebound.cli.options import option
 from codebound.report.tables import tabulate
 
@@ -29,9 +28,9 @@ def _show_encoders(value: bool) -> None:
 def command(
     encoder: Annotated[str, option("efficientnet-lite0, wordllama (texts), or package.module:factory.")],
     data: opt.Data,
-    out: Annotated[Path | None, option("The .npz file to write; it must not exist.")] = None,
+    out: opt.SomeTable = None,
     compare: Annotated[Path | None, option("A table (.npz) to compare with: says what differs.")] = None,
-    role: Annotated[SplitRole, option("Which split of a named dataset.")] = SplitRole.train,
+    role: opt.Role = opt.SplitRole.train,
     data_folder: opt.DataFolder = None,
     device: opt.Device = "cpu",
     output: opt.Output = Format.table,

@@ -55,10 +55,7 @@ def seal(
     by_class: Annotated[
         bool, option("Bound the errors on every class too, in exact answers and in the final look.")
     ] = False,
-    allow_copies: Annotated[
-        bool,
-        option("Examples that are equal are independent draws all the same; else one in a hundred may be."),
-    ] = False,
+    allow_copies: opt.AllowCopies = False,
     model: _ModelName = None,
     weights: _Weights = None,
     predictions: _Predictions = None,
@@ -70,28 +67,10 @@ def seal(
 
     Example: codebound holdout seal test.npz --looks 50 --target 0.06
     """
-    from codebound.data.load import load_dataset
-    from codebound.faults import parse_fault
-    from codebound.holdouts import looking
-    from codebound.holdouts.ledger import SUFFIX
-    from codebound.holdouts.values import load_values
+    options = dict(locals())
+    from codebound.holdouts.from_files import seal_from_options
 
-    kind = parse_fault(fault)
-    sample = load_values(data) if kind.is_of_values else load_dataset(data, role="test", folder=data_folder)
-    if weights and model is None:
-        raise UsageError("--weights needs --model: how the networks are built.")
-    settings = looking.SealSettings(
-        looks=_looks(looks),
-        answers=answers,  # type: ignore[arg-type]  # SealSettings checks it
-        delta=delta,
-        target=target,
-        step=step,
-        fault=kind if sample.classes is None else parse_fault(fault, classes=sample.classes),
-        by_class=by_class,
-        models=looking.identities(weights or [], model=model or "") + looking.identities(predictions or []),
-    )
-    path = out or Path(Path(data).stem + SUFFIX)
-    _show(looking.seal(sample, settings, path, allow_copies=allow_copies), output)
+    _show(seal_from_options(options, looks=_looks(looks), out=out), output)
 
 
 @app.command()
@@ -115,41 +94,10 @@ def look(
 
     Example: codebound holdout look test.looks.jsonl --model linear --weights f/model.safetensors
     """
-    import torch
+    options = dict(locals())
+    from codebound.holdouts.from_files import look_from_options
 
-    from codebound.certificate.decoding import decode
-    from codebound.data.load import load_dataset
-    from codebound.holdouts import looking
-    from codebound.holdouts.ledger import read_ledger
-    from codebound.holdouts.values import load_values, predicted_values
-    from codebound.nets.loading import load_model
-
-    told = read_ledger(ledger).seal["data"]
-    given = [path for path in (weights, certificate, predictions) if path is not None]
-    if len(given) != 1 or (model is None) != (weights is None):
-        raise UsageError(
-            "a look is at one network: give --model and --weights, --certificate or --predictions."
-        )
-    (path,) = given
-    known = {"name": name or path.name, "identity": looking.identity(path, model=model or "")}
-    if told["classes"] is None:
-        if predictions is None:
-            raise UsageError("a look at values needs --predictions: a .npy file, one number each.")
-        values = torch.from_numpy(predicted_values(predictions))
-        sealed = load_values(data or told["name"])
-        _show(looking.look(ledger, sealed, values, is_final=is_final, **known), output)
-        return
-    sample = load_dataset(data or told["name"], role="test", folder=data_folder, classes=told["classes"])
-    if predictions is not None:
-        scores = looking.predicted_scores(predictions, sample.classes)
-    elif certificate is not None:
-        scores = looking.network_scores(decode(certificate), sample)
-    else:
-        assert model is not None
-        shape = sample.input_shape
-        network = load_model(model, input_shape=shape, classes=sample.classes, weights=weights)
-        scores = looking.network_scores(network, sample)
-    _show(looking.look(ledger, sample, scores, is_final=is_final, **known), output)
+    _show(look_from_options(options), output)
 
 
 @app.command()

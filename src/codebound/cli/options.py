@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,6 +33,13 @@ def option(help: str, panel: str | None = None, *names: str) -> Any:
     return typer.Option(*names, help=help, rich_help_panel=panel)
 
 
+class SplitRole(str, Enum):
+    """Which split of a dataset."""
+
+    train = "train"
+    test = "test"
+
+
 Model = Annotated[str, option("Zoo name such as mlp:depth=5,width=784, or package.module:factory.")]
 Data = Annotated[
     str, option("The sample: name, .npz file, table.csv:LABELS, image folder, or package.module:factory.")
@@ -39,6 +47,7 @@ Data = Annotated[
 Weights = Annotated[
     Path | None, option("Trained weights: safetensors, or a checkpoint (default: untrained).")
 ]
+Role = Annotated[SplitRole, option("Which split of a named dataset.")]
 DataFolder = Annotated[Path | None, option("Folder that holds the named dataset.")]
 Test = Annotated[
     str | None,
@@ -76,7 +85,26 @@ EncoderName = Annotated[
         "The sample is the table of its rows; that it was fixed without the sample is declared."
     ),
 ]
+AllowCopies = Annotated[
+    bool,
+    option("Declare copies, more than one example in a hundred, to be independent draws that are equal."),
+]
+TrustCode = Annotated[
+    bool, option("Accept a factory that cannot be traced: its code becomes part of what is assumed.")
+]
 CertificateFile = Annotated[Path, typer.Argument(help="The certificate (.cbound).")]
+CertificateFolder = Annotated[
+    Path, typer.Argument(help="The folder that certify wrote, or the certificate in it.")
+]
+BaseBeside = Annotated[
+    Path | None, option("Safetensors file of the base, if it is not beside the certificate.")
+]
+WeightsBeside = Annotated[
+    Path | None, option("The file g.safetensors, if it is needed and not beside the certificate.")
+]
+_TABLE = option("The .npz file to write; it must not exist.")
+NewTable = Annotated[Path, _TABLE]
+SomeTable = Annotated[Path | None, _TABLE]
 
 Seed = Annotated[int, option("Seed of everything random.", RUN)]
 Device = Annotated[str, option("auto, cpu, cuda or cuda:1.", RUN)]

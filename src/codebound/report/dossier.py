@@ -8,19 +8,21 @@ makes an application compliant.
 
 from __future__ import annotations
 
+import datetime
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from codebound.bounds.risk import count_of, percent
-from codebound.errors import UsageError
-from codebound.files import read_toml, write_text
+from codebound.certificate.asking import CERTIFICATE, answer, asked_by, ledger_answer
+from codebound.certificate.file import Certificate
+from codebound.errors import FormatError, UsageError
+from codebound.files import read_json, read_toml, write_text
 from codebound.report.html import rendered
+from codebound.store import file_sha256
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
-
-    from codebound.certificate.file import Certificate
 
 WORDS = "dossier.toml"
 PAGE = "dossier.html"
@@ -82,6 +84,57 @@ class Evidence:
     file_sha256: str
     ledger: Mapping[str, Any] | None
     today: str
+
+
+def write_dossier(
+    folder: Path,
+    *,
+    profile: str = "plain",
+    ledger: Path | None = None,
+    model: str | None = None,
+    trust_code: bool = False,
+) -> Mapping[str, Any]:
+    """Has the certificate in a folder checked again, writes the page, and returns the verdict as JSON.
+
+    Args:
+        folder: A folder that ``certify`` wrote, perhaps a stranger's: no code that it names is run.
+        profile: Whose requirements stand beside the items.
+        ledger: Of the looks at the test data.
+        model: The factory of g, if its architecture is code: this runs it.
+        trust_code: Accept a factory that cannot be traced.
+
+    Raises:
+        UsageError: The author's words are missing, or something that the second program needs.
+        FormatError: The folder is not as ``certify`` writes it.
+    """
+    if profile not in PROFILES:
+        raise UsageError(f"profile is {', '.join(PROFILES)}. Got {profile!r}.")
+    path = folder / CERTIFICATE
+    certificate = Certificate.load(path)
+    result = read_json(folder / "result.json", advice="`codebound certify` writes it beside a certificate.")
+    words = author_words(folder, certificate)
+    asked, told = asked_by(folder, result)
+    if (architecture := certificate.helper.architecture) is None:
+        model, trust_code = None, False
+    elif model is None:
+        raise UsageError(
+            f"the architecture of g is code, {architecture.name}, and none is run because a file names it. "
+            "Read it, and name it as the model."
+        )
+    evidence = Evidence(
+        certificate=certificate,
+        result={**result, "verify_here": told},
+        verdict=answer(folder, asked, model=model, trust_code=trust_code),
+        file_sha256=file_sha256(path),
+        ledger=None if ledger is None else ledger_answer(ledger),
+        today=datetime.date.today().isoformat(),
+    )
+    try:
+        page = dossier_page(evidence, words, profile=profile)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise FormatError(f"{folder}/result.json is not what certify writes: {error!r}.") from error
+    write_text(folder / PAGE, page)
+    return evidence.verdict
 
 
 def author_words(folder: Path, certificate: Certificate) -> dict[str, Any]:

@@ -150,6 +150,7 @@ def _engine_job(job: PlannedJob, folder: Path) -> Job:
         arguments={
             "job": job.record(),
             "function": job.verb.function,
+            "options": job.options(lambda file: str(JobFolder.of(folder, file.job).output / file.file)),
             "is_resumable": job.verb.is_resumable,
             "folder": str(folder.absolute()),
         },

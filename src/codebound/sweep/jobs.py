@@ -6,6 +6,7 @@ one step: with it the job is done or failed, without it the job is unfinished, w
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import time
@@ -83,7 +84,9 @@ class JobFolder:
         self.traceback.unlink(missing_ok=True)
 
 
-def run_job(*, job: Mapping[str, Any], function: str, is_resumable: bool, folder: str) -> None:
+def run_job(
+    *, job: Mapping[str, Any], function: str, options: Mapping[str, Any], is_resumable: bool, folder: str
+) -> None:
     """Runs a job that is unfinished; one that is done or failed is left as it is.
 
     It is the record of a planned job; ``function`` and ``is_resumable`` are those of its `PlannedVerb`.
@@ -101,11 +104,8 @@ def run_job(*, job: Mapping[str, Any], function: str, is_resumable: bool, folder
         if place.output.exists() and not is_resumable:
             shutil.rmtree(place.output)
         start = time.perf_counter(), time.process_time()
-        result = import_named(function)(
-            verb=job["verb"],
-            arguments={name: _located(value, Path(folder)) for name, value in job["arguments"].items()},
-            out=place.output,
-        )
+        found = import_named(function)(options, out=place.output)
+        result = json.loads(json.dumps(found, allow_nan=False))  # as its file has it
         seconds, cpu_seconds = time.perf_counter() - start[0], time.process_time() - start[1]
         row, timings = row_of(result, hidden=str(Path(folder).absolute()))
         timings = {"seconds": round(seconds, 3), "cpu_seconds": round(cpu_seconds, 3), **timings}
@@ -157,12 +157,3 @@ def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
                 yield from _leaves(inside, f"{name}.{each['name']}")
     else:
         yield name, value
-
-
-def _located(value: Any, folder: Path) -> Any:
-    """A value as the command takes it: a reference is the path of the file."""
-    if isinstance(value, list):
-        return [_located(each, folder) for each in value]
-    if isinstance(value, Mapping):
-        return str(JobFolder.of(folder, value["job"]).output / value["file"])
-    return value

@@ -32,15 +32,16 @@ class PlannedVerb:
 
     Attributes:
         name: Its name in a plan.
-        function: ``package.module:name``, called in a worker with ``verb``, ``arguments`` and ``out``, the
-            folder for its files, which does not exist yet. Returns its result: plain JSON.
+        function: ``package.module:name``, called in a worker with its options and ``out``, the folder for its
+            files, which does not exist yet. Returns its result: plain JSON.
         options: Arguments that it takes.
         files: Those of them that name an existing file or folder.
         sources: Those that may name a file, a folder or a ``package.module:factory``.
         weights: The file in its folder that another job means by ``@name``; empty when it has none.
         columns: What to print of its result.
         is_resumable: Whether a second call goes on in the folder that a killed one left.
-        check: Raises where arguments are wrong, before anything runs.
+        complete: All options of the function, from the arguments of a job; raises where these are wrong,
+            before anything runs.
     """
 
     name: str
@@ -51,7 +52,7 @@ class PlannedVerb:
     weights: str = ""
     columns: tuple[str, ...] = ()
     is_resumable: bool = False
-    check: Callable[[Mapping[str, Any]], object] = dict  # accepts everything
+    complete: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict  # accepts everything
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,10 @@ class PlannedJob:
         """What it needs of other jobs."""
         values = (each for value in self.arguments.values() for each in _each(value))
         return tuple(value for value in values if isinstance(value, Reference))
+
+    def options(self, place: Callable[[Reference], object]) -> dict[str, Any]:
+        """What its function is called with, given where files of other jobs are."""
+        return dict(self.verb.complete({k: _mapped(value, place) for k, value in self.arguments.items()}))
 
     def record(self) -> dict[str, Any]:
         """What determines its result, as JSON."""
@@ -227,7 +232,7 @@ def _planned(
     inputs = {key: digest for key, digest in digests.items() if digest}
     files = {key: _mapped(value, lambda each: each.file) for key, value in arguments.items()}
     try:
-        verb.check(files)
+        verb.complete(files)
     except UsageError as error:
         raise UsageError(f"job {name}: {error}") from error
     job = PlannedJob(key="", name=name, verb=verb, arguments=arguments, inputs=inputs, cpus=cpus, gpus=gpus)

@@ -21,7 +21,6 @@ _CERTIFY = "Make a quick certificate where no --certificate is given."
 _OVER = "Along a training: RUN is a folder of train --keep-epochs. An interrupted one goes on."
 _LIKE_FOR_LIKE = "Divide the bars of figures by n and take the root, as in the other bounds."
 _WHOLE = "A row for every bound that is infinite, in place of a line with the reason."
-_MARGIN_SHARE = "Share of the sample whose margin may be at most gamma; 0 takes the smallest margin."
 _EXAMPLES = """Examples for cushions and Jacobians, drawn at random, and at most 50 for smoothness; margins
 are those of all."""
 _OUT = """New folder for compare.json, compare.csv, compare.svg and a page. With --over it may exist (default:
@@ -44,7 +43,7 @@ def command(
     ] = None,
     like_for_like: Annotated[bool, option(_LIKE_FOR_LIKE, _WHAT, "--like-for-like")] = False,
     whole: Annotated[bool, option(_WHOLE, _WHAT, "--all")] = False,
-    margin_share: Annotated[float, option(_MARGIN_SHARE, _WHAT)] = 0.05,
+    margin_share: Annotated[float, option(own.MARGIN_SHARE, _WHAT)] = 0.05,
     examples: Annotated[int, option(_EXAMPLES, _WHAT)] = 1000,
     initial: own.Initial = None,
     delta: opt.Delta = 0.05,

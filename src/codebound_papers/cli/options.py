@@ -14,6 +14,7 @@ _BIASES = "augmented: part of the weights, as the theory needs; separate: left o
 _SHAPE = "Such as 3x32x32, where no data say it (default: that of the zoo)."
 _CLASSES = "Number of classes, where no data say it (default: 10)."
 _INITIAL = "Weights before training: adds what is relative to the distance from them."
+MARGIN_SHARE = "Share of the sample whose margin may be at most gamma; 0 takes the smallest margin."
 
 Examples = Annotated[int | None, option(_EXAMPLES)]
 Biases = Annotated[str, option(_BIASES, STABILITY)]

@@ -11,7 +11,6 @@ from codebound.report.tables import Table
 from codebound_papers.cli import options as own
 
 _METHOD = "project (Arora et al. 2018), mbp (Guha et al. 2023) or heavytail (Shin 2021)."
-_MARGIN_SHARE = "Share of the examples that may miss the margin: it is the largest that the others exceed."
 _TOLERANCE = "By how much the error on the examples may rise in the measured part."
 _NO_GUARANTEE = (
     "None of these numbers is a guarantee: a theorem has conditions, and errors were counted on the examples "
@@ -34,7 +33,7 @@ def command(
     weights: opt.Weights = None,
     data_folder: opt.DataFolder = None,
     delta: Annotated[float, option("How likely the random choices may fail.")] = 0.05,
-    margin_share: Annotated[float, option(_MARGIN_SHARE)] = 0.1,
+    margin_share: Annotated[float, option(own.MARGIN_SHARE)] = 0.1,
     tolerance: Annotated[float, option(_TOLERANCE)] = 0.01,
     examples: own.Examples = None,
     biases: own.Biases = "augmented",

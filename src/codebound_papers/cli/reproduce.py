@@ -12,23 +12,20 @@ from codebound.cli.console import Format, cell, emit, emit_rows, note
 from codebound.cli.options import RUN, option
 from codebound.progress import progress_bar
 from codebound.report.tables import Table
+from codebound_papers.reproduce import words
 
-_FULL = "The paper's settings, or a run that takes minutes."
-_OUT = """Folder for the results; an interrupted run continues in it (default:
-runs/reproduce/ITEM-quick-SEED, with -epochsN)."""
-_MODELS = "Folder with pretrained networks as safetensors."
-_DEADLINE = "Begin no part after so many seconds: 0 shows what is finished, and says what is not."
+_OUT = f"{words.OUT} (default:\nruns/reproduce/ITEM-quick-SEED, with -epochsN)."
 
 
 def command(
-    what: Annotated[str, typer.Argument(metavar="list|ITEM", help="list, or an item such as S-Fig2.")],
-    full: Annotated[bool, option(_FULL, None, "--full/--quick")] = False,
-    epochs: Annotated[int | None, option("Train for at most so many epochs; printed as a deviation.")] = None,
+    what: Annotated[str, typer.Argument(metavar="list|ITEM", help=f"list, or {words.ITEM}.")],
+    full: Annotated[bool, option(words.FULL, None, "--full/--quick")] = False,
+    epochs: Annotated[int | None, option(words.EPOCHS)] = None,
     out: Annotated[Path | None, option(_OUT, RUN)] = None,
     seed: opt.Seed = 0,
     device: opt.Device = "auto",
-    models: Annotated[Path | None, typer.Option(help=_MODELS, envvar="CODEBOUND_MODELS")] = None,
-    deadline: Annotated[float, typer.Option(help=_DEADLINE, show_default="none")] = float("inf"),
+    models: Annotated[Path | None, typer.Option(help=words.MODELS, envvar="CODEBOUND_MODELS")] = None,
+    deadline: Annotated[float, typer.Option(help=words.DEADLINE, show_default="none")] = float("inf"),
     output: opt.Output = Format.table,
     quiet: opt.Quiet = False,
 ) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from codebound.errors import CodeboundError, UsageError
 from codebound_papers.journal import OutOfTimeError
+from codebound_papers.reproduce import words
 from codebound_papers.reproduce.items import Settings
 from codebound_papers.reproduce.run import compute, find_items
 
@@ -26,22 +27,16 @@ def main(arguments: list[str] | None = None) -> int:
         prog="python -m codebound_papers.reproduce",
         description="Compute the parts of items, without drawing them.",
     )
-    parser.add_argument(
-        "items",
-        nargs="+",
-        metavar="ITEM",
-        help="such as S-Tab1, a family such as G, or all; `codebound reproduce list` shows them",
-    )
-    parser.add_argument("--out", type=Path, required=True, help="folder; an interrupted run continues in it")
-    parser.add_argument("--full", dest="size", action="store_const", const="full", default="quick")
-    parser.add_argument("--tiny", dest="size", action="store_const", const="tiny", help=argparse.SUPPRESS)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--epochs", type=int, help="train for fewer epochs than the item says")
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--models", type=Path, help="folder with pretrained networks")
-    parser.add_argument(
-        "--deadline", type=float, default=math.inf, help="begin no part after so many seconds"
-    )
+    add, shown = parser.add_argument, "or all; `codebound reproduce list` shows them"
+    add("items", nargs="+", metavar="ITEM", help=f"{words.ITEM}, a family such as G, {shown}")
+    add("--out", type=Path, required=True, help=words.OUT)
+    add("--full", dest="size", action="store_const", const="full", default="quick", help=words.FULL)
+    add("--tiny", dest="size", action="store_const", const="tiny", help=argparse.SUPPRESS)
+    add("--seed", type=int, default=0)
+    add("--epochs", type=int, help=words.EPOCHS)
+    add("--device", default="auto")
+    add("--models", type=Path, help=words.MODELS)
+    add("--deadline", type=float, default=math.inf, help=words.DEADLINE)
     given = parser.parse_args(arguments)
     chosen = {name: getattr(given, name) for name in ("size", "seed", "epochs", "device", "models")}
     settings = Settings(**chosen, deadline=time.monotonic() + given.deadline)

@@ -12,7 +12,7 @@ from codebound.cli.sweep import _cell
 from codebound.sweep.plan import PlannedVerb
 
 TOYS = """
-def work(*, verb, arguments, out):
+def work(arguments, *, out):
     if arguments["x"] == 3 and arguments.get("careful", True): raise ValueError("three is refused")
     return {"value": arguments["x"] ** 2 / 3, "note": str(out)}
 """
@@ -38,7 +38,7 @@ def sweep(tmp_path, monkeypatch):
         options=frozenset({"x", "y"}),
         columns=("value",),
     )
-    monkeypatch.setattr("codebound.cli.sweep.verbs", lambda: {"square": square})
+    monkeypatch.setattr("codebound.sweep.verbs.known_verbs", lambda: {"square": square})
     return lambda *arguments: CliRunner().invoke(app, ("sweep", "plan.toml", "--workers", "1", *arguments))
 
 

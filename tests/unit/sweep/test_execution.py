@@ -28,7 +28,13 @@ import os, pathlib, time
 def note(text):
     with open("log", "a") as file: file.write(text + "\\n")
 
-def work(*, verb, arguments, out):
+def make(arguments, *, out):
+    return work("make", arguments, out)
+
+def use(arguments, *, out):
+    return work("use", arguments, out)
+
+def work(verb, arguments, out):
     name = f"{verb} {arguments['x']}"
     note("start " + name)
     if verb == "make" and out.exists(): note("resumed " + name)
@@ -46,9 +52,9 @@ def work(*, verb, arguments, out):
 OPTIONS = frozenset({"x", "y", "sleep", "source"})
 VERBS = {
     "make": PlannedVerb(
-        name="make", function="sweep_toys:work", options=OPTIONS, weights="value", is_resumable=True
+        name="make", function="sweep_toys:make", options=OPTIONS, weights="value", is_resumable=True
     ),
-    "use": PlannedVerb(name="use", function="sweep_toys:work", options=OPTIONS, files=frozenset({"source"})),
+    "use": PlannedVerb(name="use", function="sweep_toys:use", options=OPTIONS, files=frozenset({"source"})),
 }
 PLAN = {
     "grid": {"x": [1, 2, 3]},
@@ -65,7 +71,7 @@ from codebound.sweep.plan import plan_jobs
 if __name__ == "__main__":
     options = frozenset({"x", "y", "sleep", "source"})
     verbs = {
-        name: PlannedVerb(name=name, function="sweep_toys:work", options=options, weights="value",
+        name: PlannedVerb(name=name, function=f"sweep_toys:{name}", options=options, weights="value",
                    files=frozenset({"source"}), is_resumable=name == "make")
         for name in ("make", "use")
     }
@@ -132,9 +138,7 @@ def test_rows_are_flat_and_hold_neither_times_nor_paths(folder, engine):
 
 
 def test_what_an_argument_and_a_result_both_call_by_one_name_is_kept_twice(folder, engine):
-    (folder.parent / "sweep_clash.py").write_text(
-        "def work(*, verb, arguments, out): return {'x': 5, 'y': 6}\n"
-    )
+    (folder.parent / "sweep_clash.py").write_text("def work(arguments, *, out): return {'x': 5, 'y': 6}\n")
     verbs = {"v": PlannedVerb(name="v", function="sweep_clash:work", options=frozenset({"x", "y"}))}
     (row,) = execute(plan_jobs({"jobs": [{"verb": "v", "x": 1, "y": 6}]}, verbs), folder, engine=engine).rows
     assert (row["x"], row["result.x"], row["y"]) == (1, 5, 6)
@@ -199,6 +203,7 @@ def test_a_job_goes_on_where_its_command_can_and_starts_anew_where_it_cannot(fol
         arguments = {
             "job": job.record(),
             "function": job.verb.function,
+            "options": job.options(str),
             "is_resumable": job.verb.is_resumable,
             "folder": str(folder),
         }
@@ -233,7 +238,7 @@ def test_a_worker_of_another_version_refuses_the_job(folder):
     (job,) = plan_jobs({"jobs": [{"verb": "make", "x": 1}]}, VERBS)
     record = {**job.record(), "versions": "codebound 0.0.9"}
     with pytest.raises(CodeboundError, match=f"this worker has {re.escape(versions())}"):
-        run_job(job=record, function=job.verb.function, is_resumable=True, folder=str(folder))
+        run_job(job=record, function=job.verb.function, options={}, is_resumable=True, folder=str(folder))
 
 
 @pytest.mark.parametrize("content", ["{", "{}", '{"job": "0", "row": {}}', "[]"])

@@ -20,7 +20,7 @@ VERBS = {
         options=frozenset({"model", "data", "seed", "epochs"}),
         sources=frozenset({"model", "data"}),
         weights="model.bin",
-        check=refuse_odd,
+        complete=refuse_odd,
     ),
     "certify": PlannedVerb(
         name="certify",

@@ -1,0 +1,125 @@
+"""How the second program is asked about the certificate of a folder, and what it answers.
+
+``result.json`` says what it has to be given, as ``verify_with``; the commands beside that are for people.
+"""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from codebound.errors import FormatError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+CERTIFICATE = "certificate.cbound"
+_PATHS = ("data_folder", "base", "subject_weights")
+_FILES = ("data", "unlabelled", *_PATHS)  # the first two may be names that the second program knows
+_SWITCHES = ("allow_copies", "trust_code")
+_CODE = ("model", "trust_code")
+_KINDS = dict.fromkeys((*_FILES, *_CODE), str) | dict.fromkeys(_SWITCHES, bool)
+
+
+def ways_to_ask(folder: Path, asked: Mapping[str, str | Path | bool]) -> dict[str, Any]:
+    """How to ask about the certificate in a folder: from here; from there; and what is not in it.
+
+    Args:
+        folder: The folder.
+        asked: Options of the second program by name, with underscores. Files are paths, True is a switch.
+    """
+    outside = [each for each in asked.values() if isinstance(each, Path) and each.parent != folder]
+    inside = {
+        name: each if not isinstance(each, Path) else str(each.absolute()) if each in outside else each.name
+        for name, each in asked.items()
+    }
+    return {
+        "verify": words_to_ask(asked, folder / CERTIFICATE),
+        "verify_here": words_to_ask(inside),
+        "verify_needs": [str(each.absolute()) for each in outside],
+        "verify_with": inside,
+    }
+
+
+def words_to_ask(asked: Mapping[str, str | Path | bool], file: Path = Path(CERTIFICATE)) -> str:
+    """What to type.
+
+    Example:
+        >>> words_to_ask({"data": "digits", "allow_copies": True})
+        'codebound-verify certificate.cbound --data digits --allow-copies'
+    """
+    words = ["codebound-verify", str(file)]
+    for name, value in asked.items():
+        words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
+    return shlex.join(words)
+
+
+def asked_by(folder: Path, result: Mapping[str, Any]) -> tuple[dict[str, str | bool], str]:
+    """The options that a folder names in its ``result.json``, and the command that has them.
+
+    Older folders have a command alone; where there is more, it is not read: what is shown is what is asked.
+
+    Raises:
+        FormatError: They are not as ``certify`` writes them, or a command is about another certificate.
+    """
+    words = str(result.get("verify_here", result.get("verify")))
+    asked = result["verify_with"] if "verify_with" in result else _options_of(words)
+    if not isinstance(asked, dict) or not all(
+        value and type(value) is _KINDS.get(name) for name, value in asked.items()
+    ):
+        raise FormatError(
+            f"{folder / 'result.json'} does not say how to verify its certificate as certify writes it: "
+            f"{asked if 'verify_with' in result else words}"
+        )
+    return asked, words_to_ask(asked) if "verify_with" in result else words
+
+
+def _options_of(words: str) -> dict[str, str | bool] | None:
+    """The options in a command; None where it is none about the certificate of a folder."""
+    try:
+        _, file, *rest = shlex.split(words)
+    except ValueError:
+        return None
+    asked: dict[str, str | bool] = {}
+    options = iter(rest)
+    for option in options:
+        name = option.removeprefix("--").replace("-", "_")
+        asked[name] = True if name in _SWITCHES else next(options, "")
+    return asked if Path(file).name == CERTIFICATE else None
+
+
+def answer(
+    folder: Path, asked: Mapping[str, str | bool], *, model: str | None = None, trust_code: bool = False
+) -> dict[str, Any]:
+    """What the second program says of the certificate in a folder, as JSON.
+
+    Args:
+        folder: Where the certificate is; it may have been moved.
+        asked: What the folder names. A stranger may have written it: it decides which files are read, and
+            neither which certificate nor what is run.
+        model: The factory of g, if its architecture is code: from the user, and from nobody else.
+        trust_code: As in ``verify``; from the user too.
+    """
+    given: dict[str, Any] = {name: value for name, value in asked.items() if name not in _CODE}
+    for name in given.keys() & {*_FILES}:
+        place = folder / given[name]
+        given[name] = str(place) if place.exists() else given[name]
+    return _answered(folder / CERTIFICATE, **given, model=model, trust_code=trust_code)
+
+
+def ledger_answer(ledger: Path) -> dict[str, Any]:
+    """What the second program says of a ledger of looks, as JSON."""
+    return _answered(ledger)
+
+
+def _answered(file: Path, **given: Any) -> dict[str, Any]:
+    from codebound_verify.files import Given, verdict_record, verify_file
+    from codebound_verify.refusal import Refused
+
+    given |= {name: Path(given[name]) for name in _PATHS if name in given}
+    try:
+        return verdict_record(verify_file(file, Given(**given)))
+    except Refused as error:
+        said = str(error).rstrip(".")
+        raise UsageError(f"codebound-verify: {said}. See codebound-verify --help.") from error

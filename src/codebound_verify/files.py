@@ -1,0 +1,157 @@
+"""A certificate or a ledger with what is given beside it, all as files: what the command is told.
+
+Only here is code run, that of a factory which the user has named; a certificate cannot name one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import importlib.util
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .refusal import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from .evaluate import Progress
+    from .looks import LedgerVerdict
+    from .sample import Inputs
+    from .verdict import Verdict
+
+
+@dataclass(frozen=True, kw_only=True)
+class Given:
+    """What is given beside a file, with the names that the options of the command have."""
+
+    data: str | None = None
+    data_folder: Path | None = None
+    model: str | None = None
+    trust_code: bool = False
+    base: Path | None = None
+    unlabelled: str | None = None
+    subject_weights: Path | None = None
+    weights: Path | None = None
+    test: str | None = None
+    by_class: bool = False
+    allow_copies: bool = False
+    head: str | None = None
+
+
+def verify_file(file: Path, given: Given, *, progress: Progress | None = None) -> Verdict | LedgerVerdict:
+    """Check a certificate, or a ledger of looks (.jsonl).
+
+    Raises:
+        Refused: if something that is needed was not given, or cannot be read: nothing is said about the file.
+    """
+    if file.exists() and not (file.is_file() or file.is_dir()):
+        raise Refused(f"cannot read {file}: a queue or a device has no end")
+    try:
+        return _ledger(file, given) if file.suffix == ".jsonl" else _certificate(file, given, progress)
+    except OSError as error:
+        raise unreadable(error) from error
+
+
+def verdict_record(verdict: Verdict | LedgerVerdict, unmet: Sequence[str] = ()) -> dict[str, Any]:
+    """A verdict as the command prints it in JSON, with the demands that are not met."""
+    return {**dataclasses.asdict(verdict), "unmet": tuple(unmet)}
+
+
+def unreadable(error: OSError) -> Refused:
+    """Why something cannot be read, in words for the one who named it."""
+    if error.filename is not None and error.strerror:
+        return Refused(f"cannot read {error.filename}: {error.strerror.lower()}")
+    return Refused(str(error))
+
+
+def _ledger(file: Path, given: Given) -> LedgerVerdict:
+    from .looks import verify_ledger
+
+    data = _labelled(given.data, given.data_folder) if given.data else None
+    return verify_ledger(file.read_bytes(), data=data, head=given.head)
+
+
+def _certificate(file: Path, given: Given, progress: Progress | None) -> Verdict:
+    if given.data is None:
+        raise Refused("the sample is needed: give it with --data")
+    if lacking := _lacking(file, given):
+        raise Refused(f"this certificate cannot be checked without {' and '.join(lacking)}")
+    from .data import load_data
+    from .verdict import verify
+    from .weights import read_tensors, read_weights
+
+    try:
+        return verify(
+            file,
+            *_labelled(given.data, given.data_folder),
+            factory=_factory(given.model) if given.model else None,
+            base=read_weights(given.base) if given.base else None,
+            unlabelled=load_data(given.unlabelled, given.data_folder)[0] if given.unlabelled else None,
+            subject_weights=read_weights(given.subject_weights) if given.subject_weights else None,
+            learned_weights=read_tensors(given.weights) if given.weights else None,
+            test=_labelled(given.test, given.data_folder) if given.test else None,
+            trust_code=given.trust_code,
+            allow_copies=given.allow_copies,
+            by_class=given.by_class,
+            progress=progress,
+        )
+    except MemoryError:
+        raise Refused("there is not enough memory to check this certificate") from None
+
+
+def _lacking(file: Path, given: Given) -> list[str]:
+    """What the header asks for and was not given; nothing for a file that is none."""
+    from .container import load, read
+
+    try:
+        header = read(load(file)).header
+    except (Refused, OSError):
+        return []
+    named = header.architecture
+    needed = {
+        f"the factory {'' if named is None else named.name} (--model)": named is not None and not given.model,
+        "its base (--base)": header.base is not None and not given.base,
+        "the weights of f (--subject-weights)": header.subject == "f" and not given.subject_weights,
+        "the unlabelled inputs (--unlabelled)": header.statement == "C-12b" and not given.unlabelled,
+    }
+    return [what for what, is_lacking in needed.items() if is_lacking]
+
+
+def _labelled(spec: str, folder: Path | None) -> tuple[Inputs, Inputs]:
+    """Inputs and labels of a sample."""
+    from .data import load_data
+
+    x, y = load_data(spec, folder)
+    if y is None:
+        raise Refused(f"Data: {spec} has no labels y.")
+    return x, y
+
+
+def _factory(spec: str) -> Callable[[], Any]:
+    """The callable that ``package.module:name`` or ``file.py:name`` names; this runs that code."""
+    module, _, name = spec.rpartition(":")
+    sys.path.insert(0, "")
+    try:
+        factory = getattr(
+            _of_file(module) if module.endswith(".py") else importlib.import_module(module), name
+        )
+    except Exception as error:  # importing runs arbitrary code of the user
+        raise Refused(f"--model {spec}: cannot be imported ({type(error).__name__}: {error}).") from error
+    if not callable(factory):
+        raise Refused(f"--model {spec}: is not callable.")
+    return factory  # type: ignore[no-any-return]
+
+
+def _of_file(path: str) -> Any:
+    """The Python module in a file, under the name of the file: its text, not a compiled copy beside it."""
+    name = Path(path).stem
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None:
+        raise ImportError(f"{path} is no Python file")
+    sys.modules[name] = module = importlib.util.module_from_spec(spec)
+    exec(compile(Path(path).read_bytes(), path, "exec"), module.__dict__)
+    return module

@@ -1,0 +1,85 @@
+"""How the second program is asked: a command for people, and the same as data for programs."""
+
+import json
+from pathlib import Path
+
+import cbound_writer as writer
+import numpy as np
+import pytest
+
+from codebound.certificate.asking import answer, asked_by, ways_to_ask, words_to_ask
+from codebound.errors import FormatError, UsageError
+from codebound_verify.__main__ import main
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A certificate by the literal writer, and its sample."""
+    case = writer.linear_case()
+    place = tmp_path / "a folder"
+    place.mkdir()
+    np.savez(place / "sample.npz", x=case.x, y=case.y)
+    (place / "certificate.cbound").write_bytes(case.data())
+    return place
+
+
+def test_the_answer_is_what_the_program_prints(folder, capsys):
+    file, sample = str(folder / "certificate.cbound"), str(folder / "sample.npz")
+    assert main([file, "--data", sample, "--format", "json"]) == 0
+    found = answer(folder, {"data": "sample.npz"})
+    assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(found))
+    assert found["verdict"] == "ACCEPT"
+
+
+def test_a_large_sample_is_a_folder_beside_the_certificate(folder, monkeypatch, tmp_path):
+    with np.load(folder / "sample.npz") as arrays:
+        (folder / "sample").mkdir()
+        for name in ("x", "y"):
+            np.save(folder / "sample" / f"{name}.npy", arrays[name])
+    monkeypatch.chdir(tmp_path)
+    assert answer(folder, {"data": "sample"})["verdict"] == "ACCEPT"
+
+
+def test_what_cannot_be_read_says_nothing_about_the_certificate(folder):
+    with pytest.raises(UsageError, match=r"codebound-verify: cannot read .*none\.npz: no such file"):
+        answer(folder, {"data": "none.npz"})
+    with pytest.raises(UsageError, match="the sample is needed"):
+        answer(folder, {})
+
+
+def test_files_are_named_from_here_and_from_the_folder():
+    asked = {"data": Path("runs/c/sample.npz"), "allow_copies": True, "base": Path("/far/b.safetensors")}
+    told = ways_to_ask(Path("runs/c"), asked)
+    assert told["verify"] == (
+        "codebound-verify runs/c/certificate.cbound --data runs/c/sample.npz --allow-copies "
+        "--base /far/b.safetensors"
+    )
+    assert told["verify_with"] == {"data": "sample.npz", "allow_copies": True, "base": "/far/b.safetensors"}
+    assert told["verify_needs"] == ["/far/b.safetensors"]
+
+
+OPTIONS = {
+    "data": "my sample.npz",
+    "data_folder": "/d",
+    "allow_copies": True,
+    "model": "network.py:make",
+    "trust_code": True,
+    "unlabelled": "unlabelled.npz",
+    "base": "base.safetensors",
+    "subject_weights": "f.safetensors",
+}
+
+
+@pytest.mark.parametrize("key", ["verify", "verify_here"])
+def test_older_folders_say_the_same_in_a_command(key):
+    command = words_to_ask(OPTIONS)
+    assert asked_by(Path(), {key: command}) == (OPTIONS, command)
+    assert asked_by(Path(), {"verify_with": OPTIONS, key: "another"}) == (OPTIONS, command)
+
+
+@pytest.mark.parametrize(
+    "words", ["--data", "--data s.npz more", "--data s.npz --max-error 1", "-- --data s.npz"]
+)
+def test_a_command_that_certify_does_not_write_is_refused(words):
+    with pytest.raises(FormatError, match="as certify writes it"):
+        asked_by(Path(), {"verify": f"codebound-verify certificate.cbound {words}"})

@@ -1,0 +1,57 @@
+"""Files in, a verdict out: the same for the command and for a program."""
+
+import json
+import os
+
+import cbound_writer as writer
+import numpy as np
+import pytest
+
+from codebound_verify.__main__ import main
+from codebound_verify.files import Given, verdict_record, verify_file
+from codebound_verify.refusal import Refused
+
+
+@pytest.fixture
+def files(tmp_path):
+    case = writer.linear_case()
+    np.savez(tmp_path / "sample.npz", x=case.x, y=case.y)
+    (tmp_path / "true.cbound").write_bytes(case.data())
+    case.fields["claim"]["bound"] = 0.001
+    (tmp_path / "false.cbound").write_bytes(case.data())
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["true", "false"])
+def test_the_command_prints_the_record(files, capsys, name):
+    file, sample = files / f"{name}.cbound", str(files / "sample.npz")
+    verdict = verify_file(file, Given(data=sample))
+    assert verdict.is_accepted == (name == "true")
+    main([str(file), "--data", sample, "--max-error", "0.0", "--format", "json"])
+    printed = json.loads(capsys.readouterr().out)
+    assert len(printed["unmet"]) == 1
+    assert printed == json.loads(json.dumps(verdict_record(verdict, printed["unmet"])))
+
+
+def test_what_is_not_given_is_no_verdict(files):
+    with pytest.raises(Refused, match="the sample is needed"):
+        verify_file(files / "true.cbound", Given())
+    with pytest.raises(Refused, match=r"cannot read .*none\.npz: no such file"):
+        verify_file(files / "true.cbound", Given(data=str(files / "none.npz")))
+
+
+def test_a_queue_is_not_waited_for(files):
+    os.mkfifo(files / "queue")
+    with pytest.raises(Refused, match="has no end"):
+        verify_file(files / "queue", Given(data=str(files / "sample.npz")))
+
+
+def test_a_factory_runs_because_it_is_given_and_once_the_rest_is_there(files):
+    code = files / "code.py"
+    code.write_text(f"open({str(files / 'ran')!r}, 'w')\n")
+    with pytest.raises(Refused, match="the sample is needed"):
+        verify_file(files / "true.cbound", Given(model=f"{code}:make"))
+    assert not (files / "ran").exists()
+    with pytest.raises(Refused, match="cannot be imported"):
+        verify_file(files / "true.cbound", Given(data=str(files / "sample.npz"), model=f"{code}:make"))
+    assert (files / "ran").exists()
