@@ -17,7 +17,7 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
-from .files import Given, unreadable, verdict_record, verify_file
+from .files import GivenFiles, unreadable, verdict_record, verify_file
 from .refusal import Refused
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def _main(arguments: Sequence[str] | None, prog: str) -> int:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
     parser = _parser(prog)
     options = parser.parse_args(arguments)
-    given = Given(**{each.name: getattr(options, each.name) for each in dataclasses.fields(Given)})
+    given = GivenFiles(**{each.name: getattr(options, each.name) for each in dataclasses.fields(GivenFiles)})
     try:
         verdict = verify_file(options.file, given, progress=_show_progress if sys.stderr.isatty() else None)
     except Refused as error:

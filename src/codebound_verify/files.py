@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Given:
+class GivenFiles:
     """What is given beside a file, with the names that the options of the command have."""
 
     data: str | None = None
@@ -42,7 +42,9 @@ class Given:
     head: str | None = None
 
 
-def verify_file(file: Path, given: Given, *, progress: Progress | None = None) -> Verdict | LedgerVerdict:
+def verify_file(
+    file: Path, given: GivenFiles, *, progress: Progress | None = None
+) -> Verdict | LedgerVerdict:
     """Check a certificate, or a ledger of looks (.jsonl).
 
     Raises:
@@ -68,14 +70,14 @@ def unreadable(error: OSError) -> Refused:
     return Refused(str(error))
 
 
-def _ledger(file: Path, given: Given) -> LedgerVerdict:
+def _ledger(file: Path, given: GivenFiles) -> LedgerVerdict:
     from .looks import verify_ledger
 
     data = _labelled(given.data, given.data_folder) if given.data else None
     return verify_ledger(file.read_bytes(), data=data, head=given.head)
 
 
-def _certificate(file: Path, given: Given, progress: Progress | None) -> Verdict:
+def _certificate(file: Path, given: GivenFiles, progress: Progress | None) -> Verdict:
     if given.data is None:
         raise Refused("the sample is needed: give it with --data")
     if lacking := _lacking(file, given):
@@ -103,7 +105,7 @@ def _certificate(file: Path, given: Given, progress: Progress | None) -> Verdict
         raise Refused("there is not enough memory to check this certificate") from None
 
 
-def _lacking(file: Path, given: Given) -> list[str]:
+def _lacking(file: Path, given: GivenFiles) -> list[str]:
     """What the header asks for and was not given; nothing for a file that is none."""
     from .container import load, read
 

@@ -114,12 +114,12 @@ def ledger_answer(ledger: Path) -> dict[str, Any]:
 
 
 def _answered(file: Path, **given: Any) -> dict[str, Any]:
-    from codebound_verify.files import Given, verdict_record, verify_file
+    from codebound_verify.files import GivenFiles, verdict_record, verify_file
     from codebound_verify.refusal import Refused
 
     given |= {name: Path(given[name]) for name in _PATHS if name in given}
     try:
-        return verdict_record(verify_file(file, Given(**given)))
+        return verdict_record(verify_file(file, GivenFiles(**given)))
     except Refused as error:
         said = str(error).rstrip(".")
         raise UsageError(f"codebound-verify: {said}. See codebound-verify --help.") from error

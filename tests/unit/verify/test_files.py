@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from codebound_verify.__main__ import main
-from codebound_verify.files import Given, verdict_record, verify_file
+from codebound_verify.files import GivenFiles, verdict_record, verify_file
 from codebound_verify.refusal import Refused
 
 
@@ -25,7 +25,7 @@ def files(tmp_path):
 @pytest.mark.parametrize("name", ["true", "false"])
 def test_the_command_prints_the_record(files, capsys, name):
     file, sample = files / f"{name}.cbound", str(files / "sample.npz")
-    verdict = verify_file(file, Given(data=sample))
+    verdict = verify_file(file, GivenFiles(data=sample))
     assert verdict.is_accepted == (name == "true")
     main([str(file), "--data", sample, "--max-error", "0.0", "--format", "json"])
     printed = json.loads(capsys.readouterr().out)
@@ -35,23 +35,23 @@ def test_the_command_prints_the_record(files, capsys, name):
 
 def test_what_is_not_given_is_no_verdict(files):
     with pytest.raises(Refused, match="the sample is needed"):
-        verify_file(files / "true.cbound", Given())
+        verify_file(files / "true.cbound", GivenFiles())
     with pytest.raises(Refused, match=r"cannot read .*none\.npz: no such file"):
-        verify_file(files / "true.cbound", Given(data=str(files / "none.npz")))
+        verify_file(files / "true.cbound", GivenFiles(data=str(files / "none.npz")))
 
 
 def test_a_queue_is_not_waited_for(files):
     os.mkfifo(files / "queue")
     with pytest.raises(Refused, match="has no end"):
-        verify_file(files / "queue", Given(data=str(files / "sample.npz")))
+        verify_file(files / "queue", GivenFiles(data=str(files / "sample.npz")))
 
 
 def test_a_factory_runs_because_it_is_given_and_once_the_rest_is_there(files):
     code = files / "code.py"
     code.write_text(f"open({str(files / 'ran')!r}, 'w')\n")
     with pytest.raises(Refused, match="the sample is needed"):
-        verify_file(files / "true.cbound", Given(model=f"{code}:make"))
+        verify_file(files / "true.cbound", GivenFiles(model=f"{code}:make"))
     assert not (files / "ran").exists()
     with pytest.raises(Refused, match="cannot be imported"):
-        verify_file(files / "true.cbound", Given(data=str(files / "sample.npz"), model=f"{code}:make"))
+        verify_file(files / "true.cbound", GivenFiles(data=str(files / "sample.npz"), model=f"{code}:make"))
     assert (files / "ran").exists()
