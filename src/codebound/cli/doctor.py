@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,8 +14,9 @@ from codebound.errors import UsageError
 from codebound.report.tables import Table, tabulate
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
+    from torch import Tensor
 
+    from codebound.nets.graphs import Traced
     from codebound.nets.walk import Network
 
 _CORE = ("torch", "numpy", "safetensors", "scikit-learn", "pillow", "typer", "rich")
@@ -100,22 +102,21 @@ def _prospects(network: Network, shape: tuple[int, ...], classes: int) -> Iterat
     except ModelError as error:
         yield f"A certificate cannot be about this network: {error}"
     else:
-        yield _coding(network.model, example)
+        yield _coding(network.traced, example)
 
 
-def _coding(module: nn.Module, example: Tensor) -> str:
+def _coding(traced: Traced, example: Tensor) -> str:
     """How a message of ``certify`` says what the network is, before anybody searches for one."""
     from codebound.coding.reading import chain_of
     from codebound.errors import ModelError, UnsupportedLayerError
-    from codebound.nets.exported import plain_network
-    from codebound.nets.rebuild import is_plain
+    from codebound.nets.layered import plain_layers
 
+    plain = cache(partial(plain_layers, traced.model, example))
     try:
-        chain, tensors = chain_of(module, tuple(example.shape[1:]))
+        chain, tensors = chain_of(traced, tuple(example.shape[1:]), plain=plain)
     except (ModelError, UnsupportedLayerError) as error:
         try:
-            if not is_plain(module):
-                plain_network(module, example)
+            plain()
         except ModelError as unreadable:
             return f"A certificate cannot be about this network: {unreadable}"
         return f"In a certificate only its tensors are coded; a file beside it says what is computed: {error}"
