@@ -92,7 +92,7 @@ class Trained:
             self.start.state_dict() if epoch == 0 else load_weights(runs.kept_epochs(self.folder)[epoch])
         )
         here = {name: weights[name].to(value.device) for name, value in model.state_dict().items()}
-        return wrap(with_weights(model, here))
+        return self.network.with_model(with_weights(model, here))
 
     def measured(self, what: str, compute: Callable[[], Row]) -> Row:
         """A measurement that is kept beside the weights, where all items with this network find it."""
