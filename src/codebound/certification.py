@@ -24,6 +24,7 @@ from codebound.data.dataset import as_dataset, cross_duplicates
 from codebound.device import resolve_device
 from codebound.errors import DataError, UsageError
 from codebound.faults import WRONG, parse_fault
+from codebound.nets.graphs import Traced
 from codebound.nets.origins import UNKNOWN, Origin, origin_of
 from codebound.nets.walk import Network
 from codebound.progress import Progress, silent, watched
@@ -172,9 +173,10 @@ def certify(
     ]
     stated = claims[0]
     _check_given(stated, sample, test_set, base=base, helper=helper, by_class=by_class)
-    module = _module(model)
+    given = _traced(model)
+    module = None if given is None else given.model
     start = read_start(
-        module,
+        given,
         base,
         sample,
         stated=stated,
@@ -184,7 +186,8 @@ def certify(
         trust_code=trust_code,
     )
     f = start.original
-    original_errors = None if f is None else count_errors(f.build(), sample.on("cpu"), engine=engine).errors
+    here = sample.on("cpu")  # held until the end: whoever counts on the whole sample has the same
+    original_errors = None if f is None else count_errors(f.build(), here, engine=engine).errors
     course = Course(
         common=Attempts(
             sample=sample,
@@ -295,12 +298,14 @@ def _check_given(
             )
 
 
-def _module(model: object) -> nn.Module | None:
-    module = model.model if isinstance(model, Network) else model
-    if module is None or isinstance(module, nn.Module):
-        return module
+def _traced(model: object) -> Traced | None:
+    """The network that was given; one that is wrapped has been traced."""
+    if isinstance(model, Network):
+        return model.traced
+    if model is None or isinstance(model, nn.Module):
+        return None if model is None else Traced(model)
     raise UsageError(
-        f"model is a torch.nn.Module, or None: then a network is made. Got {type(module).__name__}; "
+        f"model is a torch.nn.Module, or None: then a network is made. Got {type(model).__name__}; "
         "codebound.PickToLearn bounds the error of an estimator of scikit-learn."
     )
 

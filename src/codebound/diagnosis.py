@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from dataclasses import dataclass
+from functools import cache, partial
 from importlib.metadata import version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -16,16 +17,17 @@ from codebound.coding.reading import chain_of
 from codebound.data.catalogue import KNOWN, known_datasets, remedy
 from codebound.errors import ModelError, UnsupportedLayerError
 from codebound.nets.adapting import output_shape, require_logits
-from codebound.nets.exported import plain_network
+from codebound.nets.layered import plain_layers
 from codebound.nets.loading import factory_of
-from codebound.nets.rebuild import first_weight, is_plain
+from codebound.nets.rebuild import first_weight
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from torch import Tensor, nn
+    from torch import Tensor
 
+    from codebound.nets.graphs import Traced
     from codebound.nets.walk import Network
 
 _CORE = ("torch", "numpy", "safetensors", "scikit-learn", "pillow", "typer", "rich")
@@ -88,7 +90,7 @@ class Examination:
             require_logits(outputs, max(2, outputs[1]) if len(outputs) == 2 else self.classes)
         except ModelError as error:
             return f"A certificate cannot be about this network: {error}"
-        return _coding(module, example)
+        return _coding(self.network.traced, example)
 
 
 def examine(
@@ -115,14 +117,14 @@ def examine(
     return Examination(load_layers(model, shape, classes, weights, strict=strict), shape, classes)
 
 
-def _coding(module: nn.Module, example: Tensor) -> str:
+def _coding(traced: Traced, example: Tensor) -> str:
     """How a message of ``certify`` says what the network is, before anybody searches for one."""
+    plain = cache(partial(plain_layers, traced.model, example))
     try:
-        chain, tensors = chain_of(module, tuple(example.shape[1:]))
+        chain, tensors = chain_of(traced, tuple(example.shape[1:]), plain=plain)
     except (ModelError, UnsupportedLayerError) as error:
         try:
-            if not is_plain(module):
-                plain_network(module, example)
+            plain()
         except ModelError as unreadable:
             return f"A certificate cannot be about this network: {unreadable}"
         return f"In a certificate only its tensors are coded; a file beside it says what is computed: {error}"

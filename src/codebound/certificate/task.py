@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import InitVar, dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,27 +15,29 @@ from codebound.certificate.decoding import message_state
 from codebound.certificate.file import Base, Factory, Helper
 from codebound.certificate.rows import require_fixed_scaling, rows_of
 from codebound.certificate.tracing import sources_of, traced_sha256
-from codebound.coding.reading import chain_of
+from codebound.coding.reading import blank, chain_of
 from codebound.coding.setting import Setting, codable
 from codebound.errors import DataError, ModelError, UnsupportedLayerError
 from codebound.faults import possible_examples
 from codebound.nets.adapting import output_shape, require_logits
 from codebound.nets.fold import folding_words, without_batch_norms
-from codebound.nets.rebuild import WHOLE, first_weight, is_plain, with_weights
+from codebound.nets.graphs import Traced
+from codebound.nets.rebuild import WHOLE, with_weights
 from codebound.nets.tensors import float32_sha256
-from codebound.nets.walk import readable
+from codebound.nets.walk import readable, wrap
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
-    from torch import Tensor, nn
+    from torch import Tensor, fx, nn
 
     from codebound.certificate.claims import AbstractClaim
     from codebound.certificate.rows import RepeatedRows
     from codebound.coding.chain import Chain
     from codebound.coding.message import Message, Options
     from codebound.data.dataset import Dataset, DeviceData
+    from codebound.nets.walk import Network
     from codebound.picks.message import PickedMessage
 
 Tensors = dict[str, "NDArray[np.float32]"]
@@ -70,7 +72,7 @@ class Original:
 
     @staticmethod
     def read(
-        module: nn.Module,
+        model: nn.Module | Traced,
         input_shape: tuple[int, ...],
         *,
         classes: int | None = None,
@@ -82,37 +84,42 @@ class Original:
 
         Where it cannot be read, its factory can be trusted. Without ``as_chain`` it is never a chain.
         """
-        first = first_weight(module)
-        example = torch.zeros(1, *input_shape, dtype=first.dtype, device=first.device)
+        traced = model if isinstance(model, Traced) else Traced(model)
+        example = blank(traced.model, input_shape)
         try:
-            inside, notes = readable(module, example, classes=classes)
+            read, notes = readable(traced, example, classes=classes)
+            inside = read.model
             if classes is not None:
                 require_logits(output_shape(inside, example), classes)
             notes += folding_words(inside)
             unchained = ""
+
+            @cache  # it takes seconds, and is needed twice where it is no chain either
+            def plain() -> fx.GraphModule:
+                from codebound.nets.layered import plain_layers
+
+                return plain_layers(inside, example)
+
             try:
                 if as_chain:
-                    return Original(*chain_of(inside, input_shape), notes=notes)
+                    return Original(*chain_of(read, input_shape, plain=plain), notes=notes)
             except (ModelError, UnsupportedLayerError) as reason:
                 unchained = str(reason)
-            return replace(Original._of_plain(inside, example, notes), unchained=unchained)
+            return replace(Original._of_plain(plain(), input_shape, notes), unchained=unchained)
         except ModelError:
             if not trust_code or not factory:
                 raise
-            return Original.of_factory(module, factory, input_shape, trust_code=True)
+            return Original.of_factory(traced.model, factory, input_shape, trust_code=True)
 
     @staticmethod
-    def _of_plain(inside: nn.Module, example: Tensor, notes: tuple[str, ...]) -> Original:
+    def _of_plain(plain: fx.GraphModule, input_shape: tuple[int, ...], notes: tuple[str, ...]) -> Original:
         """A network whose architecture is a helper: a file that says of which operations it consists."""
-        from codebound.nets.exported import plain_network
-        from codebound.nets.layered import with_layers
         from codebound.nets.written import FACTORY, name_of, network_of, source_of
 
-        plain = inside if is_plain(inside) else with_layers(plain_network(inside, example))
         folded = without_batch_norms(plain).float()
         state = message_state(folded)
         source = source_of(folded)
-        sha256 = traced_sha256(network_of(source), tuple(example.shape[1:]), state)  # what others will have
+        sha256 = traced_sha256(network_of(source), input_shape, state)  # what others will have
         name = name_of(source)
         sources = ((name, hashlib.sha256(source.encode()).hexdigest()),)
         named = Factory(f"{name}:{FACTORY}", sha256, sources)
@@ -228,6 +235,19 @@ class Task:
         if self.original is None:
             raise ModelError(NO_NETWORK)
         return self.original
+
+    @cached_property
+    def network(self) -> Network:
+        """f with its layers in view; its weights have the names of the message."""
+        return wrap(self.f.build(), example=torch.zeros(2, *self.sample.input_shape))
+
+    @cached_property
+    def base_network(self) -> Network | None:
+        """The same of the base, if there is one."""
+        if self.base_tensors is None:
+            return None
+        tensors = {name: torch.from_numpy(array) for name, array in self.base_tensors.items()}
+        return self.network.with_model(self.f.build(tensors))
 
     def helper(self, message: Message | PickedMessage) -> Helper:
         """The helper descriptor; the factory is none where the message describes a network by itself."""

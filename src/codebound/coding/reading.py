@@ -15,22 +15,33 @@ from codebound.coding.operations import OPERATIONS, AveragePool, GlobalAveragePo
 from codebound.coding.shifts import MeanOverShifts
 from codebound.errors import ModelError, UnsupportedLayerError
 from codebound.nets.fold import fold_batch_norms
+from codebound.nets.graphs import Traced
 from codebound.nets.kinds import SHAPE, kind_of, kind_of_node
 from codebound.nets.rebuild import first_weight, is_plain
-from codebound.nets.walk import traced_steps, wrap
+from codebound.nets.walk import traced_steps
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from torch import Tensor
 
     from codebound.coding.operations import AbstractOperation
 
 
-def chain_of(model: nn.Module, input_shape: tuple[int, ...]) -> tuple[Chain, dict[str, Tensor]]:
+def chain_of(
+    model: nn.Module | Traced,
+    input_shape: tuple[int, ...],
+    *,
+    plain: Callable[[], nn.Module] | None = None,
+) -> tuple[Chain, dict[str, Tensor]]:
     """The chain that computes the same function, and its tensors; batch norms are folded first.
 
     What counts is what a network computes: one that is no chain as it is written is read with torch.export.
+
+    Args:
+        model: The network, traced or not; never changed.
+        input_shape: Shape of one input.
+        plain: Reads it with torch.export, for whoever needs the result too.
 
     Raises:
         UnsupportedLayerError: The network is no chain; the message names the first step that does not fit.
@@ -43,34 +54,39 @@ def chain_of(model: nn.Module, input_shape: tuple[int, ...]) -> tuple[Chain, dic
         >>> list(tensors)
         ['0.weight', '0.bias', '1.weight', '1.bias']
     """
-    if is_plain(model):
-        return _chain_of(model, input_shape)
+    traced = model if isinstance(model, Traced) else Traced(model)
     try:
-        return _chain_of(model, input_shape)
+        return _chain_of(traced, input_shape)
     except ModelError as as_written:
-        from codebound.nets.exported import plain_network
-        from codebound.nets.layered import with_layers
+        if is_plain(traced.model):
+            raise
+        from codebound.nets.layered import plain_layers
 
-        first = first_weight(model)
-        example = torch.zeros(1, *input_shape, dtype=first.dtype, device=first.device)
         try:
-            return _chain_of(with_layers(plain_network(model, example)), input_shape)
+            found = plain_layers(traced.model, blank(traced.model, input_shape)) if plain is None else plain()
+            return _chain_of(Traced(found), input_shape)
         except ModelError:
             if isinstance(as_written, _UnclearStepsError):
                 raise
             raise as_written from None
 
 
+def blank(model: nn.Module, input_shape: tuple[int, ...]) -> Tensor:
+    """One input of zeros, of the type and in the place of the network's numbers."""
+    first = first_weight(model)
+    return torch.zeros(1, *input_shape, dtype=first.dtype, device=first.device)
+
+
 class _UnclearStepsError(UnsupportedLayerError):
     """As a network is written, it is not clear which of its steps is none of a chain."""
 
 
-def _chain_of(model: nn.Module, input_shape: tuple[int, ...]) -> tuple[Chain, dict[str, Tensor]]:
-    folded = fold_batch_norms(model).model
+def _chain_of(traced: Traced, input_shape: tuple[int, ...]) -> tuple[Chain, dict[str, Tensor]]:
+    folded = fold_batch_norms(traced).model
     operations: list[AbstractOperation] = []
     tensors: dict[str, Tensor] = {}
     open_layer, is_rectified = "", False  # a layer whose ReLU has not come yet; whether values are >= 0
-    for name, module in _steps(folded):
+    for name, module in _steps(folded, traced):
         if isinstance(module, nn.Dropout | nn.Identity | MeanOverShifts) or _is_plain_flatten(module):
             continue
         if open_layer and (joined := _joined(name, operations[-1], module)):
@@ -140,8 +156,11 @@ def _is_plain_flatten(module: nn.Module) -> bool:
     return isinstance(module, nn.Flatten) and (module.start_dim, module.end_dim) == (1, -1)
 
 
-def _steps(model: nn.Module) -> list[tuple[str, nn.Module]]:
-    """The modules of a network in forward order, residual blocks of the zoo kept whole."""
+def _steps(model: nn.Module, like: Traced) -> list[tuple[str, nn.Module]]:
+    """The modules of a network in forward order, residual blocks of the zoo kept whole.
+
+    It takes the steps of the network that it is ``like``, which is traced where they are not plain to see.
+    """
     if isinstance(model, fx.GraphModule) and is_plain(model):
         from codebound.coding.blocks import plain_steps
 
@@ -151,9 +170,9 @@ def _steps(model: nn.Module) -> list[tuple[str, nn.Module]]:
             (f"{name}.{inner}".rstrip("."), step)
             for name, child in model._modules.items()  # named_children would skip what occurs twice
             if child is not None
-            for inner, step in (_steps(child) if isinstance(child, nn.Sequential) else [("", child)])
+            for inner, step in (_steps(child, like) if isinstance(child, nn.Sequential) else [("", child)])
         ]
-    network = wrap(model)
+    network = like.with_model(model)
     if network.graph is None:
         raise _UnclearStepsError(
             f"the steps of {type(model).__name__} cannot be found: {network.untraceable}."

@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 import numpy as np
 import torch
@@ -196,12 +197,35 @@ class Dataset:
         return replace(self, x=self.x[picked], y=y, role=role)
 
     def on(self, device: torch.device | str) -> DeviceData:
-        """The sample on a device as one tensor, still in its stored dtype."""
-        return DeviceData(
-            x=torch.from_numpy(np.ascontiguousarray(self.x)).to(device),
-            y=torch.from_numpy(np.ascontiguousarray(self.y)).to(device),
-            scaling=self.scaling,
-        )
+        """The sample on a device as one tensor, still in its stored dtype.
+
+        As long as somebody holds the result, whoever asks for the same examples there gets the same tensor.
+        """
+        return DeviceData(x=_placed(self.x, device), y=_placed(self.y, device), scaling=self.scaling)
+
+    def first(self, count: int) -> DeviceData:
+        """A copy of the first examples alone, in memory."""
+        return DeviceData(torch.tensor(self.x[:count]), torch.tensor(self.y[:count]), self.scaling)
+
+
+_PLACED: dict[tuple[int, torch.device], tuple[ref[NDArray[Any]], ref[Tensor]]] = {}
+"""Tensors that somebody holds, by the array that they are and their place; it keeps nothing alive."""
+
+
+def _placed(array: NDArray[np.generic], device: torch.device | str) -> Tensor:
+    """An array on a device: that of before where somebody has it still."""
+    key = id(array), torch.device(device)
+    known = _PLACED.get(key)  # or that of an array that is gone and had the same id
+    tensor = None if known is None or known[0]() is not array else known[1]()
+    if tensor is None:
+        tensor = _sent(array, key[1])
+        _PLACED[key] = ref(array), ref(tensor, lambda _: _PLACED.pop(key, None))
+    return tensor
+
+
+def _sent(array: NDArray[np.generic], device: torch.device) -> Tensor:
+    """On the CPU it is shared, not copied, where its layout allows."""
+    return torch.from_numpy(np.ascontiguousarray(array)).to(device)
 
 
 def _can_be_computed_with(x: NDArray[np.generic]) -> bool:

@@ -8,10 +8,10 @@ from torch import Tensor, fx, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from codebound.errors import ModelError, UnsupportedLayerError
+from codebound.nets.graphs import Traced
 from codebound.nets.kinds import kind_of
 from codebound.nets.layers import refusal_of
-from codebound.nets.rebuild import eval_twin, tensors_of, with_weights
-from codebound.nets.walk import trace
+from codebound.nets.rebuild import tensors_of, with_weights
 from codebound.refs import implements
 
 aten = torch.ops.aten
@@ -33,7 +33,7 @@ class Folding:
 
 
 @implements("A-E20:fold", kind="algorithm")
-def fold_batch_norms(model: nn.Module, *, strict: bool = False) -> Folding:
+def fold_batch_norms(model: nn.Module | Traced, *, strict: bool = False) -> Folding:
     r"""A new network in which batch norms are part of the layers they follow.
 
     Statement.  In evaluation mode ``BN(W x + b) = W' x + b'`` with ``s = gamma / sqrt(var + eps)``,
@@ -44,7 +44,7 @@ def fold_batch_norms(model: nn.Module, *, strict: bool = False) -> Folding:
                 a convolution does not fold exactly, because padding comes in between: it is kept.
 
     Args:
-        model: The network; never changed.
+        model: The network, traced or not; never changed.
         strict: Refuse networks in which some batch norm has to be kept.
 
     Raises:
@@ -57,9 +57,11 @@ def fold_batch_norms(model: nn.Module, *, strict: bool = False) -> Folding:
         >>> fold_batch_norms(net).folded
         (('1', '0'),)
     """
+    traced = model if isinstance(model, Traced) else Traced(model)
+    model = traced.model
     norms = {name: module for name, module in model.named_modules() if kind_of(module).name == "batch norm"}
     _require_statistics(norms)
-    graph = _graph_of(model) if norms else fx.Graph()
+    graph = _graph_of(traced) if norms else fx.Graph()
     tensors = tensors_of(model)
     tied = {id(held.tensor) for held in tensors if len(held.names) > 1}
     folded, kept = [], []
@@ -135,14 +137,13 @@ def _require_statistics(norms: dict[str, Any]) -> None:
         )
 
 
-def _graph_of(model: nn.Module) -> fx.Graph:
-    graph, untraceable = trace(eval_twin(model))
-    if graph is None:
+def _graph_of(traced: Traced) -> fx.Graph:
+    if traced.graph is None:
         raise ModelError(
-            f"what the batch norms of {type(model).__name__} follow is unknown: torch.fx cannot trace it "
-            f"({untraceable})."
+            f"what the batch norms of {type(traced.model).__name__} follow is unknown: torch.fx cannot trace "
+            f"it ({traced.untraceable})."
         )
-    return graph
+    return traced.graph
 
 
 def _layer_before(name: str, model: nn.Module, *, graph: fx.Graph, tied: set[int]) -> tuple[str, str]:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, fx, nn
 
-from codebound.nets.exported import marked, parameter, put
+from codebound.nets.exported import marked, parameter, plain_network, put
 from codebound.nets.kinds import arguments_of
+from codebound.nets.rebuild import is_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
     from codebound.nets.exported import Plain
 
 aten = torch.ops.aten
+
+
+def plain_layers(model: nn.Module, example: Tensor) -> fx.GraphModule:
+    """A network as operations of torch with layers, on such inputs: itself where it is plain already."""
+    return model if is_plain(model) else with_layers(plain_network(model, example))
 
 
 def with_layers(plain: Plain) -> fx.GraphModule:

@@ -9,14 +9,14 @@ from torch import Tensor, fx, nn
 
 from codebound.bounds.risk import count_of
 from codebound.errors import ModelError, UnsupportedLayerError, UsageError
-from codebound.nets.kinds import OTHER, kind_of_node, recognised
+from codebound.nets.graphs import Traced
+from codebound.nets.kinds import OTHER, kind_of_node
 from codebound.nets.layers import LAYER_VIEWS, AbstractLayerView, refusal_of, registered_type, view_of
 from codebound.nets.rebuild import (
     HeldTensor,
     TensorKind,
     brief,
     dtype_name,
-    eval_twin,
     first_weight,
     forbidden_entries,
     is_plain,
@@ -205,32 +205,57 @@ class Network:
     """The view of somebody's network.
 
     Attributes:
-        model: The caller's module; never changed, not even its mode.
-        predictor: The same network in evaluation mode: own modules, the caller's tensors. All evaluation
-            and all hooks go here. After ``model.to(...)``, wrap again.
+        traced: The module and the trace of its forward pass.
         layers: Views in forward order; a layer that is called twice appears once, at its first call.
         calls: Names of layers in the order of their calls, repeats included.
         coverage: The account of every tensor.
-        graph: The traced forward pass, or None where there is none.
-        untraceable: Why there is no graph; empty when there is one.
         is_readable: Whether all that it computes is known, as a certificate needs it; a note says why not.
         notes: What was done to the module to read it, in sentences.
     """
 
-    model: nn.Module = field(repr=False)
-    predictor: nn.Module = field(repr=False)
+    traced: Traced = field(repr=False)
     layers: tuple[AbstractLayerView, ...]
     calls: tuple[str, ...] = field(repr=False)
     coverage: Coverage = field(repr=False)
-    graph: fx.Graph | None = field(repr=False)
-    untraceable: str = field(repr=False)
     is_readable: bool = field(default=True, repr=False)
     notes: tuple[str, ...] = ()
+
+    @property
+    def model(self) -> nn.Module:
+        """The caller's module; never changed, not even its mode."""
+        return self.traced.model
+
+    @property
+    def predictor(self) -> nn.Module:
+        """The same network in evaluation mode: own modules, the caller's tensors.
+
+        All evaluation and all hooks go here. After ``model.to(...)``, wrap again.
+        """
+        return self.traced.predictor
+
+    @property
+    def graph(self) -> fx.Graph | None:
+        """The traced forward pass, or None where there is none."""
+        return self.traced.graph
+
+    @property
+    def untraceable(self) -> str:
+        """Why there is no graph; empty when there is one."""
+        return self.traced.untraceable
 
     @property
     def shared(self) -> tuple[str, ...]:
         """Layers that one forward pass calls more than once."""
         return tuple(view.name for view in self.layers if self.calls.count(view.name) > 1)
+
+    def with_model(self, model: nn.Module) -> "Network":
+        """The view of another module that takes the same steps, such as one with other weights."""
+        return replace(
+            self,
+            traced=self.traced.with_model(model),
+            layers=_views(model, self.calls),
+            coverage=coverage_of(model, {model.get_submodule(name) for name in self.calls}),
+        )
 
     def require_layers(self, verb: str) -> None:
         """Refuses a network in which there is nothing to do that to."""
@@ -250,7 +275,11 @@ class Network:
 
 
 def wrap(
-    model: nn.Module, *, example: Tensor | None = None, classes: int | None = None, strict: bool = False
+    model: nn.Module | Traced,
+    *,
+    example: Tensor | None = None,
+    classes: int | None = None,
+    strict: bool = False,
 ) -> Network:
     """The view of a network: its layers in forward order and the account of all its tensors.
 
@@ -258,7 +287,7 @@ def wrap(
     does not see through is read with ``torch.export``: the view is then one of what that finds.
 
     Args:
-        model: The network; never changed.
+        model: The network, traced or not; never changed.
         example: A batch of inputs.
         classes: Number of logits, which tells them from other outputs of the network.
         strict: Refuse networks with tensors that are neither seen nor carried.
@@ -272,38 +301,36 @@ def wrap(
         >>> [layer.name for layer in net.layers], net.coverage.totals["seen"]
         (['0', '2'], 23)
     """
-    if not isinstance(model, nn.Module):
+    traced = model if isinstance(model, Traced) else Traced(model)
+    given, unreadable = traced.model, None
+    if not isinstance(given, nn.Module):
         raise UsageError(f"wrap takes an nn.Module. Got {type(model).__name__}.")
-    given, unreadable = model, None
     notes: tuple[str, ...] = ()
     if example is not None:
-        model, notes = unwrapped(model)
-    traced = _traced(model)
-    if example is not None:
+        traced, notes = _unwrapped(traced)
         try:
-            read, found = _readable(model, traced, example, classes)
+            traced, found = _readable(traced, example, classes)
         except ModelError as error:
             unreadable = error
             try:
-                _calls_on(traced[0], example)
+                _calls_on(traced.predictor, example)
             except ModelError:  # what cannot be run at all is refused
                 raise error from None
             notes += (f"A certificate cannot be about this network: {error}",)
         else:
             notes += found
-            model, traced = read, traced if read is model else _traced(read)
-    predictor, graph, untraceable = traced
-    if graph is not None:
-        called = [str(node.target) for node in graph.nodes if node.op == "call_module"]
+    model = traced.model
+    if traced.graph is not None:
+        called = [str(node.target) for node in traced.graph.nodes if node.op == "call_module"]
         calls = tuple(name for name in called if refusal_of(model.get_submodule(name)) is None)
     elif refusal_of(model) is None:
         calls = ("",)
     elif example is not None:
-        calls = _calls_on(predictor, example)
+        calls = _calls_on(traced.predictor, example)
     else:
         raise ModelError(
             f"the order in which {type(model).__name__} calls its layers is unknown: torch.fx cannot "
-            f"trace it ({untraceable}). Pass example=, a batch of inputs to run once."
+            f"trace it ({traced.untraceable}). Pass example=, a batch of inputs to run once."
         )
     coverage = coverage_of(model, {model.get_submodule(name) for name in calls})
     if is_plain(model) and given is not model:
@@ -316,66 +343,61 @@ def wrap(
         if unreadable is not None:
             raise unreadable
     return Network(
-        model=model,
-        predictor=predictor,
-        layers=tuple(view_of(name, model.get_submodule(name)) for name in dict.fromkeys(calls)),
+        traced=traced,
+        layers=_views(model, calls),
         calls=calls,
         coverage=coverage,
-        graph=graph,
-        untraceable=untraceable,
         is_readable=unreadable is None,
         notes=notes,
     )
 
 
+def _views(model: nn.Module, calls: tuple[str, ...]) -> tuple[AbstractLayerView, ...]:
+    return tuple(view_of(name, model.get_submodule(name)) for name in dict.fromkeys(calls))
+
+
 def readable(
-    model: nn.Module, example: Tensor, *, classes: int | None = None
-) -> tuple[nn.Module, tuple[str, ...]]:
+    model: nn.Module | Traced, example: Tensor, *, classes: int | None = None
+) -> tuple[Traced, tuple[str, ...]]:
     """A module of which every step is known, and what was done to get it, in sentences.
 
     It is the module itself where ``torch.fx`` sees through it: one tensor in, one out, every tensor in a
     layer that is known. Otherwise it is what ``torch.export`` finds in it (``codebound.nets.exported``).
 
     Args:
-        model: The network; never changed.
+        model: The network, traced or not; never changed.
         example: A batch of inputs.
         classes: Number of logits, which tells them from other outputs of the network.
 
     Raises:
         ModelError: The network cannot be evaluated, or returns something in which no logits can be told.
     """
-    inside, notes = unwrapped(model)
-    read, found = _readable(inside, _traced(inside), example, classes)
+    traced, notes = _unwrapped(model if isinstance(model, Traced) else Traced(model))
+    read, found = _readable(traced, example, classes)
     return read, (*notes, *found)
 
 
-Traced = tuple[nn.Module, fx.Graph | None, str]
-"""A network in evaluation mode, its graph, and why there is none."""
+def _unwrapped(traced: Traced) -> tuple[Traced, tuple[str, ...]]:
+    inside, notes = unwrapped(traced.model)
+    return traced if inside is traced.model else Traced(inside), notes
 
 
-def _traced(model: nn.Module) -> Traced:
-    predictor = eval_twin(model)
-    return predictor, *trace(predictor)
-
-
-def _readable(
-    model: nn.Module, traced: Traced, example: Tensor, classes: int | None
-) -> tuple[nn.Module, tuple[str, ...]]:
-    obstacle = "" if is_plain(model) else _obstacle(model, traced, example)
+def _readable(traced: Traced, example: Tensor, classes: int | None) -> tuple[Traced, tuple[str, ...]]:
+    obstacle = "" if is_plain(traced.model) else _obstacle(traced, example)
     if not obstacle:
-        return model, ()
+        return traced, ()
     from codebound.nets.exported import plain_network
     from codebound.nets.layered import with_layers
 
-    plain = plain_network(model, example, classes=classes)
-    return with_layers(plain), (f"Read with torch.export: {obstacle}.", *plain.notes)
+    plain = plain_network(traced.model, example, classes=classes)
+    return Traced(with_layers(plain)), (f"Read with torch.export: {obstacle}.", *plain.notes)
 
 
-def _obstacle(model: nn.Module, traced: Traced, example: Tensor) -> str:
+def _obstacle(traced: Traced, example: Tensor) -> str:
     """Why the trace of a module does not tell all; empty where it does."""
-    predictor, graph, untraceable = traced
+    model, predictor, graph = traced.model, traced.predictor, traced.graph
     if graph is None:
-        return "" if refusal_of(model) is None else f"torch.fx cannot trace it ({untraceable})"
+        return "" if refusal_of(model) is None else f"torch.fx cannot trace it ({traced.untraceable})"
     (output,) = (node.args[0] for node in graph.nodes if node.op == "output")
     inputs = [node.name for node in graph.nodes if node.op == "placeholder"]
     if len(inputs) != 1 or not isinstance(output, fx.Node):
@@ -407,40 +429,7 @@ def _unread(given: nn.Module, read: nn.Module) -> Iterator[CoverageRow]:
             yield _row(held, "unread", "evaluation does not read it, or reads only what follows from it")
 
 
-class _Tracer(fx.Tracer):
-    """Keeps layers and listed kinds whole and looks into everything that contains other modules."""
-
-    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        return recognised(m) or (
-            super().is_leaf_module(m, module_qualified_name) and not any(True for _ in m.children())
-        )
-
-
-def trace(predictor: nn.Module) -> tuple[fx.Graph | None, str]:
-    """The graph of a network's forward pass, or None and the reason why there is none."""
-    if recognised(predictor):
-        return None, "a single layer has no steps to trace; put it into an nn.Sequential"
-    if is_plain(predictor):
-        return predictor.graph, ""
-    hooked = next((name for name, part in predictor.named_modules() if _has_hooks(part)), None)
-    if hooked is not None:
-        return None, f"{hooked or 'the model itself'} has forward hooks, which a trace does not contain"
-    try:
-        graph = _Tracer().trace(predictor)
-    except Exception as error:
-        return None, brief(error).partition(". ")[0]
-    return graph, ""
-
-
-def _has_hooks(module: nn.Module) -> bool:
-    """Whether something changes what a module reads or returns; weight norms and masks of torch do not."""
-    before = module._forward_pre_hooks.values()
-    return bool(module._forward_hooks) or any(
-        not type(each).__module__.startswith("torch.nn.utils.") for each in before
-    )
-
-
-def traced_steps(network: Network) -> tuple[tuple[fx.Node, ...], fx.Node]:
+def traced_steps(network: Network | Traced) -> tuple[tuple[fx.Node, ...], fx.Node]:
     """The steps of a network's forward pass, and the one that gives its output; refuses what has none."""
     name = type(network.model).__name__
     if network.graph is None:

@@ -21,6 +21,7 @@ from codebound.certificate.task import Original
 from codebound.coding.message import MAX_ELEMENTS
 from codebound.data.dataset import row_digests
 from codebound.errors import CertificateError, ModelError, UsageError
+from codebound.nets.graphs import Traced
 from codebound.nets.origins import UNKNOWN, origin_of
 from codebound.rng import torch_stream
 from codebound.search.methods import makes_own
@@ -87,7 +88,7 @@ class Start:
 
 
 def read_start(
-    module: nn.Module | None,
+    f: Traced | None,
     base: Pretrained | None,
     sample: Dataset,
     *,
@@ -100,17 +101,17 @@ def read_start(
     """Reads the networks that were given, as far as the claim and the method need them."""
     needs_chain = stated.is_about_f or (stated.trains_base and not has_helper)
     original, unread = None, ""
-    if module is not None:
+    if f is not None:
         try:
-            original = read_original(module, sample, factory, trust_code=trust_code, needs_chain=needs_chain)
+            original = read_original(f, sample, factory, trust_code=trust_code, needs_chain=needs_chain)
         except ModelError as reason:
             from codebound.nets.adapting import runs_on
 
             needs_f = base is not None or stated != AboutG(stated.fault) or not makes_own(method)
-            if needs_f or not runs_on(module, sample.input_shape, sample.classes):
+            if needs_f or not runs_on(f.model, sample.input_shape, sample.classes):
                 raise
             unread = f"{reason}\n  Methods that make a network of their own go on without it."
-    if original is None:
+    if f is None or original is None:
         if base is not None or stated.is_about_f:
             raise UsageError("this certificate starts from a network: give a model.")
         return Start(None, unread)
@@ -122,7 +123,7 @@ def read_start(
     if base is not None:
         if origin_of(base.network).has_seen(sample.sha256):
             raise CertificateError("this base was trained on this very sample: the bound would not hold.")
-        tensors = original.arrays if base.network is module else base_tensors(base, original, sample)
+        tensors = original.arrays if base.network is f.model else base_tensors(base, original, sample)
     return Start(original, too_large=too_large, base=base, base_tensors=tensors)
 
 
@@ -259,7 +260,7 @@ def known_of_prior(
 
 
 def read_original(
-    module: nn.Module, sample: Dataset, factory: str, *, trust_code: bool, needs_chain: bool = False
+    model: nn.Module | Traced, sample: Dataset, factory: str, *, trust_code: bool, needs_chain: bool = False
 ) -> Original:
     """The network f, if it is a function of one example with as many outputs as there are classes.
 
@@ -268,7 +269,7 @@ def read_original(
     """
     read = partial(
         Original.read,
-        module,
+        model if isinstance(model, Traced) else Traced(model),
         sample.input_shape,
         classes=sample.classes,
         factory=factory,
@@ -300,7 +301,7 @@ def _is_too_deep(original: Original, sample: Dataset) -> bool:
     """Whether no proof covers the rounding of most predictions, as the first examples tell."""
     if original.chain is None or original.chain.classes != sample.classes:
         return False
-    return sure_share(original.build(), sample.on("cpu").part(0, _FEW)) < 0.5
+    return sure_share(original.build(), sample.first(_FEW)) < 0.5
 
 
 def base_tensors(base: Pretrained, original: Original, sample: Dataset) -> Tensors:

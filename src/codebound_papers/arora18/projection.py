@@ -16,7 +16,6 @@ from codebound.coding.arithmetic import MAX_WORK
 from codebound.coding.stream import Stream
 from codebound.errors import UnsupportedLayerError, UsageError
 from codebound.nets.layers import AbstractLayerView
-from codebound.nets.walk import wrap
 from codebound.progress import Progress, silent
 from codebound.refs import implements
 from codebound_papers.arora18.projection_plan import sign_count
@@ -157,7 +156,7 @@ def induction(
     for i, name in enumerate(names):
         progress(i, len(names), name)
         so_far = tuple(replaced[each] for each in names[: i + 1] if each in replaced)
-        partial = wrap(replace(compressed, layers=so_far).module(), example=inputs[:1])
+        partial = network.with_model(replace(compressed, layers=so_far).module())
         worst: dict[str, float] = {}
         for part in torch.split(inputs, batch):
             pairs = zip(activations(network, part), activations(partial, part), strict=True)

@@ -30,7 +30,7 @@ from codebound_papers.compare import rows as lines
 from codebound_papers.compare.compressed import Compressed, labels, verified
 from codebound_papers.facts import NetworkFacts
 from codebound_papers.measure.outputs import margin_report
-from codebound_papers.measure.proximity import closeness
+from codebound_papers.measure.proximity import closeness_of_each
 from codebound_papers.measure.record import Measured, MeasureSettings, measure_facts
 from codebound_papers.measure.steps import first_example
 from codebound_papers.published import Evidence, evaluate
@@ -143,6 +143,7 @@ def compare(
         verified(source, module, sample, label=label, bases=bases, unlabelled=unlabelled)
         for source, label in zip(certificates, labels(certificates), strict=True)
     ]
+    here = sample.on(settings.device)  # held: who measures on the whole sample has the same
     measured = measure_facts(network, sample, settings, initial=initial, engine=engine, progress=progress)
     facts, errors, notes = measured.facts, measured.errors, [*measured.notes, SENTENCE]
     rows: list[lines.Row] = [_raw_row(module, facts, errors)]
@@ -153,7 +154,7 @@ def compare(
         try:
             delta, seed, device = settings.delta, settings.seed, settings.device
             pruned = partial(certify, method="prune", effort=effort, factory=factory, engine=engine)
-            made = pruned(module, sample, delta=delta, seed=seed, device=device, progress=progress)
+            made = pruned(measured.network, sample, delta=delta, seed=seed, device=device, progress=progress)
             label = f"{made.method}, {effort}"
             compressed = [Compressed(label=label, certificate=made.certificate, network=made.network)]
         except (CertificateError, ModelError) as refusal:
@@ -166,10 +167,11 @@ def compare(
 
     evidence = Evidence(measured, seed=settings.seed)
     plain = [each for each in compressed if each.is_plain]
-    for each in plain:
-        assert each.network is not None  # the message of a plain claim decodes to it
-        g, here = each.network.to(settings.device), sample.on(settings.device)
-        close = closeness(module, g, here, engine=engine, progress=tell_closeness)
+    networks = [each.network.to(settings.device) for each in plain if each.network is not None]
+    closes = (
+        closeness_of_each(module, networks, here, engine=engine, progress=tell_closeness) if plain else ()
+    )
+    for each, close in zip(plain, closes, strict=True):
         rows.append(each.margin_row(close))
         if each is min(plain, key=lambda one: one.certificate.claim.bound):
             evidence = Evidence(measured, (each.certificate.facts.code_bits, close), settings.seed)

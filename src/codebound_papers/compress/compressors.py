@@ -26,7 +26,7 @@ from codebound.data.dataset import DeviceData
 from codebound.errors import UnsupportedLayerError, UsageError
 from codebound.nets.layers import AbstractLayerView
 from codebound.nets.rebuild import tensors_of, with_weights
-from codebound.nets.walk import Network, wrap
+from codebound.nets.walk import Network
 from codebound.progress import Progress, silent
 from codebound.refs import implements
 from codebound.search.pruned import VECTOR_LEVELS, quantised_code
@@ -258,10 +258,8 @@ class AbstractCompressor(AbstractNetworkCompressor):
         grid = cls.near() if search.task.claim.stays_near_f else cls.grid()
         if not grid:
             raise UnsuitedError("g would be too far from f for a claim about f on a whole domain.")
-        network = network_of(search)
-        if search.task.base is not None:
-            tensors = {key: torch.from_numpy(array) for key, array in search.task.base[1].items()}
-            initial = _built(search, tensors)
+        network, initial = search.task.network, search.task.base_network
+        if initial is not None:
             grid = tuple(FromInitial(algorithm, initial) for algorithm in grid)
         seed = 0 if cls.is_seed_coded else search.seed
         search.consider([partial(_message, search, network, algorithm, seed) for algorithm in grid])
@@ -283,16 +281,6 @@ def compress(
 def propose_compressed(search: Search) -> None:
     """Shows the networks that the running compressor makes."""
     COMPRESSORS[search.running].algorithm.propose(search)
-
-
-def network_of(search: Search) -> Network:
-    """The network f, wrapped; its weights have the names of the message."""
-    return _built(search, search.task.f.tensors)
-
-
-def _built(search: Search, tensors: Mapping[str, Tensor]) -> Network:
-    example = torch.zeros(2, *search.task.sample.input_shape)
-    return wrap(search.task.f.build(tensors), example=example)
 
 
 def _message(search: Search, network: Network, algorithm: AbstractCompressor, seed: int) -> Message | None:
@@ -401,6 +389,7 @@ class FromInitial(AbstractCompressor):
     The initial network is a helper: it must have been fixed before the sample was seen. A layer that training
     moved less than its own size then costs less, or is met more closely.
 
+    >>> from codebound.nets.walk import wrap
     >>> from codebound_papers.arora18.projection import MatrixProject
     >>> net = torch.nn.Sequential(torch.nn.Linear(32, 8))
     >>> g = compress(wrap(net), FromInitial(MatrixProject(count=9), wrap(net))).module()

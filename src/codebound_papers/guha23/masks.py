@@ -74,7 +74,7 @@ class AbstractMaskTraining(compressors.AbstractNetworkCompressor):
             raise UnsuitedError("what is trained anew is near no base.")
         seed = 0 if cls.is_seed_coded else search.seed
         job = compressors.Job(
-            network=compressors.network_of(search), sample=search.sample, seed=seed, progress=search.progress
+            network=search.task.network, sample=search.sample, seed=seed, progress=search.progress
         )
         epochs = max(1, math.ceil(_STEPS[search.effort] * _BATCH / search.sample.n))
         for algorithm in cls.trials(epochs):

@@ -1,13 +1,14 @@
 """How close a compressed network g stays to f on a sample: the test behind "compressible" in the papers."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from codebound.bounds.margin import Norm, margin_for_deviation
 from codebound.data.dataset import DeviceData
@@ -116,24 +117,40 @@ def closeness(
     >>> found.theta(norm="sup"), round(found.theta(norm="l2"), 4), found.is_compressible(0.5)
     (1.0, 0.7071, True)
     """
+    (found,) = closeness_of_each(f, [g], sample, chunk_size=chunk_size, engine=engine, progress=progress)
+    return found
+
+
+def closeness_of_each(
+    f: nn.Module,
+    networks: Sequence[nn.Module],
+    sample: DeviceData,
+    *,
+    chunk_size: int = 512,
+    engine: Engine | None = None,
+    progress: Progress = silent,
+) -> tuple[Closeness, ...]:
+    """The same of several compressed networks; f is evaluated once for all of them."""
     if engine is not None:
-        arguments = {"f": f, "g": g, "sample": sample, "chunk_size": chunk_size}
-        first, *others = over_shards(
-            f"{__name__}:closeness", arguments, of="sample", engine=engine, progress=progress
+        arguments = {"f": f, "networks": networks, "sample": sample, "chunk_size": chunk_size}
+        shards = over_shards(
+            f"{__name__}:closeness_of_each", arguments, of="sample", engine=engine, progress=progress
         )
-        return cast("Closeness", first).merge(*others)
-    sup, l2, kept = [], [], []
+        columns = zip(*cast("Sequence[tuple[Closeness, ...]]", shards), strict=True)
+        return tuple(first.merge(*others) for first, *others in columns)
+    found: list[list[tuple[Tensor, Tensor, Tensor]]] = [[] for _ in networks]
     ours = logit_chunks(f, sample, chunk_size=chunk_size, progress=progress)
-    theirs = logit_chunks(g, sample, chunk_size=chunk_size)
-    for (original, labels), (compressed, _) in zip(ours, theirs, strict=True):
-        if original.shape != compressed.shape:
-            raise UsageError(
-                f"f has {original.shape[1]} outputs and g has {compressed.shape[1]}: they cannot be compared."
-            )
-        change = (original - compressed).abs()
-        change = torch.where(change.isfinite(), change, torch.inf)
-        sup.append(change.amax(dim=1))
-        l2.append(torch.linalg.vector_norm(change, dim=1))
-        kept.append(margins(original, labels))
-    columns = (torch.cat(parts).cpu().numpy() for parts in (sup, l2, kept))
-    return Closeness(*columns)
+    theirs = (logit_chunks(g, sample, chunk_size=chunk_size) for g in networks)
+    for (original, labels), *others in zip(ours, *theirs, strict=True):
+        margin = margins(original, labels)
+        for parts, (compressed, _) in zip(found, others, strict=True):
+            if original.shape != compressed.shape:
+                raise UsageError(
+                    f"f has {original.shape[1]} outputs and g has {compressed.shape[1]}: they cannot be "
+                    "compared."
+                )
+            change = (original - compressed).abs()
+            change = torch.where(change.isfinite(), change, torch.inf)
+            parts.append((change.amax(dim=1), torch.linalg.vector_norm(change, dim=1), margin))
+    each = ((torch.cat(column).cpu().numpy() for column in zip(*parts, strict=True)) for parts in found)
+    return tuple(Closeness(*columns) for columns in each)

@@ -216,7 +216,7 @@ class FoldedNetwork:
 def first_example(module: nn.Module, sample: Dataset) -> Tensor:
     """A batch of the first example alone, of the type and in the place of the network's numbers."""
     weight = first_weight(module)
-    return sample.on("cpu").part(0, 1).batch(torch.arange(1), weight.dtype)[0].to(weight.device)
+    return sample.first(1).batch(torch.arange(1), weight.dtype)[0].to(weight.device)
 
 
 def fold_and_wrap(model: nn.Module | Network, sample: Dataset) -> FoldedNetwork:
@@ -229,12 +229,12 @@ def fold_and_wrap(model: nn.Module | Network, sample: Dataset) -> FoldedNetwork:
     if next(module.parameters(), None) is None:
         raise ModelError(f"{type(module).__name__} has no weights, so nothing to measure.")
     example = first_example(module, sample)
-    if isinstance(model, Network) and not has_batch_norms(module):
-        return FoldedNetwork(model, example, model.notes)
     network = model if isinstance(model, Network) else wrap(module, example=example, classes=sample.classes)
     notes = network.notes
+    if not has_batch_norms(network.model):
+        return FoldedNetwork(network, example, notes)
     try:
-        folding = fold_batch_norms(network.model)
+        folding = fold_batch_norms(network.traced)
     except ModelError as cause:
         return FoldedNetwork(network, example, (*notes, f"Batch norms stay as they are: {cause}"))
     count = len(folding.folded)
@@ -242,7 +242,7 @@ def fold_and_wrap(model: nn.Module | Network, sample: Dataset) -> FoldedNetwork:
         return FoldedNetwork(network, example, notes)
     norms = "1 batch norm is" if count == 1 else f"{count} batch norms are"
     notes = (*notes, f"{norms} folded into the layer before; all numbers are about the layers after that.")
-    return FoldedNetwork(wrap(folding.model, example=example), example, notes)
+    return FoldedNetwork(network.with_model(folding.model), example, notes)
 
 
 def fold_strictly(network: Network) -> Network:
@@ -253,7 +253,7 @@ def fold_strictly(network: Network) -> Network:
         )
     if not has_batch_norms(network.model):
         return network
-    return wrap(fold_batch_norms(network.model, strict=True).model)
+    return network.with_model(fold_batch_norms(network.traced, strict=True).model)
 
 
 def workload(model: nn.Module | Network, example: Tensor) -> Workload:

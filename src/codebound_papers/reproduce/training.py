@@ -88,7 +88,7 @@ class Trained:
         model, kept_weights = self.network.model, runs.kept_epochs(self.folder)
         weights = self.start.state_dict() if epoch == 0 else load_weights(kept_weights[epoch])
         here = {name: weights[name].to(value.device) for name, value in model.state_dict().items()}
-        return wrap(with_weights(model, here))
+        return self.network.with_model(with_weights(model, here))
 
     def measured(self, what: str, compute: Callable[[], Row]) -> Row:
         """A measurement that is kept beside the weights, where all items with this network find it."""

@@ -1,12 +1,14 @@
 """Samples: validation, scaling that leaves the stored values alone, and the content hash."""
 
 import hashlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from worlds.samples import rows_of
 
+from codebound.data import dataset
 from codebound.data.dataset import Dataset, Scaling
 from codebound.errors import DataError
 
@@ -130,3 +132,39 @@ def test_refuses_scaling_for_other_channels():
 def test_refuses_useless_scaling(constants):
     with pytest.raises(DataError, match="scaling needs"):
         Scaling(**constants)
+
+
+@pytest.mark.parametrize("layout", ["plain", "transposed"])
+def test_a_sample_is_sent_once_as_long_as_somebody_holds_it(layout, monkeypatch):
+    sent, send = [], dataset._sent
+    monkeypatch.setattr(dataset, "_sent", lambda array, place: sent.append(len(array)) or send(array, place))
+    x = np.arange(24, dtype=np.float32).reshape(4, 2, 3)
+    data = rows_of(x if layout == "plain" else x.transpose(0, 2, 1))
+    held = data.on("cpu")
+    other = replace(data, role="test", scaling=Scaling(2.0)).on("cpu")
+    assert other.x is held.x
+    assert other.scaling != held.scaling
+    assert len(sent) == 2  # inputs and labels
+    assert data.select(range(4), role="train").on("cpu").x is not held.x
+    known = len(dataset._PLACED)
+    del held, other
+    assert len(dataset._PLACED) == known - 2  # nothing is kept for nobody
+    assert torch.equal(data.on("cpu").x, torch.from_numpy(np.ascontiguousarray(data.x)))
+
+
+def test_another_array_in_the_place_of_one_that_is_gone_is_sent_anew():
+    held = []
+    for value in range(20):  # numbers of arrays that are gone are given again
+        data = rows_of(np.full((3, 2), value, dtype=np.float32))
+        held.append(data.on("meta"))  # a place that keeps no array alive
+        assert held[-1].x is not (held[-2].x if value else None)
+        del data
+
+
+def test_the_first_examples_are_a_copy():
+    data = rows_of(np.arange(12, dtype=np.uint8).reshape(6, 2))
+    first = data.first(2)
+    first.x.zero_()
+    assert first.n == 2
+    assert data.x[1].tolist() == [2, 3]
+    assert data.first(100).n == 6

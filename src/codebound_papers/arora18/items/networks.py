@@ -355,12 +355,13 @@ class Study:
         it is positive along the whole training.
         """
         settings, samples = self.settings, self.samples
-        network = fold_and_wrap(network, samples.train).network
+        folded = fold_and_wrap(network, samples.train)
+        network = folded.network
         layers = self.measure_layers(network, measuring, initial=initial)
         families: tuple[Family, ...] = ("margins", "norms", "maps")
         asked = MeasureSettings(families=families, device=settings.device, seed=settings.seed)
         with _exact_convolutions():
-            measured = measure_facts(network, samples.train, asked)
+            measured = measure_facts(folded, samples.train, asked)
         rows = {row["layer"]: row for row in layers["layers"]}
         stable = tuple(described.with_stability(each, rows[each.name]) for each in measured.facts.layers)
         margins = measured.margins

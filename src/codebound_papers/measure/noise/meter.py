@@ -18,8 +18,9 @@ from codebound.data.dataset import Dataset, DeviceData
 from codebound.engine.job import Engine, over_shards
 from codebound.errors import DataError, ModelError, UsageError
 from codebound.nets.fold import fold_batch_norms, has_batch_norms
+from codebound.nets.graphs import Traced
 from codebound.nets.layers import AbstractLayerView, LinearView
-from codebound.nets.walk import Network, trace, wrap
+from codebound.nets.walk import Network, wrap
 from codebound.progress import Progress, silent
 from codebound.refs import implements
 from codebound.rng import stream_seed
@@ -299,7 +300,8 @@ def _prepared(net: Network | nn.Module, device: torch.device | str | None) -> Ne
     model = _module(net)
     if isinstance(net, Network) and _is_prepared(net, device):
         return net
-    folded = fold_batch_norms(model, strict=True).model.requires_grad_(False)
+    traced = net.traced if isinstance(net, Network) else Traced(model)
+    folded = fold_batch_norms(traced, strict=True).model.requires_grad_(False)
     if any(tensor.dtype in _HALF for tensor in folded.parameters()):
         folded = folded.float()  # squares of activations leave the range of half precision
     if device is not None:
@@ -309,14 +311,14 @@ def _prepared(net: Network | nn.Module, device: torch.device | str | None) -> Ne
             raise UsageError(
                 f"device {str(device)!r} cannot be used: {str(cause).splitlines()[0]}"
             ) from cause
-    graph, untraceable = trace(folded)
-    if graph is None:
+    traced = traced.with_model(folded)
+    if traced.graph is None:
         raise ModelError(
             f"the maps from layer to layer are unknown: torch.fx cannot trace {type(model).__name__} "
-            f"({untraceable}). Spectra, tails and margins need no trace; noise stability needs a forward "
-            "pass that takes the same steps for every input."
+            f"({traced.untraceable}). Spectra, tails and margins need no trace; noise stability needs a "
+            "forward pass that takes the same steps for every input."
         )
-    network = wrap(folded)
+    network = wrap(traced)
     network.require_layers("measure")
     return network
 

@@ -60,7 +60,7 @@ def test_the_table_is_that_of_one_pass_and_all_that_reads_the_sample_is_sharded(
         "outputs:evaluate_sample",
         "meter:measure_part",
         "evaluate:errors_in",
-        "proximity:closeness",
+        "proximity:closeness_of_each",
         "outputs:margin_report",
     }
 

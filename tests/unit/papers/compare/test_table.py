@@ -20,7 +20,7 @@ import codebound
 import codebound_papers
 from codebound.data.dataset import Dataset
 from codebound.errors import CertificateError, DataError, FormatError, UsageError
-from codebound.nets import walk
+from codebound.nets import graphs
 from codebound.refs import REGISTRY
 from codebound.train.config import TrainConfig
 from codebound.train.harness import fit
@@ -98,8 +98,8 @@ def test_every_row_is_registered_somewhere():
 
 
 def test_a_network_is_traced_once(monkeypatch):
-    seen, trace = [], walk.trace
-    monkeypatch.setattr(walk, "trace", lambda module: seen.append(module) or trace(module))
+    seen, trace = [], graphs.trace
+    monkeypatch.setattr(graphs, "trace", lambda module: seen.append(module) or trace(module))
     compare(mlp(6, 8, 3), blobs(60, seed=1), effort=None, settings=PLAN)
     assert len(seen) == 1
 

@@ -12,7 +12,7 @@ from worlds.samples import rows_of
 
 from codebound.data.dataset import Dataset
 from codebound.errors import UsageError
-from codebound_papers.measure.proximity import Closeness, closeness
+from codebound_papers.measure.proximity import Closeness, closeness, closeness_of_each
 
 
 def few(x: list[list[float]], y: list[int], classes: int = 2) -> Dataset:
@@ -32,6 +32,24 @@ def test_closeness_is_measured_score_by_score():
     assert found.margins.tolist() == [1.0, 3.0]
     assert found.n == 2
     assert found.largest == 4.0
+
+
+def test_f_is_evaluated_once_for_several_compressed_networks():
+    class Watched(torch.nn.Linear):
+        seen = 0
+
+        def forward(self, x):
+            Watched.seen += len(x)
+            return super().forward(x)
+
+    f, data = Watched(2, 2), few([[1.0, 1.0], [1.0, 0.0], [3.0, 2.0]], [1, 0, 1]).on("cpu")
+    networks = [linear_of([[0.0, 1.0], [2.0, 0.0]]), linear_of([[1.0, 1.0], [0.0, 0.5]])]
+    found = closeness_of_each(f, networks, data, chunk_size=2)
+    assert Watched.seen == 3
+    for one, g in zip(found, networks, strict=True):
+        alone = closeness(f, g, data, chunk_size=2)
+        for name in ("sup", "l2", "margins"):
+            assert np.array_equal(getattr(one, name), getattr(alone, name))
 
 
 def test_is_compressible_is_the_definition_and_not_what_the_papers_conclude_from_it():

@@ -11,7 +11,7 @@ from worlds.samples import noise_images
 
 from codebound.data.dataset import Dataset
 from codebound.errors import ModelError, UsageError
-from codebound.nets import walk
+from codebound.nets import graphs
 from codebound.nets.loading import load_model
 from codebound_papers.guha23.kappa import prune_for_margin
 from codebound_papers.measure import norms
@@ -126,13 +126,13 @@ def test_a_subset_is_measured_alone_and_says_what_it_lacks():
 
 def test_a_network_is_folded_wrapped_and_traced_once_for_everything(monkeypatch):
     traced = []
-    original = walk.trace
+    original = graphs.trace
 
     def trace(predictor):
         traced.append(predictor)
         return original(predictor)
 
-    monkeypatch.setattr(walk, "trace", trace)
+    monkeypatch.setattr(graphs, "trace", trace)
     every = ("margins", "norms", "maps", "spectra", "tails", "stability")
     found = measure_facts(two_layers(), images(), MeasureSettings(families=every, examples=20, resamples=20))
     assert len(traced) == 1

@@ -1,0 +1,147 @@
+"""For one answer a network is traced, wrapped, folded and exported once, and a sample is sent once."""
+
+import sys
+from collections import Counter
+from contextlib import contextmanager
+
+import pytest
+import torch
+from torch import nn
+from worlds.bright_rows import images
+from worlds.networks import mlp
+
+from codebound.certification import certify
+from codebound.data import dataset
+from codebound.nets.exported import plain_network
+from codebound.nets.fold import fold_batch_norms
+from codebound.nets.graphs import _Tracer
+from codebound.nets.walk import wrap
+from codebound_papers.compare.table import compare
+from codebound_papers.measure.record import MeasureSettings, measure_facts
+from codebound_papers.measure.steps import fold_and_wrap
+
+SAMPLE, TEST = images(), images(60, 2, "test")
+PLACES = {
+    _Tracer.trace.__code__: "trace",
+    wrap.__code__: "wrap",
+    fold_batch_norms.__code__: "fold",
+    plain_network.__code__: "export",
+    dataset._sent.__code__: "send",
+}
+
+
+class Normed(nn.Module):
+    """A convolution, a batch norm and a linear layer, whose steps only a trace shows."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm, self.out = nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.Linear(16, 3)
+
+    def forward(self, x):
+        return self.out(torch.relu(self.norm(self.conv(x))).flatten(1))
+
+
+class Skipping(Normed):
+    """The same with a way around: no chain, also for whoever reads it with torch.export."""
+
+    def __init__(self):
+        super().__init__()
+        self.around = nn.Linear(16, 3)
+
+    def forward(self, x):
+        return super().forward(x) + self.around(x.flatten(1))
+
+
+def made(kind):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return kind().eval()
+
+
+@contextmanager
+def counted():
+    """How often work was done: folds of what has batch norms, sends of the whole sample."""
+    found, before = Counter(), sys.getprofile()
+
+    def look(frame, event, result):
+        name = PLACES.get(frame.f_code)
+        if name == "fold":
+            found[name] += event == "return" and result is not None and bool(result.folded)
+        elif name == "send":
+            found[name] += event == "call" and frame.f_locals["array"] is SAMPLE.x
+        elif name == "trace":  # torch.export has tracers of its own
+            found[name] += event == "call" and isinstance(frame.f_locals["self"], _Tracer)
+        elif name is not None:
+            found[name] += event == "call"
+
+    sys.setprofile(look)
+    try:
+        yield found
+    finally:
+        sys.setprofile(before)
+
+
+def compared(network, **given):
+    return compare(network, SAMPLE, TEST, settings=MeasureSettings(examples=20), **given)
+
+
+def measured(network):
+    families = ("margins", "norms", "spectra", "stability")
+    return measure_facts(network, SAMPLE, MeasureSettings(families=families, examples=SAMPLE.n))
+
+
+def certified(network, method="prune"):
+    return certify(network, SAMPLE, method=method, effort="quick", test_set=TEST)
+
+
+def trained():
+    return mlp(16, 8, 3, flat=True)
+
+
+@pytest.mark.parametrize(
+    ("answer", "network", "most"),
+    [
+        (compared, trained, {"trace": 1, "wrap": 1, "send": 1}),
+        (compared, lambda: made(Normed), {"trace": 1, "wrap": 1, "fold": 1, "send": 1}),
+        (compared, lambda: made(Skipping), {"trace": 1, "wrap": 1, "fold": 1, "export": 1, "send": 1}),
+        (measured, trained, {"trace": 1, "wrap": 1, "send": 1}),
+        (measured, lambda: made(Normed), {"trace": 1, "wrap": 1, "fold": 1, "send": 1}),
+        (certified, trained, {"trace": 1, "send": 1}),
+        (certified, lambda: made(Normed), {"trace": 1, "fold": 1, "send": 1}),
+        # as it is written, as it is exported, and for the file that says what is computed
+        (certified, lambda: made(Skipping), {"trace": 1, "fold": 3, "export": 1, "send": 1}),
+        # f as it is given, and as every compressor takes it
+        (lambda f: certified(f, "auto"), trained, {"trace": 2, "wrap": 1, "send": 1}),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_nothing_is_done_twice_for_one_answer(answer, network, most):
+    network = network()
+    with counted() as found:
+        answer(network)
+    assert {name: count for name, count in found.items() if count} == most
+
+
+def test_a_network_that_is_wrapped_is_not_traced_again():
+    network = wrap(made(Normed), example=torch.zeros(1, 1, 4, 4), classes=3)
+    with counted() as found:
+        certificate = certified(network).certificate
+    assert found["trace"] == found["wrap"] == 0
+    assert certificate.message == certified(made(Normed)).certificate.message
+
+
+def test_a_network_without_its_batch_norms_has_the_message_of_the_one_with_them():
+    """``compare`` prunes it: what is folded for the measures is not folded again for the message."""
+    for kind in (Normed, Skipping):
+        found, expected = certified(fold_and_wrap(made(kind), SAMPLE).network), certified(made(kind))
+        assert found.certificate.message == expected.certificate.message
+        assert found.certificate.helper == expected.certificate.helper
+
+
+def test_certificates_that_are_compared_share_the_sample():
+    certificates = [certified(trained()).certificate, certified(made(Normed)).certificate]
+    network = trained()
+    with counted() as found:
+        table = compared(network, certificates=certificates)
+    assert len([row for row in table.rows if "through the margin" in row.name]) == 2
+    assert found["send"] == found["trace"] == 1
