@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from torch import nn
 
 from codebound.bounds.facts import HoldoutFacts, check_delta
+from codebound.certificate.answers import answered, differing
 from codebound.certificate.assessment import issue
 from codebound.certificate.beside import held_out, holdout_of_f
 from codebound.certificate.claims import (
@@ -334,8 +335,6 @@ def _test(course: Course, found: Attempt, test_set: Dataset) -> _Tested:
     if copies:
         errors = count_errors(f, test_set.on("cpu"), engine=common.engine).errors
         return _Tested(holdout, holdout_of_f(errors, test_set, delta=common.delta), copies)
-    from codebound.through import answered, differing
-
     said = answered(f, test_set.on("cpu"), engine=common.engine)
     holdout_f = holdout_of_f(said.errors, test_set, delta=common.delta)
     differ = differing(said, found.best.network, tested, takes_stored=found.best.kind.is_learned)

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from worlds.networks import mlp
 from worlds.rates import exceeds
 
+from codebound.certificate.answers import answered, differing, disagreements
 from codebound.certificate.evaluate import count_errors
 from codebound.certification import certify
 from codebound.cli.main import app
@@ -23,7 +24,7 @@ from codebound.engine.processes import LocalEngine
 from codebound.errors import CertificateError, CodeboundError, UsageError
 from codebound.nets.loading import load_model
 from codebound.nets.rebuild import with_weights
-from codebound.through import answered, bound_through, differing, disagreements
+from codebound.through import bound_through
 
 DIGITS = load_dataset("digits")
 SAMPLE = DIGITS.select(range(400), role="train")
