@@ -52,7 +52,7 @@ SHARES = (3, 5, 7, 8, 9)
 
 @watched
 def certify(
-    model: nn.Module | Network | None,
+    model: nn.Module | Network | Traced | None,
     sample: Any,
     *,
     claim: AbstractClaim | None = None,
@@ -300,11 +300,11 @@ def _check_given(
 
 
 def _traced(model: object) -> Traced | None:
-    """The network that was given; one that is wrapped has been traced."""
-    if isinstance(model, Network):
-        return model.traced
-    if model is None or isinstance(model, nn.Module):
-        return None if model is None else Traced(model)
+    """The network that was given; since one was wrapped, hooks or layers may have come to it."""
+    if model is None or isinstance(model, Traced):
+        return model
+    if isinstance(model, nn.Module | Network):
+        return Traced(model.model if isinstance(model, Network) else model)
     raise UsageError(
         f"model is a torch.nn.Module, or None: then a network is made. Got {type(model).__name__}; "
         "codebound.PickToLearn bounds the error of an estimator of scikit-learn."
@@ -331,12 +331,10 @@ def _test(course: Course, found: Attempt, test_set: Dataset) -> _Tested:
     copies = cross_duplicates(common.sample, test_set).count
     if original is None or claim.fault != WRONG or claim.is_about_f:
         return _Tested(holdout, copies=copies)
-    f = original.build()
-    if copies:
-        errors = count_errors(f, test_set.on("cpu"), engine=common.engine).errors
-        return _Tested(holdout, holdout_of_f(errors, test_set, delta=common.delta), copies)
-    said = answered(f, test_set.on("cpu"), engine=common.engine)
+    said = answered(original.build(), test_set.on("cpu"), engine=common.engine)
     holdout_f = holdout_of_f(said.errors, test_set, delta=common.delta)
+    if copies:
+        return _Tested(holdout, holdout_f, copies)
     differ = differing(said, found.best.network, tested, takes_stored=found.best.kind.is_learned)
     return _Tested(holdout, holdout_f, copies, HoldoutFacts(errors=differ, n=test_set.n, delta=common.delta))
 

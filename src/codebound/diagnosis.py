@@ -31,9 +31,7 @@ if TYPE_CHECKING:
     from codebound.nets.walk import Network
 
 _CORE = ("torch", "numpy", "safetensors", "scikit-learn", "pillow", "typer", "rich")
-_EXTRAS = {
-    "torchvision": ("vision", "models and transforms of torchvision as `--model` and `--data` factories")
-}
+_EXTRAS = {"torchvision": ("vision", "models and transforms of torchvision as factories of models and data")}
 _USUAL_SHAPE = "3x32x32"  # of an input for a factory that says nothing
 
 
@@ -45,7 +43,7 @@ def describe_installation() -> Iterator[tuple[str, str, str]]:
         yield name, version(name), ""
     yield "cpu", f"{os.cpu_count()} cores, {torch.get_num_threads()} threads", ""
     if torch.cuda.is_available():
-        yield "cuda", torch.cuda.get_device_name(0), "use --device cuda"
+        yield "cuda", torch.cuda.get_device_name(0), "for whoever asks for the device cuda"
     else:
         yield "cuda", "none", "everything runs on the CPU; training is slower"
     for name, found in known_datasets().items():

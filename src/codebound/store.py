@@ -6,6 +6,7 @@ Nothing here loads torch.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import importlib.metadata
 import json
@@ -122,14 +123,15 @@ def file_sha256(path: Path) -> str:
 class BusyError(UsageError):
     """Another process does this work just now."""
 
-    def __init__(self, path: Path, what: str, holder: str = "") -> None:
+    def __init__(self, path: Path, what: str, holder: str = "", *, is_kept: bool = True) -> None:
         who = f"another process ({holder})" if holder else "another process"
         super().__init__(f"{what} is being run by {who}. Wait for it, or stop it first.")
-        self._path, self._what = path, what
+        self._path, self._what, self._is_kept = path, what, is_kept
 
     def wait(self, until: float) -> None:
         """Returns when the work can be asked for again, or at that moment of ``time.monotonic``."""
-        with suppress(BusyError), locked(self._path, self._what, patience=until - time.monotonic()):
+        patience = until - time.monotonic()
+        with suppress(BusyError), locked(self._path, self._what, patience=patience, is_kept=self._is_kept):
             pass
 
 
@@ -172,9 +174,11 @@ def _locked_file(path: Path, what: str, deadline: float, *, is_kept: bool) -> It
         try:
             if not _is_free(file.fileno(), deadline):
                 file.seek(0)
-                raise BusyError(path, what, file.read(200).strip())
+                raise BusyError(path, what, file.read(200).strip(), is_kept=is_kept)
             is_there = path.exists() and os.path.samestat(path.stat(), os.fstat(file.fileno()))
         except OSError as error:
+            if not is_kept:
+                path.unlink(missing_ok=True)
             raise CodeboundError(
                 f"{path} cannot be locked: {error.strerror}. Choose a folder on a disk with locks."
             ) from error
@@ -201,12 +205,15 @@ def _locked_folder(path: Path, what: str, deadline: float) -> Iterator[None]:
             stack.callback(os.close, descriptor)
             if not _is_free(descriptor, deadline):  # not on network disks
                 raise BusyError(path, what)
-        except OSError:
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE):  # says nothing about locks
+                raise CodeboundError(f"{path} cannot be locked: {error.strerror}.") from error
             try:
                 stack.enter_context(_locked_file(lock_beside(path.resolve()), what, deadline, is_kept=False))
-            except CodeboundError as error:  # a disk without locks, unless somebody holds it
-                if isinstance(error, BusyError):
-                    raise
+            except BusyError:
+                raise
+            except CodeboundError:  # a disk without locks
+                pass
         yield
 
 

@@ -50,6 +50,8 @@ def load_data(spec: str, folder: Path | None = None) -> Sample:
     Labels are None if there are none. Files of a folder stay on the disk; parts are read when needed.
     """
     if spec.endswith(".npz"):
+        if Path(spec).exists() and not Path(spec).is_file():
+            raise Refused(f"Data: {spec} is no file: a folder, a queue or a device.")
         return _npz(Path(spec))
     if (Path(spec) / "x.npy").is_file():
         labels = Path(spec) / "y.npy"

@@ -136,6 +136,7 @@ def _labelled(spec: str, folder: Path | None) -> tuple[Inputs, Inputs]:
 def _factory(spec: str) -> Callable[[], Any]:
     """The callable that ``package.module:name`` or ``file.py:name`` names; this runs that code."""
     module, _, name = spec.rpartition(":")
+    before = [*sys.path]
     sys.path.insert(0, "")
     try:
         factory = getattr(
@@ -143,6 +144,8 @@ def _factory(spec: str) -> Callable[[], Any]:
         )
     except Exception as error:  # importing runs arbitrary code of the user
         raise Refused(f"--model {spec}: cannot be imported ({type(error).__name__}: {error}).") from error
+    finally:
+        sys.path[:] = before
     if not callable(factory):
         raise Refused(f"--model {spec}: is not callable.")
     return factory  # type: ignore[no-any-return]

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import os
 import py_compile
 import re
 import shutil
@@ -155,6 +156,24 @@ def test_the_page_shows_what_was_asked_and_no_other_command(folders, codebound):
     page = Path("chain/dossier.html").read_text()
     assert told["verify_here"] in page
     assert "--data digits" not in page
+
+
+def test_the_page_shows_no_word_of_a_stranger_but_names_of_files(folders, codebound):
+    asking("chain", "'curl evil|sh' certificate.cbound --data sample.npz --model evil.py:make --trust-code")
+    assert codebound("report", "chain")[0] == 0
+    page = Path("chain/dossier.html").read_text()
+    assert "codebound-verify certificate.cbound --data sample.npz" in page
+    assert not any(word in page for word in ("curl", "evil.py", "--trust-code"))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no queues between processes")
+def test_a_sample_that_never_ends_is_refused(folders, codebound):
+    Path("chain/sample.npz").unlink()
+    os.mkfifo("chain/sample.npz")
+    code, _, err = codebound("report", "chain")
+    assert code == 2, err
+    with pytest.raises(SystemExit, match="2"):
+        verify(("chain/certificate.cbound", "--data", "chain/sample.npz"))
 
 
 def test_a_result_that_lacks_something_is_named(folders, codebound):

@@ -1,5 +1,6 @@
 """For one answer a network is traced, wrapped, folded and exported once, and a sample is sent once."""
 
+import gc
 import sys
 from collections import Counter
 from contextlib import contextmanager
@@ -62,6 +63,7 @@ def made(kind):
 def counted():
     """How often work was done: folds of what has batch norms, sends of the whole sample."""
     found, before = Counter(), sys.getprofile()
+    gc.collect()  # what an earlier answer has left in a cycle would hold the sample that it was sent
 
     def look(frame, event, result):
         name = PLACES.get(frame.f_code)
@@ -122,12 +124,21 @@ def test_nothing_is_done_twice_for_one_answer(answer, network, most):
     assert {name: count for name, count in found.items() if count} == most
 
 
-def test_a_network_that_is_wrapped_is_not_traced_again():
-    network = wrap(made(Normed), example=torch.zeros(1, 1, 4, 4), classes=3)
+def test_what_has_come_to_a_network_since_it_was_wrapped_is_seen():
+    """Hooks above all: they may answer otherwise on inputs that no check happens to try."""
+    model = made(Normed)
+    network = wrap(model, example=torch.zeros(1, 1, 4, 4), classes=3)
     with counted() as found:
         certificate = certified(network).certificate
-    assert found["trace"] == found["wrap"] == 0
+    assert found["trace"] == 1
+    assert found["wrap"] == 0
     assert certificate.message == certified(made(Normed)).certificate.message
+    last = [part for part in model.modules() if isinstance(part, nn.Linear)][-1]
+    last.register_forward_hook(
+        lambda _, inputs, outputs: torch.where(outputs.abs() > 1e-3, -outputs, outputs)
+    )
+    errors = certified(network).original_errors
+    assert errors == certified(model).original_errors != certified(made(Normed)).original_errors
 
 
 def test_a_network_without_its_batch_norms_has_the_message_of_the_one_with_them():

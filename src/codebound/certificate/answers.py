@@ -38,7 +38,7 @@ class Answers:
 
 
 def answered(f: nn.Module, sample: DeviceData, *, engine: Engine | None = None) -> Answers:
-    """The answers of a network and its errors as ``count_errors`` counts them, from one evaluation."""
+    """The answers of a network, and its errors: one evaluation in float64, of every example."""
     chunk_size = chunk_size_of(sample)
     if engine is None:
         return answers_in(f, sample, chunk_size=chunk_size)
@@ -49,7 +49,11 @@ def answered(f: nn.Module, sample: DeviceData, *, engine: Engine | None = None) 
 def answers_in(f: nn.Module, sample: DeviceData, *, chunk_size: int) -> Answers:
     """The answers in one part of a sample, and the errors in it."""
     judged = judged_logits(f, sample, chunk_size=chunk_size)
-    return _joined([Answers(*_clear(logits), int(errors.sum())) for logits, errors in judged])
+    parts = []
+    for logits, errors, is_sure in judged:
+        labels, is_clear = _clear(logits)
+        parts.append(Answers(labels, is_clear & is_sure, int(errors.sum())))
+    return _joined(parts)
 
 
 def _joined(parts: Sequence[Answers]) -> Answers:

@@ -55,10 +55,11 @@ def words_to_ask(asked: Mapping[str, str | Path | bool], file: Path = Path(CERTI
     return shlex.join(words)
 
 
-def asked_by(folder: Path, result: Mapping[str, Any]) -> tuple[dict[str, str | bool], str]:
-    """The options that a folder names in its ``result.json``, and the command that has them.
+def asked_by(folder: Path, result: Mapping[str, Any]) -> dict[str, str | bool]:
+    """The options that a folder names in its ``result.json``, but for code.
 
-    Older folders have a command alone; where there is more, it is not read: what is shown is what is asked.
+    Older folders have a command alone. A stranger may have written either: it decides which files are read,
+    and neither which certificate nor what is run.
 
     Raises:
         FormatError: They are not as ``certify`` writes them, or a command is about another certificate.
@@ -66,13 +67,13 @@ def asked_by(folder: Path, result: Mapping[str, Any]) -> tuple[dict[str, str | b
     words = str(result.get("verify_here", result.get("verify")))
     asked = result["verify_with"] if "verify_with" in result else _options_of(words)
     if not isinstance(asked, dict) or not all(
-        value and type(value) is _KINDS.get(name) for name, value in asked.items()
+        value and type(value) is _KINDS.get(name) and "\0" not in str(value) for name, value in asked.items()
     ):
         raise FormatError(
             f"{folder / 'result.json'} does not say how to verify its certificate as certify writes it: "
             f"{asked if 'verify_with' in result else words}"
         )
-    return asked, words_to_ask(asked) if "verify_with" in result else words
+    return {name: value for name, value in asked.items() if name not in _CODE}
 
 
 def _options_of(words: str) -> dict[str, str | bool] | None:
@@ -84,36 +85,44 @@ def _options_of(words: str) -> dict[str, str | bool] | None:
     asked: dict[str, str | bool] = {}
     options = iter(rest)
     for option in options:
+        if not option.startswith("--"):
+            return None
         name = option.removeprefix("--").replace("-", "_")
         asked[name] = True if name in _SWITCHES else next(options, "")
     return asked if Path(file).name == CERTIFICATE else None
 
 
-def answer(
-    folder: Path, asked: Mapping[str, str | bool], *, model: str | None = None, trust_code: bool = False
-) -> dict[str, Any]:
+def ask(folder: Path, asked: Mapping[str, str | bool]) -> dict[str, Any]:
     """What the second program says of the certificate in a folder, as JSON.
 
     Args:
         folder: Where the certificate is; it may have been moved.
-        asked: What the folder names. A stranger may have written it: it decides which files are read, and
-            neither which certificate nor what is run.
-        model: The factory of g, if its architecture is code: from the user, and from nobody else.
-        trust_code: As in ``verify``; from the user too.
+        asked: What the folder names (``asked_by``), and code that the user has named.
+
+    Raises:
+        FormatError: Something in the folder is called like a dataset that the second program knows.
     """
-    given: dict[str, Any] = {name: value for name, value in asked.items() if name not in _CODE}
+    from codebound_verify.data import NAMES
+
+    given: dict[str, Any] = dict(asked)
     for name in given.keys() & {*_FILES}:
         place = folder / given[name]
-        given[name] = str(place) if place.exists() else given[name]
-    return _answered(folder / CERTIFICATE, **given, model=model, trust_code=trust_code)
+        try:
+            is_here = place.is_file() or place.is_dir()
+        except (OSError, ValueError) as error:  # no name of a file
+            raise FormatError(f"{folder / 'result.json'} names no file: {given[name]!r:.80}.") from error
+        if is_here and given[name].partition(":")[0] in NAMES:
+            raise FormatError(f"{place} is called like a dataset: it is unclear which of them is meant.")
+        given[name] = str(place) if is_here else given[name]
+    return _answer(folder / CERTIFICATE, **given)
 
 
-def ledger_answer(ledger: Path) -> dict[str, Any]:
+def ask_about_ledger(ledger: Path) -> dict[str, Any]:
     """What the second program says of a ledger of looks, as JSON."""
-    return _answered(ledger)
+    return _answer(ledger)
 
 
-def _answered(file: Path, **given: Any) -> dict[str, Any]:
+def _answer(file: Path, **given: Any) -> dict[str, Any]:
     from codebound_verify.files import GivenFiles, verdict_record, verify_file
     from codebound_verify.refusal import Refused
 

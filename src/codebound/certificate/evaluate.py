@@ -137,15 +137,16 @@ def errors_in(
 @torch.no_grad()
 def judged_logits(
     network: nn.Module, sample: DeviceData, *, chunk_size: int = 0
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """Float64 logits, chunk by chunk, and which of them are errors: for whoever needs all logits anyway.
+) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Float64 logits, chunk by chunk, which of them are errors, and which are sure to be right.
 
-    The errors are those of ``count_errors``, which saves the float64 where float32 tells.
+    For whoever needs all logits anyway: ``count_errors`` saves the float64 where float32 tells. There are
+    never fewer errors than it counts, and as many wherever float32 and float64 agree.
     """
     evaluate = _Evaluation(network, sample.scaling)
     for x, y in sample.chunks(chunk_size or chunk_size_of(sample), torch.float64):
         logits, is_sure = evaluate.wide(x)
-        yield logits, _are_faults(logits, y, 0.0)[:, 0] | ~is_sure
+        yield logits, _are_faults(logits, y, 0.0)[:, 0] | ~is_sure, is_sure
 
 
 class _Evaluation:

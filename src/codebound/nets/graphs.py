@@ -21,7 +21,8 @@ class Traced:
     """A network and the trace of its forward pass, which is made when it is first asked for.
 
     Attributes:
-        model: The network; never changed, not even its mode.
+        model: The network; never changed, not even its mode. Whoever hands this on answers for it that nobody
+            has changed its layers or hooks since.
         known: Its trace, where that of another network serves: the graph, and why there is none.
     """
 
@@ -53,6 +54,7 @@ class Traced:
         read = [str(node.target) for node in nodes if node.op == "get_attr"]
         # a plain network is a graph of its own; constants that a trace has met are in what was traced alone
         is_own = is_plain(model) or not all(_has(model, name) for name in read)
+        is_own = is_own or any(_has_hooks(part) for part in model.modules())
         return Traced(model, None if is_own else self._trace)
 
 

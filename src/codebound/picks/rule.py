@@ -126,6 +126,11 @@ class Rule:
         """Examples picked in all, without the first ones."""
         return self.rounds * self.batch + sum(more for _, more in self.longer)
 
+    @property
+    def supports_each(self) -> int:
+        """Supports that one example becomes."""
+        return 1 if self.is_mirrored else len(self.changes())
+
     def changes(self) -> tuple[Callable[[Tensor], Tensor], ...]:
         """What turns a picture into its copies."""
         return _COPIES[self.copies]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from codebound.bounds.risk import count_of, percent
-from codebound.certificate.asking import CERTIFICATE, answer, asked_by, ledger_answer
+from codebound.certificate.asking import CERTIFICATE, ask, ask_about_ledger, asked_by, words_to_ask
 from codebound.certificate.file import Certificate
 from codebound.errors import FormatError, UsageError
 from codebound.files import read_json, read_toml, write_text
@@ -113,7 +113,7 @@ def write_dossier(
     certificate = Certificate.load(path)
     result = read_json(folder / "result.json", advice="`codebound certify` writes it beside a certificate.")
     words = author_words(folder, certificate)
-    asked, told = asked_by(folder, result)
+    asked = asked_by(folder, result)
     if (architecture := certificate.helper.architecture) is None:
         model, trust_code = None, False
     elif model is None:
@@ -121,12 +121,13 @@ def write_dossier(
             f"the architecture of g is code, {architecture.name}, and none is run because a file names it. "
             "Read it, and name it as the model."
         )
+    asked |= ({"model": model} if model else {}) | ({"trust_code": True} if trust_code else {})
     evidence = Evidence(
         certificate=certificate,
-        result={**result, "verify_here": told},
-        verdict=answer(folder, asked, model=model, trust_code=trust_code),
+        result={**result, "verify_here": words_to_ask(asked)},
+        verdict=ask(folder, asked),
         file_sha256=file_sha256(path),
-        ledger=None if ledger is None else ledger_answer(ledger),
+        ledger=None if ledger is None else ask_about_ledger(ledger),
         today=datetime.date.today().isoformat(),
     )
     try:

@@ -146,7 +146,7 @@ def kernel_helper(
         rows = permutation(known.n)[: most_supports(size)]
         supports = torch.from_numpy(np.ascontiguousarray(known.x[rows]))
         vectors = _vectors(rule, features, supports, device=device, progress=progress)
-        targets = _targets(known, rows, _copies(rule), vectors.device)
+        targets = _targets(known, rows, rule.supports_each, vectors.device)
         coefficients = _learned(vectors, targets, rule, features.unit, progress)
     return KernelNetwork(
         rule,
@@ -212,11 +212,6 @@ def load_helper(path: Path, declared: str) -> tuple[Encoder, KernelNetwork]:
     return encoder, network
 
 
-def _copies(rule: Rule) -> int:
-    """Supports that one example becomes."""
-    return 1 if rule.is_mirrored else len(rule.changes())
-
-
 def _vectors(
     rule: Rule,
     features: FeatureMap,
@@ -227,7 +222,7 @@ def _vectors(
 ) -> Tensor:
     """Features of all copies of inputs, copy by copy."""
     own = vectors_of(rule, features, supports, device=device, progress=progress)
-    if _copies(rule) == 1:
+    if rule.supports_each == 1:
         return own
     others = []
     for change in rule.changes()[1:]:
@@ -373,7 +368,7 @@ def _starts(part: Dataset, n: int) -> Iterator[Rule]:
     """Learners to compare: with changed copies where there is room for them."""
     for rule in families_of(part):
         yield rule if rule.is_mirrored else replace(rule, copies=0)
-        if _copies(rule) > 1 and _copies(rule) * n <= _COPIED:
+        if rule.supports_each > 1 and rule.supports_each * n <= _COPIED:
             yield rule
     if not rule.features.has_pictures:
         yield Rule(ColumnFeatures(True), gamma_index=11, ridge_index=5)
@@ -391,7 +386,7 @@ class _Trial:
         learned = _vectors(self.rule, features, stored[:size], device=device)
         others = vectors_of(self.rule, features, stored[size:], device=device)
         self.unit, self.labels = features.unit, torch.from_numpy(part.y[order[size:]]).to(learned.device)
-        self.targets = _targets(part, order[:size], _copies(rule), learned.device)
+        self.targets = _targets(part, order[:size], rule.supports_each, learned.device)
         self.inner = _apart(learned, learned, is_joined=rule.is_mirrored)
         self.outer = _apart(others, learned, is_joined=rule.is_mirrored)
         self.found: dict[Rule, tuple[int, float]] = {}

@@ -79,7 +79,7 @@ class HeldOut:
 
     def is_affordable(self, effort: str) -> bool:
         """Whether the share can be carried out: kernel and factor fit into memory, and time is bounded."""
-        copies = _copies_of(self.rule)
+        copies = self.rule.supports_each
         supports = copies * self.learned
         needed = memory_of(
             self.learned + self.n, self.dimension, supports, copies=copies, is_joined=self.rule.is_mirrored
@@ -112,9 +112,9 @@ def held_out_shares(
     """
     sizes = {max(1, tenths * sample.n // 10): tenths for tenths in TENTHS}
     most = max(sizes)
-    if most * _copies_of(rule) > _WHOLE and not keeps_copies:
+    if most * rule.supports_each > _WHOLE and not keeps_copies:
         rule = replace(rule, copies=rule.copies if rule.is_mirrored else 0)
-    is_reckoned = most * _copies_of(rule) > _WHOLE and not counts_all
+    is_reckoned = most * rule.supports_each > _WHOLE and not counts_all
     if is_reckoned:
         rates, dimension = _reckoned(list(sizes), rule, sample, device)
         counts = [math.ceil(rate * (sample.n - size)) for size, rate in zip(sizes, rates, strict=True)]
@@ -128,11 +128,6 @@ def held_out_shares(
     return found
 
 
-def _copies_of(rule: Rule) -> int:
-    """Supports that one example becomes."""
-    return 1 if rule.is_mirrored else len(rule.changes())
-
-
 def _reckoned(
     sizes: list[int], rule: Rule, sample: Dataset, device: str | torch.device
 ) -> tuple[list[float], int]:
@@ -143,7 +138,7 @@ def _reckoned(
     part = sample
     if sample.n > _PART:
         part = sample.select(permutation(sample.n)[:_PART], role="certify")
-    most = min(_WHOLE // _copies_of(rule), part.n // 2)
+    most = min(_WHOLE // rule.supports_each, part.n // 2)
     tried = sorted({max(1, most // each) for each in _HALVINGS})
     counts, dimension = errors_after(tried, rule, part, device)
     rates = [(count + 0.5) / (part.n - size + 1.0) for size, count in zip(tried, counts, strict=True)]
@@ -237,7 +232,7 @@ class _Learners:
         starts += self._tuned()
         for rule in starts:
             self._try(rule)
-            if _copies_of(rule) > 1:
+            if rule.supports_each > 1:
                 self._try(rule, keeps_copies=True)
         if self.found and search.effort != "quick" and search.task.sample.n <= _FEW:
             self._improve()

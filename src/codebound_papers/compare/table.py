@@ -154,7 +154,9 @@ def compare(
         try:
             delta, seed, device = settings.delta, settings.seed, settings.device
             pruned = partial(certify, method="prune", effort=effort, factory=factory, engine=engine)
-            made = pruned(measured.network, sample, delta=delta, seed=seed, device=device, progress=progress)
+            made = pruned(
+                measured.network.traced, sample, delta=delta, seed=seed, device=device, progress=progress
+            )
             label = f"{made.method}, {effort}"
             compressed = [Compressed(label=label, certificate=made.certificate, network=made.network)]
         except (CertificateError, ModelError) as refusal:

@@ -7,7 +7,7 @@ import cbound_writer as writer
 import numpy as np
 import pytest
 
-from codebound.certificate.asking import answer, asked_by, ways_to_ask, words_to_ask
+from codebound.certificate.asking import ask, asked_by, ways_to_ask, words_to_ask
 from codebound.errors import FormatError, UsageError
 from codebound_verify.__main__ import main
 
@@ -26,7 +26,7 @@ def folder(tmp_path):
 def test_the_answer_is_what_the_program_prints(folder, capsys):
     file, sample = str(folder / "certificate.cbound"), str(folder / "sample.npz")
     assert main([file, "--data", sample, "--format", "json"]) == 0
-    found = answer(folder, {"data": "sample.npz"})
+    found = ask(folder, {"data": "sample.npz"})
     assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(found))
     assert found["verdict"] == "ACCEPT"
 
@@ -37,14 +37,14 @@ def test_a_large_sample_is_a_folder_beside_the_certificate(folder, monkeypatch, 
         for name in ("x", "y"):
             np.save(folder / "sample" / f"{name}.npy", arrays[name])
     monkeypatch.chdir(tmp_path)
-    assert answer(folder, {"data": "sample"})["verdict"] == "ACCEPT"
+    assert ask(folder, {"data": "sample"})["verdict"] == "ACCEPT"
 
 
 def test_what_cannot_be_read_says_nothing_about_the_certificate(folder):
     with pytest.raises(UsageError, match=r"codebound-verify: cannot read .*none\.npz: no such file"):
-        answer(folder, {"data": "none.npz"})
+        ask(folder, {"data": "none.npz"})
     with pytest.raises(UsageError, match="the sample is needed"):
-        answer(folder, {})
+        ask(folder, {})
 
 
 def test_files_are_named_from_here_and_from_the_folder():
@@ -72,14 +72,29 @@ OPTIONS = {
 
 @pytest.mark.parametrize("key", ["verify", "verify_here"])
 def test_older_folders_say_the_same_in_a_command(key):
-    command = words_to_ask(OPTIONS)
-    assert asked_by(Path(), {key: command}) == (OPTIONS, command)
-    assert asked_by(Path(), {"verify_with": OPTIONS, key: "another"}) == (OPTIONS, command)
+    command, harmless = words_to_ask(OPTIONS), {**OPTIONS}
+    for name in ("model", "trust_code"):  # code is named by the user
+        del harmless[name]
+    assert asked_by(Path(), {key: command}) == harmless
+    assert asked_by(Path(), {"verify_with": OPTIONS, key: "another"}) == harmless
 
 
 @pytest.mark.parametrize(
-    "words", ["--data", "--data s.npz more", "--data s.npz --max-error 1", "-- --data s.npz"]
+    "words", ["--data", "--data s.npz more", "--data s.npz --max-error 1", "-- --data s.npz", "data s.npz"]
 )
 def test_a_command_that_certify_does_not_write_is_refused(words):
     with pytest.raises(FormatError, match="as certify writes it"):
         asked_by(Path(), {"verify": f"codebound-verify certificate.cbound {words}"})
+
+
+def test_what_lies_in_a_folder_is_not_taken_for_a_dataset(folder):
+    (folder / "mnist").mkdir()
+    with pytest.raises(FormatError, match="called like a dataset"):
+        ask(folder, {"data": "mnist"})
+
+
+def test_names_that_no_file_can_have_are_refused_in_words(folder):
+    with pytest.raises(FormatError, match="as certify writes it"):
+        asked_by(folder, {"verify_with": {"data": "sample.npz", "base": "a\0b"}})
+    with pytest.raises((FormatError, UsageError), match=r"names no file|cannot read"):
+        ask(folder, {"data": "x" * 5000 + ".npz"})
