@@ -85,7 +85,7 @@ def _options_of(words: str) -> dict[str, str | bool] | None:
     asked: dict[str, str | bool] = {}
     options = iter(rest)
     for option in options:
-        if not option.startswith("--"):
+        if not option.startswith("--") or "_" in option:
             return None
         name = option.removeprefix("--").replace("-", "_")
         asked[name] = True if name in _SWITCHES else next(options, "")

@@ -80,7 +80,15 @@ def test_older_folders_say_the_same_in_a_command(key):
 
 
 @pytest.mark.parametrize(
-    "words", ["--data", "--data s.npz more", "--data s.npz --max-error 1", "-- --data s.npz", "data s.npz"]
+    "words",
+    [
+        "--data",
+        "--data s.npz more",
+        "--data s.npz --max-error 1",
+        "-- --data s.npz",
+        "data s.npz",
+        "--data_folder d",
+    ],
 )
 def test_a_command_that_certify_does_not_write_is_refused(words):
     with pytest.raises(FormatError, match="as certify writes it"):
