@@ -5,27 +5,11 @@ import math
 import cbound_writer as writer
 import numpy as np
 import pytest
+from worlds.literal import float32, linear_logits, refused
 
-import codebound_verify
 from codebound_verify import verify
 
 CHAIN = [["linear", 3, True]]
-
-
-def refused(verdict: codebound_verify.Verdict, *fragments: str) -> None:
-    assert verdict.verdict == "REFUSE"
-    assert verdict.bound is None
-    for fragment in fragments:
-        assert any(fragment in reason for reason in verdict.reasons), verdict.reasons
-
-
-def float32(tensors: dict[str, writer.Tensor]) -> dict[str, np.ndarray]:
-    return {name: tensor.values.astype(np.float32) for name, tensor in tensors.items()}
-
-
-def linear_logits(x: np.ndarray, weights: dict[str, np.ndarray]) -> np.ndarray:
-    flat = x.reshape(len(x), -1) / 16
-    return flat @ weights["0.weight"].T.astype(float) + weights["0.bias"].astype(float)
 
 
 class TestDomain:

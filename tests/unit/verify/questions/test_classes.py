@@ -4,6 +4,7 @@ import cbound_writer as writer
 import numpy as np
 import pytest
 from scipy.stats import beta
+from worlds.literal import float32, linear_logits, wrong
 
 from codebound_verify.chain import described_chain
 from codebound_verify.evaluate import chain_evaluator
@@ -14,26 +15,14 @@ from codebound_verify.versions import VERSIONS
 CASE = writer.linear_case(400)
 X, Y = CASE.x, np.asarray(CASE.y)
 HEADER = parse_header(writer.canonical(CASE.fields), VERSIONS[2])
-TENSORS = {name: tensor.values.astype(np.float32) for name, tensor in CASE.message.tensors.items()}
+TENSORS = float32(CASE.message.tensors)
 CHAIN = described_chain((("linear", 3, True),), (1, 2, 2), 3)
 EVALUATOR = chain_evaluator(CHAIN, TENSORS, header=HEADER)
 
 
-def logits(x):
-    return x.reshape(len(x), 4) / 16 @ TENSORS["0.weight"].T + TENSORS["0.bias"]
-
-
-def wrong(x, y):
-    """Errors of the network; ties are errors."""
-    found = logits(x)
-    own = found[np.arange(len(y)), y]
-    found[np.arange(len(y)), y] = -np.inf
-    return own <= found.max(1)
-
-
 def test_a_table_of_classes_holds_at_once():
     for row in class_table(HEADER, EVALUATOR, X, Y, theta=0.0):
-        own = wrong(X, Y)[row.label == Y]
+        own = wrong(linear_logits(X, TENSORS), Y)[row.label == Y]
         assert (row.errors, row.n, row.picks) == (own.sum(), len(own), 0)
         level = HEADER.delta / 3 * 2.0**-HEADER.code_bits
         assert row.bound == pytest.approx(

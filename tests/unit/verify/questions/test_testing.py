@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
+from worlds.literal import float32, linear_logits, wrong
 
 from codebound_verify.chain import described_chain
 from codebound_verify.evaluate import chain_evaluator
@@ -20,21 +21,9 @@ from codebound_verify.versions import VERSIONS
 CASE = writer.linear_case(400)
 X, Y = CASE.x, np.asarray(CASE.y)
 HEADER = parse_header(writer.canonical(CASE.fields), VERSIONS[2])
-TENSORS = {name: tensor.values.astype(np.float32) for name, tensor in CASE.message.tensors.items()}
+TENSORS = float32(CASE.message.tensors)
 CHAIN = described_chain((("linear", 3, True),), (1, 2, 2), 3)
 EVALUATOR = chain_evaluator(CHAIN, TENSORS, header=HEADER)
-
-
-def logits(x):
-    return x.reshape(len(x), 4) / 16 @ TENSORS["0.weight"].T + TENSORS["0.bias"]
-
-
-def wrong(x, y):
-    """Errors of the network; ties are errors."""
-    found = logits(x)
-    own = found[np.arange(len(y)), y]
-    found[np.arange(len(y)), y] = -np.inf
-    return own <= found.max(1)
 
 
 def fault(text):
@@ -48,10 +37,10 @@ def of(**changes):
 def test_test_data_are_counted_as_the_sample_is():
     x, y = writer.clusters(90, 5)
     x[:4] = X[:4]
-    assert count_on_test(HEADER, EVALUATOR, X, (x, y)) == (wrong(x, y).sum(), 90, 4)
+    assert count_on_test(HEADER, EVALUATOR, X, (x, y)) == (wrong(linear_logits(x, TENSORS), y).sum(), 90, 4)
     of_class = replace(HEADER, fault=fault("class:1"))
     errors, n, _ = count_on_test(of_class, EVALUATOR, X, (x, y))
-    assert (errors, n) == (wrong(x, y)[y == 1].sum(), (y == 1).sum())
+    assert (errors, n) == (wrong(linear_logits(x, TENSORS), y)[y == 1].sum(), (y == 1).sum())
     with pytest.raises(Refused, match="Test data"):
         count_on_test(HEADER, EVALUATOR, X, (x, y + 1))
     none = x[y != 1], y[y != 1]

@@ -1,0 +1,30 @@
+"""Linear networks of the literal writer: their verdicts, their tensors, and what they answer by numpy."""
+
+import cbound_writer as writer
+import numpy as np
+
+import codebound_verify
+
+
+def refused(verdict: codebound_verify.Verdict, *fragments: str) -> None:
+    assert verdict.verdict == "REFUSE"
+    assert verdict.bound is None
+    for fragment in fragments:
+        assert any(fragment in reason for reason in verdict.reasons), verdict.reasons
+
+
+def float32(tensors: dict[str, writer.Tensor]) -> dict[str, np.ndarray]:
+    return {name: tensor.values.astype(np.float32) for name, tensor in tensors.items()}
+
+
+def linear_logits(x: np.ndarray, weights: dict[str, np.ndarray]) -> np.ndarray:
+    flat = x.reshape(len(x), -1) / 16
+    return flat @ weights["0.weight"].T.astype(float) + weights["0.bias"].astype(float)
+
+
+def wrong(logits: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Errors of the scores; ties are errors."""
+    found = logits.copy()
+    own = found[np.arange(len(y)), y]
+    found[np.arange(len(y)), y] = -np.inf
+    return own <= found.max(1)
