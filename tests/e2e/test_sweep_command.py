@@ -105,7 +105,7 @@ def test_a_node_that_is_lost_costs_no_row(tmp_path, monkeypatch):
     (tmp_path / "cluster_toys.py").write_text(TOYS)
     monkeypatch.chdir(tmp_path)
     verb = PlannedVerb(name="work", function="cluster_toys:work", options=frozenset({"x", "sleep"}))
-    plan = {"grid": {"x": list(range(10))}, "jobs": [{"verb": "work", "sleep": 2}]}
+    plan = {"grid": {"x": list(range(10))}, "jobs": [{"verb": "work", "sleep": 3}]}
     jobs = plan_jobs(plan, {"work": verb})
     folder, done = tmp_path / "sweep", set()  # what has a result when the node is lost must not run again
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
@@ -117,6 +117,7 @@ def test_a_node_that_is_lost_costs_no_row(tmp_path, monkeypatch):
             log = tmp_path / "log"
             while not (log.exists() and log.read_text().count("start") >= 5):  # both nodes are at work
                 time.sleep(0.05)
+            time.sleep(1.0)  # and in the middle of it: who is about to end outlives its node
             done.update(path.parent.name for path in folder.glob("jobs/*/result.json"))
             cluster.remove_node(nodes[0], allow_graceful=False)
 

@@ -59,6 +59,7 @@ def test_options_of_the_run_are_not_recorded_and_paths_are_texts():
 def test_messages_of_the_library_name_no_options():
     source = Path(codebound.__file__).parents[1]
     of_commands = {
+        "asking.py",
         "results.py",
         "guide.py",
         "download.py",

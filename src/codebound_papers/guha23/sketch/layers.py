@@ -150,7 +150,7 @@ def _side(m: str) -> int | None:
 def _pruning(options: Mapping[str, Any]) -> AbstractCompressor:
     keep, strength, levels = options["keep"], options["strength"], options["levels"]
     if keep is not None and strength is not None:
-        raise UsageError("give --keep, the largest weights, or --strength, random pruning; not both.")
+        raise UsageError("give keep, the largest weights, or strength, random pruning; not both.")
     if strength is not None:
         return MagnitudePruning(strength=strength, levels=levels)
     return LargestWeights(density=_KEEP if keep is None else keep, levels=levels)
