@@ -155,7 +155,7 @@ def test_a_search_is_interrupted_at_its_limit_and_then_stopped(fresh, monkeypatc
         tmp_path,
         "try:\n    while True: time.time()\nexcept KeyboardInterrupt:\n    sys.exit('kept')\n",
     )
-    done = fresh.run([fresh.program("codebound")], folder=tmp_path, limit=3.0)  # Python has begun by then
+    done = fresh.run([fresh.program("codebound")], folder=tmp_path, limit=6.0)  # Python has begun by then
     assert (done.was_stopped, done.status, done.said.strip()) == (True, 1, "kept")
     stubborn = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: time.time()\n"
     fake(fresh, monkeypatch, tmp_path, stubborn)
