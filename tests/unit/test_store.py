@@ -127,8 +127,9 @@ def test_a_folder_is_locked_by_a_file_beside_it_where_folders_have_no_locks(tmp_
     folder.mkdir()
     with locked(folder, "it"):
         assert lock_beside(folder).exists()
-        with pytest.raises(BusyError, match=f"process {os.getpid()}"), locked(folder, "it"):
+        with pytest.raises(BusyError, match=f"process {os.getpid()}") as busy, locked(folder, "it"):
             pass
+    busy.value.wait(time.monotonic() + 60.0)
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
     assert not list(folder.iterdir())
 
@@ -138,9 +139,21 @@ def test_a_folder_on_a_disk_without_locks_is_taken_and_a_lock_file_is_not(tmp_pa
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr("codebound.store.try_lock", none)
-    with locked(tmp_path, "it"):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    with locked(folder, "it"):
         pass
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
     with pytest.raises(CodeboundError, match="cannot be locked"), locked(tmp_path / "lock", "it"):
+        pass
+
+
+def test_too_many_open_files_say_nothing_about_locks(tmp_path, monkeypatch):
+    def full(descriptor):
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr("codebound.store.try_lock", full)
+    with pytest.raises(CodeboundError, match="cannot be locked: Too many open files"), locked(tmp_path, "it"):
         pass
 
 

@@ -60,3 +60,11 @@ def test_a_view_of_folded_batch_norms_is_that_of_wrapping_them(width):
     assert (found.calls, found.coverage, found.notes) == (expected.calls, expected.coverage, expected.notes)
     assert [view.weight.data_ptr() for view in found.layers] == [model[0].weight.data_ptr()]
     assert str(found.graph) == str(expected.graph)
+
+
+def test_a_network_with_hooks_has_a_trace_of_its_own():
+    traced, hooked = Traced(mlp(4, 3)), mlp(4, 3)
+    assert traced.with_model(hooked).graph is traced.graph is not None
+    next(hooked.children()).register_forward_hook(lambda _, inputs, outputs: 2.0 * outputs)
+    assert traced.with_model(hooked).graph is None
+    assert "hooks" in traced.with_model(hooked).untraceable

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 
 import cbound_writer as writer
 import numpy as np
@@ -55,3 +56,17 @@ def test_a_factory_runs_because_it_is_given_and_once_the_rest_is_there(files):
     with pytest.raises(Refused, match="cannot be imported"):
         verify_file(files / "true.cbound", GivenFiles(data=str(files / "sample.npz"), model=f"{code}:make"))
     assert (files / "ran").exists()
+
+
+def test_a_factory_leaves_the_path_of_modules_as_it_was(files):
+    code, before = files / "code.py", [*sys.path]
+    code.write_text("make = None\n")
+    with pytest.raises(Refused, match="is not callable"):
+        verify_file(files / "true.cbound", GivenFiles(data=str(files / "sample.npz"), model=f"{code}:make"))
+    assert sys.path == before
+
+
+def test_a_sample_without_an_end_is_refused(files):
+    os.mkfifo(files / "endless.npz")
+    with pytest.raises(Refused, match="a queue or a device"):
+        verify_file(files / "true.cbound", GivenFiles(data=str(files / "endless.npz")))
