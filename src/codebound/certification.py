@@ -10,7 +10,6 @@ from torch import nn
 
 from codebound.bounds.facts import HoldoutFacts, check_delta
 from codebound.certificate.answers import answered, differing
-from codebound.certificate.assessment import issue
 from codebound.certificate.beside import held_out, holdout_of_f
 from codebound.certificate.claims import (
     AboutG,
@@ -131,7 +130,8 @@ def certify(
         progress: Told how far the search is; by default a bar, in a terminal or a notebook.
 
     Raises:
-        CertificateError: No certificate can be issued for this network.
+        CertificateError: No certificate can be issued for this network. Where the second program refuses the
+            best one, the next best is issued, and ``refusals`` says so.
 
     Example:
         >>> from codebound.data.load import load_dataset
@@ -209,14 +209,13 @@ def certify(
         minutes=minutes,
         encoder=encoder,
     )
-    found = course.run()
-    certificate = issue(found.best, found.task, progress=progress)
+    found, certificate = course.run()
     origin = (
         Origin(trained_on) if trained_on is not None else UNKNOWN if module is None else origin_of(module)
     )
     tested = _NOT_TESTED if test_set is None else _test(course, found, test_set)
     notes, search = start.notes, found.search
-    is_new = base is None and (search.method == BY_HELPER or known_methods()[search.method].is_own)
+    is_new = base is None and (found.method == BY_HELPER or known_methods()[found.method].is_own)
     if f is not None and is_new and method == "auto" and stated == AboutG():
         from codebound.search.own_features import own_message_words, why_no_features
 
@@ -245,7 +244,7 @@ def certify(
         original=found.task.f.arrays if stated.is_about_f else None,
         unlabelled=stated.unlabelled,
         copies=tested.copies,
-        method=search.method,
+        method=found.method,
         skipped=search.skipped,
         tried=search.tried,
         is_interrupted=course.is_interrupted,
@@ -253,7 +252,8 @@ def certify(
         seconds=time.perf_counter() - began,
         allow_copies=allow_copies,
         by_class=found.best.class_bounds(found.task, found.rest, engine=engine) if by_class else (),
-        routes=course.routes,
+        routes=course.routes(found),
+        refusals=tuple(course.refusals),
         source="" if certificate.helper.architecture is None else found.task.f.source,
         notes=notes,
         encoder=found.encoder or encoder,

@@ -4,6 +4,13 @@ A message has up to four parts: what is wrong, what was found, why it matters, w
 Refusals and vacuous bounds are results, not exceptions.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 
 class CodeboundError(Exception):
     """Base of all errors raised on purpose; the command line prints it without a traceback."""
@@ -39,3 +46,11 @@ class FormatError(CodeboundError):
 
 class CertificateError(CodeboundError):
     """A certificate cannot be issued, or is refused."""
+
+
+class RefusedError(CertificateError):
+    """The second program refuses a certificate, for these reasons."""
+
+    def __init__(self, message: str, *, reasons: Sequence[str]) -> None:
+        super().__init__(message)
+        self.reasons = tuple(reasons)

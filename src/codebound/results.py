@@ -11,11 +11,9 @@ from torch import nn
 
 from codebound.bounds.facts import HoldoutFacts
 from codebound.bounds.held_out import Confrontation, confront
-from codebound.bounds.original import through_disagreement
 from codebound.certificate.asking import CERTIFICATE, ways_to_ask
 from codebound.certificate.base import BASE_FILE
 from codebound.certificate.declarations import development_sample
-from codebound.certificate.rows import MOST_COPIES
 from codebound.data.oddities import remarks
 from codebound.errors import UsageError
 from codebound.files import (
@@ -27,6 +25,7 @@ from codebound.files import (
     write_text,
     written_whole,
 )
+from codebound.fresh_examples import said_of_test
 from codebound.interrupts import finishing
 from codebound.nets.origins import UNKNOWN, Origin
 from codebound.search.methods import known_methods
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from codebound.certificate.file import Certificate
     from codebound.data.dataset import Dataset
     from codebound.encoders.encoder import Encoder
+    from codebound.search.offers import Refusal
     from codebound.search.routes import Route
 
 WEIGHTS = "g.safetensors"
@@ -61,7 +61,7 @@ class Certification:
         sample: The sample; the verifier needs it.
         settings: What was asked for, in words and numbers.
         holdout: Hold-out bound, on the test sample where one was given, of the network that the certificate
-            is about.
+            is about; where that was made of f, true only if f has not been trained on the test sample.
         holdout_f: The same of f, where it is not about f; true only if f has not been trained on that sample.
         origin: What f was trained on, where it is known.
         original_errors: Errors of f on the whole sample; None where f was never trained.
@@ -71,6 +71,7 @@ class Certification:
         copies: Test inputs that also occur in the sample, where a test sample was given.
         method: The method that made the message.
         skipped: Methods that did not suit, with the reason.
+        refusals: Better certificates that the second program refused, or that could not be read: a defect.
         tried: Messages that were assessed.
         is_interrupted: Whether the search was interrupted; the best message until then was certified.
         is_out_of_time: Whether the time for the search was up before its end.
@@ -108,6 +109,7 @@ class Certification:
     allow_copies: bool = False
     by_class: tuple[ClassBound, ...] = ()
     routes: tuple[Route, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
     source: str = ""
     notes: tuple[str, ...] = ()
     encoder: Encoder | None = None
@@ -376,6 +378,7 @@ def _result(found: Certification, path: str, commands: Mapping[str, Any]) -> dic
         "g_is_new": found.is_new,
         "network": _network_words(found),
         "methods_skipped": found.skipped,
+        "refusals": [asdict(each) for each in found.refusals],
         "kl": claim.kl,
         "hoeffding": claim.hoeffding,
         "counts": [asdict(each) for each in counts],
@@ -394,14 +397,7 @@ def _result(found: Certification, path: str, commands: Mapping[str, Any]) -> dic
         **commands,
         "notes": list(found.notes),
     }
-    if found.confrontation is not None and found.holdout is not None:
-        result |= _beside(found) | ({} if _has_copies(found) else {"holdout": found.holdout.value})
-        result["test_errors"] = found.confrontation.test.errors
-        result["test_n"] = found.confrontation.test.n
-        result["test_copies_in_sample"] = found.copies
-        result["test_tail"] = found.confrontation.tail
-        result["refuted_by_test"] = found.confrontation.is_refuted
-        result["alarm"] = found.alarm
+    result |= said_of_test(found)
     if found.routes:
         result["routes"] = [asdict(each) for each in found.routes]
         result["routes_say"] = advice(found.routes)
@@ -427,36 +423,6 @@ def _network_words(found: Certification) -> str:
         return f"a new last layer, made by {found.method}, on the features of the network that was given"
     given = ", not yours: the one that was given, with its weights, was not used"
     return f"a new network, made by {found.method}" + (given if found.original_errors is not None else "")
-
-
-def _has_copies(found: Certification) -> bool:
-    """Whether more test inputs occur in the sample than chance may explain: then they are not fresh."""
-    test = found.confrontation
-    return test is not None and MOST_COPIES * (found.copies or 0) > test.test.n
-
-
-def _beside(found: Certification) -> dict[str, Any]:
-    """What the test sample says about f, where that may be said."""
-    if found.holdout_f is None or found.confrontation is None:
-        return {}
-    assert isinstance(found.holdout_f.facts, HoldoutFacts)
-    told: dict[str, Any] = {"test_errors_f": found.holdout_f.facts.errors}
-    origin = found.origin
-    if _has_copies(found) or origin.data_sha256 not in ("", found.sample.sha256):
-        why = "f was trained on other data than the sample, and they may be among these"
-        why = "they occur in the sample" if _has_copies(found) else why
-        return told | {"holdout_f_words": f": NO GUARANTEE, {why}"}
-    doubt = ", IF it had seen none of them before it was trained on the sample"
-    if not origin.data_sha256:
-        doubt = "" if origin.is_whole else ", IF it was neither trained nor selected on them"
-    elif origin.is_whole:
-        doubt = ""
-    if found.disagreement is not None:
-        told |= {
-            "through_f": through_disagreement(found.bound, found.disagreement),
-            "disagreements_f": found.disagreement.errors,
-        }
-    return told | {"holdout_f": found.holdout_f.value, "holdout_f_words": doubt}
 
 
 def _advice(found: Certification) -> str:

@@ -24,12 +24,12 @@ from codebound.bounds.occam import occam_binomial, occam_hoeffding, occam_kl
 from codebound.bounds.original import grid_theta
 from codebound.bounds.risk import count_of
 from codebound.certificate.declarations import declared_by
-from codebound.certificate.decoding import build_network, decode_bits, verify
+from codebound.certificate.decoding import build_network, decode_bits, read_message, verify
 from codebound.certificate.evaluate import count_errors, estimated_error_rate
 from codebound.certificate.file import Certificate, CertificateFacts, Claim
 from codebound.certificate.format import PAGES, code_commit
 from codebound.certificate.rows import commonest
-from codebound.errors import CertificateError
+from codebound.errors import CertificateError, FormatError, RefusedError
 from codebound.faults import WRONG
 from codebound.interrupts import finishing
 from codebound.progress import Progress, silent
@@ -114,6 +114,10 @@ class AbstractAssessed(ABC):
         return value if value < 1.0 else 1.0 + distance
 
     @abstractmethod
+    def require_read_back(self, task: Task) -> None:
+        """Refuses bits that do not decode to the message again, by a FormatError."""
+
+    @abstractmethod
     def short_words(self, scaled: str) -> str:
         """Where a short message has the number of classes, and the scaling."""
 
@@ -149,6 +153,18 @@ class Assessed(AbstractAssessed):
 
     message: Message
     facts: OccamFacts
+
+    def require_read_back(self, task: Task) -> None:  # noqa: D102
+        meant = self.message
+        read = read_message(
+            self.bits,
+            input_shape=task.sample.input_shape,
+            module=task.module,
+            short_classes=task.sample.classes if meant.is_short else None,
+            witness=meant.witness(),
+        )
+        for name in ("options", "chain", "shapes", "is_short"):  # numbers are those that were counted with
+            require_same(name, getattr(read, name), getattr(meant, name))
 
     def short_words(self, scaled: str) -> str:  # noqa: D102
         return f"as many as the base has; the message says that {scaled}"
@@ -187,6 +203,12 @@ class Assessed(AbstractAssessed):
     def recounted(self, task: Task, *, engine: Engine | None) -> Assessed:  # noqa: D102
         options = replace(self.message.options, setting=task.options.setting)
         return assess(replace(self.message, options=options), task, engine=engine)
+
+
+def require_same(name: str, read: object, meant: object) -> None:
+    """Refuses a part of a message that is read otherwise than it was meant."""
+    if read != meant:
+        raise FormatError(f"the message does not say what it was made for: {name} {read}, not {meant}.")
 
 
 def _theta(message: Message) -> float:
@@ -369,7 +391,7 @@ def issue(assessed: AbstractAssessed, task: Task, *, progress: Progress = silent
     """The certificate of an assessed message, checked by the independent verifier before it is returned.
 
     Raises:
-        CertificateError: The verifier refuses: the certificate was never issued.
+        RefusedError: The verifier refuses: the certificate was never issued.
     """
     certificate = draft(assessed, task)
     architecture = certificate.helper.architecture
@@ -386,9 +408,10 @@ def issue(assessed: AbstractAssessed, task: Task, *, progress: Progress = silent
             progress=progress,
         )
     if not verdict.is_accepted:
-        raise CertificateError(
+        raise RefusedError(
             "the independent verifier refuses this certificate, so it was not issued:\n  "
-            + "\n  ".join(verdict.reasons)
+            + "\n  ".join(verdict.reasons),
+            reasons=verdict.reasons,
         )
     return certificate
 

@@ -9,11 +9,11 @@ import torch
 
 from codebound.bounds.picked import picked_risk
 from codebound.bounds.risk import count_of
-from codebound.certificate.assessment import AbstractAssessed, ClassBound, tally_of
+from codebound.certificate.assessment import AbstractAssessed, ClassBound, require_same, tally_of
 from codebound.certificate.claims import FromPicks
 from codebound.certificate.evaluate import Count
 from codebound.faults import WRONG, OfClass, possible_examples
-from codebound.picks.message import PickedMessage
+from codebound.picks.message import PickedMessage, decode_rule
 from codebound.picks.network import PickedNetwork, count_faults
 from codebound.picks.picking import fault_counts_of, permutation
 
@@ -38,6 +38,15 @@ class AssessedPicks(AbstractAssessed):
     @property
     def rules(self) -> tuple[Rule, ...]:  # noqa: D102
         return (self.picked.rule,)
+
+    def require_read_back(self, task: Task) -> None:  # noqa: D102
+        meant, rule = self.message, self.picked.rule
+        known = (meant.setting, rule.first) if meant.is_short else None
+        read = decode_rule(self.bits, input_shape=task.sample.input_shape, known=known)
+        require_same("rule", read.rule, rule)
+        require_same("setting", read.setting, meant.setting)
+        if meant.is_short:
+            require_same("spare classes", read.spare_classes, meant.spare_classes)
 
     def short_words(self, scaled: str) -> str:  # noqa: D102
         has_pictures = self.picked.rule.features.plain.has_pictures

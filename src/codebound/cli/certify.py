@@ -113,7 +113,7 @@ def print_result(saved: Saved, output: Format, *, quiet: bool) -> None:
     from codebound.bounds.risk import percent
     from codebound.certificate.declarations import DEVELOPED
     from codebound.report.html import class_rows
-    from codebound.report.summary import result_rows, skipped_lines
+    from codebound.report.summary import refused_lines, result_rows, skipped_lines
 
     result = saved.result
     tables = [tabulate(("what", "value", "note"), result_rows(result))]
@@ -131,7 +131,7 @@ def print_result(saved: Saved, output: Format, *, quiet: bool) -> None:
             note("The time was up; this is the best message found until then.")
         for sentence in result["notes"]:
             note(sentence)
-        for line in skipped_lines(result["methods_skipped"]):
+        for line in (*refused_lines(result["refusals"]), *skipped_lines(result["methods_skipped"])):
             note(line)
         note(saved.sentence)
         for said in filter(None, (result["advice"], result.get("routes_say"))):

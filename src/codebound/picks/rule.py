@@ -156,7 +156,11 @@ class Rule:
             if known.copies == _MOVED and bit(coder, is_plain):
                 known = replace(known, copies=0)
         else:
-            kind = uniform(coder, self.features.kind, 4) if _is_picture(input_shape) else ColumnFeatures.kind
+            kind = self.features.kind  # of what is read, columns until a picture says otherwise
+            if _is_picture(input_shape):
+                kind = uniform(coder, kind, 4)
+            else:
+                coder.require(not self.features.plain.has_pictures, "these inputs are no pictures.")
             coder.require(kind in FEATURES, "a rule that picks nothing has no layer.")
             features = FEATURES[kind].code(coder, self.features)
             copies = self._code_copies(coder, features) if features.has_pictures else 0

@@ -232,7 +232,7 @@ def meanings(certificate: Certificate, result: Mapping[str, Any]) -> tuple[list[
     if result.get("holdout", 1.0) < claim.bound and not result["test_copies_in_sample"]:
         means.append(
             f"The {result['test_n']:,} test examples promise more, at most {percent(result['holdout'])}: if "
-            "nothing was chosen with them, and this is the first look at them, quote that instead."
+            "nothing was learned or chosen with them, and this is the first look at them, quote that instead."
         )
     not_means = [
         "Nothing about a single example, and nothing about how sure the classifier is of an answer.",

@@ -9,7 +9,7 @@ from codebound.bounds.risk import count_of, percent
 from codebound.certificate.claims import CLAIMS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 Rows = list[tuple[str, str, str]]
 """Name, value, and what the value means."""
@@ -76,7 +76,7 @@ def holdout_words(result: Mapping[str, Any]) -> str:
     return (
         f"C-11, for comparison: {result['subject']} {fault_words(result['fault'])} on "
         f"{result['test_errors']} of {result['test_n']} test examples, of which {copies} also occur in the "
-        "sample" + ("" if "holdout" in result else ": NO GUARANTEE, these are no fresh examples")
+        f"sample{result['holdout_words']}"
     )
 
 
@@ -91,6 +91,16 @@ def skipped_lines(skipped: Mapping[str, str]) -> list[str]:
     for method, reason in skipped.items():
         names.setdefault(reason, []).append(method)
     return [f"Skipped {', '.join(each)}: {reason}" for reason, each in names.items()]
+
+
+def refused_lines(refusals: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What was not issued, and why: each is a defect that somebody should hear of."""
+    return [
+        f"Refused, so that the next best certificate was issued: {each['method']}, {percent(each['bound'])}: "
+        f"{'; '.join(each['reasons'])} That is a defect of codebound: please report it, with refusals in "
+        "result.json."
+        for each in refusals
+    ]
 
 
 def original_name(result: Mapping[str, Any]) -> str:

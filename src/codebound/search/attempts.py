@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from codebound.certificate.assessment import issue
 from codebound.certificate.task import Task
 from codebound.faults import WRONG
 from codebound.search.search import Search, run
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from codebound.certificate.assessment import AbstractAssessed
     from codebound.certificate.base import Pretrained
     from codebound.certificate.claims import AbstractClaim
+    from codebound.certificate.file import Certificate
     from codebound.certificate.task import Original, Tensors
     from codebound.data.dataset import Dataset
     from codebound.encoders.encoder import Encoder
@@ -33,9 +35,26 @@ class Attempt(NamedTuple):
     task: Task
     search: Search
     best: AbstractAssessed
+    method: str
     sample: Dataset
     rest: Dataset
     encoder: Encoder | None
+
+    @property
+    def others(self) -> list[Attempt]:
+        """The same search with what it offers next, in its order."""
+        return [self._replace(best=each.assessed, method=each.method) for each in self.search.offers[1:]]
+
+    def issued(self, engine: Engine | None, progress: Progress) -> tuple[Attempt, Certificate]:
+        """Its certificate, and the attempt with the fault counted that is stated.
+
+        Raises:
+            RefusedError: The second program refuses it.
+        """
+        found = self
+        if self.best.message.setting.fault != self.task.claim.fault:
+            found = self._replace(best=self.best.recounted(self.task, engine=engine))
+        return found, issue(found.best, found.task, progress=progress)
 
 
 def plain(stated: AbstractClaim) -> AbstractClaim:
@@ -121,4 +140,4 @@ class Attempts:
         if stated is not claim:
             task = task_of(claim=stated)
             best = best.recounted(task, engine=self.engine)
-        return Attempt(task, search, best, whole, rest, encoder)
+        return Attempt(task, search, best, search.method, whole, rest, encoder)

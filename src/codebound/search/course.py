@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from codebound.certificate.claims import AboutG, AfterSplit
 from codebound.certificate.task import NO_NETWORK
-from codebound.errors import CodeboundError
-from codebound.search.routes import compared_routes, is_worth_helping
+from codebound.errors import CodeboundError, RefusedError
+from codebound.search.offers import Offer, Refusal, all_refused
+from codebound.search.routes import compared_routes, is_worth_helping, route_of
 from codebound.search.search import OutOfTimeError
 from codebound.search.starts import ENCODES, largest_input, read_original
 
@@ -18,12 +20,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from codebound.certificate.claims import AbstractClaim
+    from codebound.certificate.file import Certificate
     from codebound.encoders.encoder import Encoder
     from codebound.search.attempts import Attempt, Attempts
     from codebound.search.routes import Route
     from codebound.search.search import Effort
     from codebound.search.starts import Start
 
+_CLEARLY = 0.9  # times what the second program can do by itself: less than this outweighs a declaration
 _SHARES_OF_TABLES = (5, 8)  # tenths that a linear helper is learned from, where a table has no network
 
 
@@ -40,7 +44,7 @@ class Course:
         minutes: See there.
         encoder: What was made of the first part of the sample and has encoded the rest, which is the sample.
         attempts: Those that were made.
-        routes: The routes to a bound that were compared, the best first.
+        refusals: Offers that were refused until one was issued.
     """
 
     common: Attempts
@@ -51,11 +55,60 @@ class Course:
     minutes: float | None
     encoder: Encoder | None
     attempts: list[Attempt] = field(default_factory=list)
-    routes: tuple[Route, ...] = ()
+    refusals: list[Refusal] = field(default_factory=list)
     _unlearned: str = ""  # why nothing was learned from features of the base
 
-    def run(self) -> Attempt:
-        """Makes the attempts, and returns the best."""
+    def run(self) -> tuple[Attempt, Certificate]:
+        """Makes the attempts, and returns the best that the second program accepts, with its certificate.
+
+        Raises:
+            RefusedError: It accepts none of them.
+        """
+        self._make_attempts()
+        for search in (each.search for each in self.attempts):
+            self.refusals += search.refusals
+        for each in self._ranked():
+            issued = self._issued(each)
+            if issued is not None:
+                self._explain(issued[0])
+                return issued
+        raise all_refused(self.refusals)
+
+    def routes(self, issued: Attempt) -> tuple[Route, ...]:
+        """The routes to a bound that were gone, the best first."""
+        if not self._goes_all_ways or self.is_interrupted:
+            return ()
+        return compared_routes(
+            [each.search for each in self.attempts],
+            route_of(issued.method, issued.best),
+            [each.bound for each in self.refusals],
+        )
+
+    def _issued(self, attempt: Attempt) -> tuple[Attempt, Certificate] | None:
+        """An attempt with its certificate; None where the second program refuses that."""
+        try:
+            return attempt.issued(self.common.engine, self.common.progress)
+        except RefusedError as error:
+            self.refusals.append(Refusal.of(Offer(attempt.best, attempt.method), error.reasons))
+            return None
+
+    def _ranked(self) -> list[Attempt]:
+        """All offers in the order in which they are issued."""
+        ranked: list[tuple[tuple[float, float], Attempt]] = []
+        for attempt in self.attempts:
+            first = self._rank(attempt)
+            ranked.append((first, attempt))
+            # faults are not counted yet where none but the best of a search had them counted
+            ranked += [(max(first, self._rank(other)), other) for other in attempt.others]
+        return [each for _, each in sorted(ranked, key=itemgetter(0))]
+
+    def _rank(self, attempt: Attempt) -> tuple[float, float]:
+        """Smaller is better; what the second program repeats by itself wins unless it is clearly worse."""
+        bound, distance = attempt.best.rank
+        is_declared = self._goes_all_ways and self.encoder is None and attempt.task.base is not None
+        return bound / _CLEARLY if is_declared else bound, distance
+
+    def _make_attempts(self) -> None:
         began = time.perf_counter()
         helps = self._goes_all_ways and self.encoder is None and is_worth_helping(self.common.sample)
         parts = len(self.claims) + (self._learns_from_base and self.method == "auto") + helps
@@ -69,9 +122,6 @@ class Course:
         if self._goes_all_ways:
             until = None if self.minutes is None else began + 60.0 * self.minutes
             self._go_other_ways(until, helps=helps)
-        best = min(self.attempts, key=lambda each: each.best.rank)
-        self._explain(best)
-        return best
 
     @property
     def is_interrupted(self) -> bool:
@@ -134,7 +184,7 @@ class Course:
         self.attempts.append(self.common.best(self._stated, "biases", "quick", original=scored, base=scores))
 
     def _go_other_ways(self, until: float | None, *, helps: bool) -> None:
-        """Linear helpers of a table, the helper of a large share, and the hold-out set beside all."""
+        """Linear helpers of a table, and the helper of a large share."""
         common, sample = self.common, self.common.sample
         is_table = self.start.original is None and len(sample.input_shape) == 1
         with self._keeping():
@@ -148,9 +198,6 @@ class Course:
                 self.attempts += helped_attempts(
                     common, self.attempts, self._stated, effort=self.effort, seconds=left
                 )
-            if not self.is_interrupted:
-                searches = [each.search for each in self.attempts]
-                self.routes = compared_routes(searches, sample, delta=common.delta, device=common.device)
 
     def _explain(self, best: Attempt) -> None:
         """Says of methods that were skipped what the search itself could not know."""

@@ -13,13 +13,10 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
 
-from codebound.bounds.facts import LookFacts
-from codebound.bounds.looked import looked_risk
 from codebound.bounds.numerics import binomial_inverse_upper
 from codebound.bounds.risk import count_of
 from codebound.certificate.task import Task
@@ -39,10 +36,8 @@ if TYPE_CHECKING:
     from codebound.search.rivals import HeldOut
     from codebound.search.search import Effort
 
-CODE_BITS = 7
-"""Of the one message that this way may have."""
 NEAR_BITS = 16
-"""Above a hold-out set: what comes as near needs no helper. Less than 20, since these sets are reckoned."""
+"""Above the estimate for the best hold-out set: what comes as near needs no helper."""
 _SECONDS = {"quick": 0.0, "standard": 900.0, "max": math.inf}
 _TENTHS = 8  # of a sample, that a helper is made of where memory allows
 _WIDEST = 8192  # numbers of a vector of features, as far as memory is reckoned
@@ -59,7 +54,9 @@ def helped_attempts(
     effort: Effort,
     seconds: float | None = None,
 ) -> list[Attempt]:
-    """What a helper comes to, where all attempts are too far above the best hold-out set; else nothing.
+    """What a helper comes to, where all attempts are far above the estimate for the best hold-out set.
+
+    Else nothing.
 
     The attempts were made on the whole sample and without a base. The effort says how much time a helper may
     take, unless ``seconds`` are given: none, a quarter of an hour, or any.
@@ -75,8 +72,7 @@ def helped_attempts(
     )
     if needed > limit:
         best.search.skipped[BY_HELPER] = (
-            f"a helper of {tenths} tenths of the sample may come to about "
-            f"{100.0 * _at_bits(rival, common.delta, CODE_BITS):.3g} %. It would take some "
+            f"a helper of {tenths} tenths of the sample would take some "
             f"{count_of(math.ceil(needed / 60.0), 'minute')} here: {_more(effort, seconds, needed)}."
         )
         return []
@@ -89,8 +85,10 @@ def helped_attempts(
     except KeyboardInterrupt:
         best.search.is_interrupted = True
         return []
+    if not found.search.offers:  # its message cannot be read
+        best.search.refusals += found.search.refusals
+        return []
     found.search.skipped = dict(best.search.skipped)
-    _count(rival, found, attempts, common.delta)
     return [found]
 
 
@@ -167,16 +165,4 @@ def _attempt(common: Attempts, stated: AbstractClaim, tenths: int, until: float)
         f"{common.sample.n - facts.n}, which is declared; {count_of(facts.code_bits, 'bit', form='g')}"
     )
     search.routes = {BY_HELPER: Route(BY_HELPER, best.bound.value, price)}
-    return Attempt(task, search, best, table, table, encoder)
-
-
-def _count(rival: HeldOut, found: Attempt, attempts: Sequence[Attempt], delta: float) -> None:
-    """What was reckoned for a hold-out set of the same share is replaced by what was counted."""
-    facts = found.best.facts
-    if not rival.is_reckoned or facts.n != rival.n:
-        return
-    looks = LookFacts(errors=facts.errors, n=facts.n, delta=delta, looks=rival.shares)
-    counted = replace(rival, errors=facts.errors, value=looked_risk(looks).value, is_reckoned=False)
-    for each in attempts:
-        if each.search.held_out is rival:
-            each.search.held_out = counted
+    return Attempt(task, search, best, BY_HELPER, table, table, encoder)

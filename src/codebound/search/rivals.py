@@ -1,7 +1,8 @@
-"""Other ways to spend the same labels: a hold-out set of the best share, and what a first part teaches.
+"""Splits: learners and shares that are compared, and the best of them carried out and counted.
 
-Where a share is learned from and nothing is picked, the rest is a hold-out set too. A message says which
-share and which learner: in at most 20 bits for tables, and for the usual learner of pictures.
+Where a share is learned from and nothing is picked, the rest is a hold-out set. A message says which share
+and which learner: in at most 20 bits for tables, and for the usual learner of pictures. What a share may come
+to is estimated first; such estimates decide what is carried out, and are printed nowhere.
 """
 
 from __future__ import annotations
@@ -49,11 +50,11 @@ _INDICES = 16  # of widths and ridges
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """What a hold-out set would have said of the same learner, without picks.
+    """What a learner may come to after a share, without picks.
 
     Attributes:
         rule: The learner; copies of what is learned from are left out where there would be too many.
-        value: The bound, with the choice among shares paid for.
+        value: The bound of a learner that was fixed before, with the choice among shares paid for.
         learned: Examples that were learned from.
         tenths: Which share of the sample they are.
         errors: Errors on the others.
@@ -85,13 +86,6 @@ class HeldOut:
             self.learned + self.n, self.dimension, supports, copies=copies, is_joined=self.rule.is_mirrored
         )
         return supports <= _MOST_SUPPORTS[effort] and needed <= MEMORY
-
-
-def best_held_out(
-    rule: Rule, sample: Dataset, *, delta: float, device: str | torch.device = "cpu"
-) -> HeldOut:
-    """The smallest hold-out bound of the learner of a rule, over the shares of the sample."""
-    return min(held_out_shares(rule, sample, delta=delta, device=device), key=lambda each: each.value)
 
 
 @torch.no_grad()
@@ -207,7 +201,7 @@ def propose_split(search: Search) -> None:
             learners.carry_out(held)
         except RoomError:  # which larger shares of the same learner meet as well
             ranked = [each for each in ranked if not each[1].is_as_large(held)]
-    if "split" not in search.routes:
+    if "split" not in search.routes and not search.refusals:
         effort = "" if search.effort == "max" else "a higher effort, or "
         raise UnsuitedError(
             "the shares of these examples are too large to be learned from in the time and memory that every "
@@ -228,7 +222,8 @@ class _Learners:
         starts = [usual_rule(shape)]
         if not starts[0].features.has_pictures:
             starts.append(Rule(ColumnFeatures(True), gamma_index=11, ridge_index=5))
-        starts += search.best.rules if search.best is not None else ()
+        best = search.best.rules if search.best is not None else ()
+        starts += [replace(rule, features=rule.features.plain) for rule in best]  # no split says a layer
         starts += self._tuned()
         for rule in starts:
             self._try(rule)
@@ -312,5 +307,14 @@ class _Learners:
 
 
 def _plain(held: HeldOut) -> Rule:
-    """The learner with its share, and without picks."""
-    return replace(held.rule, first=held.learned, rounds=0, longer=(), tenths=held.tenths, score_index=3)
+    """The learner with its share, and without picks: numbers that only picks have are as they are read."""
+    read = Rule()
+    return replace(
+        held.rule,
+        first=held.learned,
+        rounds=0,
+        batch=read.batch,
+        longer=(),
+        tenths=held.tenths,
+        score_index=read.score_index,
+    )

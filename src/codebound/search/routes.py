@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from codebound.bounds.risk import count_of, percent
-from codebound.errors import ModelError
-from codebound.picks.features import RoomError
+from codebound.bounds.facts import HoldoutFacts
+from codebound.bounds.held_out import holdout
+from codebound.bounds.risk import percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    import torch
 
     from codebound.certificate.assessment import AbstractAssessed
     from codebound.data.dataset import Dataset
     from codebound.search.search import Search
 
 HOLD_OUT = "hold-out"
+SPLIT = "split"
 BY_HELPER = "helper"
 _FEW = 2000  # examples up to which other routes end near to a hold-out set
-_LARGER = (
-    " As a certificate, at 7 bits: with more time a helper of that share is tried too, which learns from "
-    "more than a split can; it declares what it saw (docs/howto/certify.md)."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +31,16 @@ class Route:
         bound: The smallest bound that it came to.
         price: What was counted and paid.
         has_certificate: Whether a certificate would say it; a hold-out set is a comparison.
-        is_reckoned: Whether nobody has counted: errors are reckoned from those after smaller shares.
+        beforehand: Of a split, the bound without its bits: for a learner and a share that were fixed before.
+        is_issued: Whether its certificate was issued.
     """
 
     name: str
     bound: float
     price: str
     has_certificate: bool = True
-    is_reckoned: bool = False
+    beforehand: float | None = None
+    is_issued: bool = False
 
 
 def is_worth_helping(sample: Dataset) -> bool:
@@ -53,40 +49,38 @@ def is_worth_helping(sample: Dataset) -> bool:
 
 
 def compared_routes(
-    searches: Sequence[Search], sample: Dataset, *, delta: float, device: str | torch.device
+    searches: Sequence[Search], issued: Route | None, refused: Sequence[float] = ()
 ) -> tuple[Route, ...]:
-    """All routes that were gone, the best first, with the hold-out set of the best share beside them."""
-    from codebound.picks.rule import usual_rule
-    from codebound.search.rivals import best_held_out
+    """All routes that were gone, the best first; of a split, what a hold-out set would have said beside it.
 
-    found: dict[str, Route] = {}
+    Args:
+        searches: Those that went them.
+        issued: The route of the certificate that was issued.
+        refused: Bounds of certificates that were refused: no route ends there.
+    """
+    found = {} if issued is None else {issued.name: replace(issued, is_issued=True)}
     for search in searches:
         for route in search.routes.values():
-            if route.name not in found or route.bound < found[route.name].bound:
+            known = found.get(route.name)
+            is_better = known is None or (route.bound < known.bound and not known.is_issued)
+            if is_better and route.bound not in refused:
                 found[route.name] = route
-    rival = next((each.held_out for each in searches if each.held_out is not None), None)
-    if rival is None:
-        rules = (rule for each in searches if each.best for rule in each.best.rules)
-        rule = next(rules, usual_rule(sample.input_shape))
-        with suppress(ModelError, RoomError):
-            rival = best_held_out(rule, sample, delta=delta, device=device)
-    if rival is not None:
-        about, reckoned = ("about ", ", reckoned from smaller shares") if rival.is_reckoned else ("", "")
-        price = (
-            f"{about}{count_of(rival.errors, 'error')} of {rival.n} that were held out, after learning from "
-            f"the other {rival.learned} without picks{reckoned}; best of {count_of(rival.shares, 'share')}, "
-            "paid for"
-        )
-        found[HOLD_OUT] = Route(
-            HOLD_OUT, rival.value, price, has_certificate=False, is_reckoned=rival.is_reckoned
-        )
+    split = found.get(SPLIT)
+    if split is not None and split.beforehand is not None:
+        price = "the errors of the split, at 0 bits: had its learner and its share been fixed beforehand"
+        found[HOLD_OUT] = Route(HOLD_OUT, split.beforehand, price, has_certificate=False)
     return tuple(sorted(found.values(), key=lambda each: each.bound))
 
 
 def route_of(method: str, found: AbstractAssessed) -> Route | None:
     """The route that a method goes, from what was assessed; None for what is compared with nothing."""
     name, price = found.route(method)
-    return Route(name, found.bound.value, price) if name else None
+    if not name:
+        return None
+    facts, beforehand = found.facts, None
+    if name == SPLIT:
+        beforehand = holdout(HoldoutFacts(errors=facts.errors, n=facts.n, delta=facts.delta)).value
+    return Route(name, found.bound.value, price, beforehand=beforehand)
 
 
 def _shown(bound: float) -> float:
@@ -95,18 +89,29 @@ def _shown(bound: float) -> float:
 
 
 def advice(routes: Sequence[Route]) -> str:
-    """Whether a hold-out set would have been better, and by how much; empty where there is none beside."""
+    """The distance to a hold-out set, and why it may not be the smallest bound that was issued.
+
+    Empty where there is nothing to compare.
+    """
     rival = next((each for each in routes if not each.has_certificate), None)
-    best = next((each for each in routes if each.has_certificate), None)
-    if rival is None or best is None:
+    issued = next((each for each in routes if each.is_issued), None)
+    if issued is None:
         return ""
-    value = f"{'about ' if rival.is_reckoned else ''}{percent(rival.bound)}"
-    apart = f"{abs(_shown(best.bound) - _shown(rival.bound)):.2f} points"
-    if rival.bound < best.bound:
-        is_untried = rival.is_reckoned and all(each.name != BY_HELPER for each in routes)
-        larger = _LARGER if is_untried else ""
-        return (
-            f"A hold-out set would have been better: {value}, {apart} less than {best.name}. "
-            f"It has to be set aside before anything is tried, and serves once.{larger}"
+    best, said = next(each for each in routes if each.has_certificate), []
+    if best.bound < issued.bound:
+        said.append(
+            f"The {best.name} came to {percent(best.bound)}, but what it saw is declared. The {issued.name} "
+            "was issued, which the second program repeats by itself: less than a tenth is between them."
         )
-    return f"No hold-out set of the same learner says as much: {value}, {apart} more."
+    if rival is not None:
+        apart = f"{abs(_shown(issued.bound) - _shown(rival.bound)):.2f} points"
+        said.append(
+            "Had the learner and the share of the split been fixed beforehand, its errors as those of a "
+            f"hold-out set would have said {percent(rival.bound)}, {apart} "
+            + (
+                f"less than {issued.name}: the price of choosing after the look."
+                if rival.bound < issued.bound
+                else f"more than {issued.name}."
+            )
+        )
+    return " ".join(said)

@@ -16,9 +16,10 @@ from codebound.bounds.facts import OccamFacts
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.risk import percent
 from codebound.certificate.assessment import assess, guess
-from codebound.errors import CertificateError, ModelError
+from codebound.errors import CertificateError, FormatError, ModelError
 from codebound.progress import Progress, silent
 from codebound.search.methods import known_methods
+from codebound.search.offers import Offer, Refusal, all_refused
 from codebound.search.routes import Route, route_of
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ Effort = Literal["quick", "standard", "max"]
 EFFORTS: tuple[Effort, ...] = get_args(Effort)
 FIRST_ANSWER = "picks"  # the quickest method that says more than guessing
 _FINALISTS = 2
+_KEPT = 3  # offers: the others are issued where the best one is refused
 _NEAR = 1.2  # times the best bound: guesses are looser than bounds, and on a part of the sample
 
 
@@ -51,14 +53,14 @@ class Search:
         device: Where networks are trained.
         engine: Where errors are counted; None: here.
         progress: Told how far the method is.
-        best: The best message so far.
-        method: The method that proposed it.
+        offers: The best messages so far, the best first: one of each method, unless one was asked for.
+        refusals: Messages that do not decode to what they were made for; no offer is among them.
         tried: Messages that were assessed.
         skipped: Methods that do not suit this network or claim, with the reason.
         is_interrupted: Whether the search was interrupted.
         running: The method that is running.
         routes: The best of every route that was gone.
-        held_out: The best hold-out set that was found beside them.
+        held_out: What the best share may come to: by this estimate time is spent, and it is no bound.
         is_asked: Whether the running method was asked for by name: then it is carried out to its end.
         until: When its time is up, by ``time.monotonic()``.
         is_out_of_time: Whether it ended for that.
@@ -70,8 +72,8 @@ class Search:
     device: str | torch.device = "cpu"
     engine: Engine | None = None
     progress: Progress = silent
-    best: AbstractAssessed | None = field(default=None, init=False)
-    method: str = field(default="", init=False)
+    offers: list[Offer] = field(default_factory=list, init=False)
+    refusals: list[Refusal] = field(default_factory=list, init=False)
     tried: int = field(default=0, init=False)
     skipped: dict[str, str] = field(default_factory=dict, init=False)
     is_interrupted: bool = field(default=False, init=False)
@@ -82,6 +84,16 @@ class Search:
     routes: dict[str, Route] = field(default_factory=dict, init=False)
     held_out: HeldOut | None = field(default=None, init=False)
     _held: tuple[float, Message] | None = field(default=None, init=False)
+
+    @property
+    def best(self) -> AbstractAssessed | None:
+        """The best message so far."""
+        return self.offers[0].assessed if self.offers else None
+
+    @property
+    def method(self) -> str:
+        """The method that proposed it."""
+        return self.offers[0].method if self.offers else ""
 
     @cached_property
     def sample(self) -> DeviceData:
@@ -95,14 +107,22 @@ class Search:
         return found
 
     def offer(self, found: AbstractAssessed) -> None:
-        """Remembers what was assessed if it is the best."""
+        """Remembers what was assessed if it is among the best, and if its bits decode to it again."""
         self.tried += 1
+        offer = Offer(found, self.running)
+        try:
+            found.require_read_back(self.task)
+        except FormatError as reason:
+            self.refusals.append(Refusal.of(offer, [str(reason)]))
+            return
         route = route_of(self.running, found)
         known = None if route is None else self.routes.get(route.name)
         if route is not None and (known is None or route.bound < known.bound):
             self.routes[route.name] = route
-        if self.best is None or found.rank < self.best.rank:
-            self.best, self.method = found, self.running
+        kept: dict[object, Offer] = {}
+        for each in sorted([*self.offers, offer], key=lambda each: each.assessed.rank):
+            kept.setdefault(each if self.is_asked else each.method, each)
+        self.offers = list(kept.values())[:_KEPT]
 
     def hold(self, message: Message, bound: float) -> None:
         """Keeps the message that is best by an estimate: it is assessed if the method is interrupted."""
@@ -215,6 +235,8 @@ def run(search: Search, name: str, *, minutes: float | None = None) -> AbstractA
         if search.best is None:
             raise
     if search.best is None:
+        if search.refusals:
+            raise all_refused(search.refusals)
         names: dict[str, list[str]] = {}
         for each, reason in search.skipped.items():
             names.setdefault(reason, []).append(each)
@@ -230,7 +252,8 @@ def _try(search: Search, name: str) -> None:
         search.running, search._held = each, None
         try:
             methods[each].propose(search)
-        except (UnsuitedError, ModelError) as reason:  # a training that diverges costs no other method
+        except (UnsuitedError, ModelError, FormatError) as reason:
+            # a training that diverges, or a message that cannot be read, costs no other method
             if search.is_asked:
                 raise
             search.skipped[each] = str(reason)
@@ -246,7 +269,7 @@ def _try_within(search: Search, name: str, minutes: float) -> None:
         search.effort = effort
         try:
             _try(search, name)
-        except (UnsuitedError, ModelError):
+        except (UnsuitedError, ModelError, FormatError):
             if effort == EFFORTS[-1] and search.best is None:
                 raise
 
