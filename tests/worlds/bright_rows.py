@@ -58,4 +58,6 @@ def known(*, errors: int, code_bits: int, n: int = 150):
     """What a search may know already: only its bound counts."""
     bound = occam_binomial(OccamFacts(errors=errors, n=n, code_bits=code_bits, delta=0.05))
     rank, route = (bound.value, 0.0), ("message", "")
-    return SimpleNamespace(facts=bound.facts, bound=bound, rank=rank, route=lambda _: route)
+    return SimpleNamespace(
+        facts=bound.facts, bound=bound, rank=rank, route=lambda _: route, require_read_back=lambda _: None
+    )

@@ -211,6 +211,13 @@ def require_same(name: str, read: object, meant: object) -> None:
         raise FormatError(f"the message does not say what it was made for: {name} {read}, not {meant}.")
 
 
+def _with_setting(message: Message, task: Task) -> Message:
+    """The message with classes and scaling of the task, unless it says others."""
+    if message.options.setting is not None:
+        return message
+    return replace(message, options=replace(message.options, setting=task.options.setting))
+
+
 def _theta(message: Message) -> float:
     """The margin that counts as an error."""
     index = message.options.theta_index
@@ -232,8 +239,7 @@ def assess(
     progress: Progress = silent,
 ) -> Assessed:
     """Encodes a message, unless that was done, decodes it, and bounds the risk of the decoded network."""
-    if message.options.setting is None:
-        message = replace(message, options=replace(message.options, setting=task.options.setting))
+    message = _with_setting(message, task)
     fitted = task.claim.fitted(message, task).shortened()
     bits, ledger = encoded if encoded is not None and fitted is message else fitted.encode()
     network = decode_bits(
@@ -373,6 +379,7 @@ class Guess:
 
 def guess(message: Message, task: Task) -> Guess:
     """Guesses the bound of a message from its errors on the first examples."""
+    message = _with_setting(message, task)
     word = message.word()
     network = build_network(message, module=task.module, base=task.base_tensors)
     rate = estimated_error_rate(network, task.first_data)

@@ -245,7 +245,7 @@ class AfterSplit(AbstractClaim):
     faults_since: ClassVar[int] = 2
     trains_base: ClassVar[bool] = True
     unseen: ClassVar[str] = "the examples after the split"
-    route: ClassVar[str] = "helper"
+    route: ClassVar[str] = "linear helper"  # compared where nothing was asked for: then its base is linear
     tenths: int
     fault: Fault = field(default=WRONG, repr=False)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _SHOWN_BYTES = 64  # of a message, which can be as large as a network
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Offer:
     """An assessed message, and the method that proposed it."""
 

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codebound.coding.arithmetic import Reader, Writer
-from codebound.errors import CodeboundError
+from codebound.errors import CodeboundError, UsageError
 from codebound.picks.features import ColumnFeatures, FilterFeatures, PatchFeatures
 from codebound.picks.rule import BATCHES, FIRST, ROUNDS, Rule, usual_rule
+from codebound.picks.weighting import LayerFeatures
 
 FEATURES = st.one_of(
     st.builds(ColumnFeatures, st.booleans()),
@@ -61,6 +62,37 @@ def coded(rule: Rule, shape: tuple[int, ...] = (7,)) -> Writer:
 @given(rules(), st.sampled_from(SHAPES))
 def test_a_rule_is_read_as_it_was_written(rule: Rule, shape: tuple[int, ...]) -> None:
     assert Rule().code(Reader(coded(rule, shape).finish()), shape) == rule
+
+
+@given(rules(), st.integers(0, 3), st.integers(1, 9), st.sampled_from(SHAPES))
+def test_a_rule_without_picks_is_read_as_it_was_written_or_refused(
+    rule: Rule, strength: int, tenths: int, shape: tuple[int, ...]
+) -> None:
+    features = LayerFeatures(rule.features, (), strength=strength) if strength else rule.features
+    wanted = Rule(
+        features,
+        first=0,
+        copies=rule.copies,
+        gamma_index=rule.gamma_index,
+        ridge_index=rule.ridge_index,
+        rounds=0,
+        tenths=tenths,
+    )
+    writer = Writer()
+    try:
+        wanted.code_without_picks(writer, shape)
+    except UsageError:
+        is_picture = len(shape) == 3 and max(shape) <= 128
+        assert strength or (rule.features.has_pictures and not is_picture)
+        return
+    assert Rule().code_without_picks(Reader(writer.finish()), shape) == wanted
+
+
+@pytest.mark.parametrize("strength", [1, 2, 3])
+def test_a_layer_over_columns_is_no_part_of_a_rule_without_picks(strength: int) -> None:
+    rule = Rule(LayerFeatures(ColumnFeatures(), (), strength=strength), rounds=0, tenths=5)
+    with pytest.raises(UsageError, match="has no layer"):
+        rule.code_without_picks(Writer(), (7,))
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)

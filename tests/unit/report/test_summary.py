@@ -2,7 +2,7 @@
 
 import pytest
 
-from codebound.report.summary import result_rows, skipped_lines, summary_html
+from codebound.report.summary import refused_lines, result_rows, skipped_lines, summary_html
 
 RESULT = {
     "bound": 0.0832,
@@ -21,7 +21,7 @@ RESULT = {
     "delta": 0.05,
     "warnings": [],
 }
-TESTED = {"test_n": 50, "test_errors": 3, "test_copies_in_sample": 0}
+TESTED = {"test_n": 50, "test_errors": 3, "test_copies_in_sample": 0, "holdout_words": ""}
 
 
 def rows(**changes):
@@ -45,7 +45,12 @@ def test_a_plain_result_has_these_rows_in_this_order():
         ({"refuted_by_test": True, "alarm": "too many errors"}, "ALARM", "refuted", "too many errors"),
         ({"copies": 7}, "copies", "7 examples", "declared to be draws"),
         ({**TESTED, "holdout": 0.125}, "hold-out bound of g", "12.50 %", "errs on 3 of 50 test examples"),
-        (TESTED, "hold-out bound of g", "none", "NO GUARANTEE"),
+        (
+            {**TESTED, "holdout_words": ": NO GUARANTEE"},
+            "hold-out bound of g",
+            "none",
+            "sample: NO GUARANTEE",
+        ),
         (
             {**TESTED, "holdout": 0.25, "fault": "class:1"},
             "hold-out bound of g",
@@ -86,6 +91,13 @@ def test_a_table_escapes_all_that_others_named():
     assert "<i>" not in page
     assert "by &lt;script&gt;:" in page
     assert page.count("<tr>") == len(result_rows(RESULT))
+
+
+def test_what_was_refused_is_said_with_its_reasons():
+    refused = {"method": "split", "bound": 0.0832, "reasons": ("Message: odd.", "Facts: odd.")}
+    (line,) = refused_lines([refused])
+    assert "split, 8.32 %: Message: odd.; Facts: odd." in line
+    assert "please report it" in line
 
 
 def test_methods_that_were_skipped_for_one_reason_share_a_line():

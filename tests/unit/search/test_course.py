@@ -8,7 +8,6 @@ from codebound.certificate.base import Pretrained
 from codebound.certificate.claims import AboutG, AfterSplit
 from codebound.certification import certify
 from codebound.errors import CertificateError, UsageError
-from codebound.search import course
 from codebound.search.attempts import Attempts
 
 
@@ -31,8 +30,7 @@ def asked(monkeypatch):
     return made
 
 
-@pytest.mark.parametrize("what", ["a share", "a route"])
-def test_who_interrupts_after_the_best_was_found_keeps_it(what, table, monkeypatch):
+def test_who_interrupts_after_the_best_was_found_keeps_it(table, monkeypatch):
     def interrupted(*given, **options):
         raise KeyboardInterrupt
 
@@ -42,10 +40,7 @@ def test_who_interrupts_after_the_best_was_found_keeps_it(what, table, monkeypat
         made.append(interrupted() if made else best(*given, **options))
         return made[-1]
 
-    if what == "a share":
-        monkeypatch.setattr(Attempts, "best", once)
-    else:
-        monkeypatch.setattr(course, "compared_routes", interrupted)
+    monkeypatch.setattr(Attempts, "best", once)
     found = certify(None, table, effort="quick")
     assert found.is_interrupted
     assert not found.vacuous

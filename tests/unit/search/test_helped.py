@@ -22,7 +22,7 @@ from codebound.picks.features import ColumnFeatures, PatchFeatures
 from codebound.picks.picking import permutation
 from codebound.picks.rule import Rule
 from codebound.progress import silent
-from codebound.search import helped, helpers, routes
+from codebound.search import course, helped, helpers, routes
 from codebound.search.attempts import Attempts
 from codebound.search.helpers import kernel_helper
 from codebound.search.rivals import HeldOut
@@ -41,6 +41,7 @@ def always(monkeypatch):
     monkeypatch.setattr(helped, "_TENTHS", 5)  # of few examples more have to be counted
     monkeypatch.setattr(helped, "_SECONDS", {"quick": 60.0, "standard": 0.0})
     monkeypatch.setattr(helped, "_COMPARED", 0.0)
+    monkeypatch.setattr(course, "_CLEARLY", 1.0)  # and issued although what it saw is declared
 
 
 def test_what_is_far_above_a_hold_out_set_is_followed_by_a_helper(always):
@@ -116,6 +117,7 @@ def test_where_there_is_no_time_it_is_said_what_to_ask_for(always):
     assert "helper" not in {each.name for each in found.routes}
     assert "the effort max" in found.skipped["helper"]
     assert "tenths of the sample" in found.skipped["helper"]
+    assert "%" not in found.skipped["helper"]  # what it may come to is an estimate
 
 
 def tried_within(seconds, bound=0.9):

@@ -242,7 +242,7 @@ def test_no_message_longer_than_the_limit_could_be_better():
     bound = found.propose(message(GOOD)).bound.value
     nats = lambda bits: (bits * math.log(2.0) - math.log(0.05)) / 400  # noqa: E731
     assert 1.0 - math.exp(-nats(found.most_bits)) == pytest.approx(bound)  # C-4 without errors
-    found.best = None
+    found.offers.clear()
     found.propose(message(POOR))
     assert 1.0 - math.exp(-nats(found.most_bits)) == pytest.approx(2.0 / 3.0)  # vacuous for three classes
 
@@ -326,8 +326,9 @@ class TestPromise:
     def test_a_method_ends_where_its_hopes_are_no_better_than_the_best(self):
         found = search()
         found.require_promise(code_bits=10**6)  # nothing is known yet
+        found.running = "good"
         best = found.propose(message(GOOD))
-        found.method, found.running = "good", "other"
+        found.running = "other"
         found.require_promise(errors=best.count.errors, code_bits=best.bits.length - 1)
         with pytest.raises(UnsuitedError, match=r"of good\. To run it all the same, choose it"):
             found.require_promise(errors=best.count.errors, code_bits=best.bits.length)

@@ -1,0 +1,51 @@
+"""Every small mixed table gets a certificate by default, and nothing that was offered is refused."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from worlds.tables import mixed_table
+
+from codebound.certification import certify
+
+QUICK, THOROUGH, SLOW = 20, 200, 2000
+"""Tables; of the quick ones two were refused when a layer over columns could be offered as a split."""
+
+
+def is_certified(seed):
+    found = certify(None, mixed_table(seed), allow_copies=True)
+    assert found.certificate.claim.bound <= 1.0
+    assert found.refusals == ()
+    json.dumps(found.result)
+
+
+@pytest.mark.parametrize("seed", range(QUICK))
+def test_a_mixed_table_is_certified_by_default(seed):
+    is_certified(seed)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("seed", range(QUICK, THOROUGH))
+def test_more_mixed_tables_are_certified_by_default(seed):
+    is_certified(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start", range(THOROUGH, SLOW, 50))
+def test_many_mixed_tables_are_certified_by_default(start):
+    for seed in range(start, start + 50):
+        is_certified(seed)
+
+
+def test_a_larger_table_with_words_is_certified_by_default():
+    """Its best rule that picks has a layer over columns, which a split has no word for."""
+    from sklearn.datasets import make_classification
+
+    x, y = make_classification(
+        1000, 8, n_informative=5, weights=[0.5], random_state=0, flip_y=0.02, class_sep=1.2
+    )
+    rng = np.random.default_rng(0)
+    words = {f"w{at}": rng.choice(list("abcd"), 1000) for at in range(2)}
+    found = certify(None, (pd.DataFrame({f"x{at}": x[:, at] for at in range(8)} | words), y))
+    assert (found.method, found.refusals) == ("split", ())
