@@ -148,7 +148,7 @@ def row_of(asked: argparse.Namespace) -> dict[str, Any]:
         "bits_above": bits_above(pairs, claim.bound),
         "helper": helper,
         "picks": bounds.get("picks"),
-        "routes": [asdict(each) for each in found.routes],
+        "routes": [asdict(each) for each in found.routes if each.has_certificate],
         "skipped": found.skipped.get("split", ""),
         "seconds": round(seconds, 1),
         "device": asked.device,
@@ -297,7 +297,7 @@ def record(kept: Path) -> None:
                 **{key: found[key] for key in ("verdict", "statement", "bound", "n", "code_bits", "delta")},
                 "first_part": int(folder.name.split("-")[-2]) - found["n"],
                 "train_errors": found["counts"][0]["count"],
-                "routes": found["routes"],
+                "routes": [each for each in found["routes"] if each["has_certificate"]],
             }
             write(FILE.parent, stem, content)
 

@@ -26,6 +26,7 @@ def table(n=150):
 def refusing(monkeypatch):
     """The second program refuses so many certificates; those that it was asked about."""
     asked, left, verify = [], [1], assessment.verify
+    monkeypatch.setattr(course, "_CLEARLY", 1.0)  # certificates are offered in the order of their bounds
 
     def told(certificate, *given, **options):
         asked.append(certificate)
@@ -39,10 +40,7 @@ def refusing(monkeypatch):
 
 
 @pytest.mark.parametrize("most", [1, 2])
-def test_the_next_best_certificate_is_issued_where_one_is_refused(
-    most, refusing, tmp_path, capsys, monkeypatch
-):
-    monkeypatch.setattr(course, "_CLEARLY", 1.0)  # in the order of their bounds
+def test_the_next_best_certificate_is_issued_where_one_is_refused(most, refusing, tmp_path, capsys):
     asked, left = refusing
     left[0] = most
     found = certify(None, table(), effort="quick")
@@ -52,11 +50,11 @@ def test_the_next_best_certificate_is_issued_where_one_is_refused(
     assert [each.bound for each in found.refusals] == [each.claim.bound for each in asked[:-1]]
     refused, (issued,) = found.refusals[0], [each for each in found.routes if each.is_issued]
     assert refused.reasons == ("Message: odd.",)
-    assert "Rule(" in refused.says
+    assert ("Rule(" in refused.says) is asked[0].kind.is_learned
     assert refused.message == asked[0].message.data.hex()
     assert issued.bound == found.bound
-    assert not {each.bound for each in found.refusals} & {each.bound for each in found.routes}
-    assert found.method != refused.method
+    others = {each.bound for each in found.routes if not each.is_issued}  # two may come to the same bound
+    assert not others & {each.bound for each in found.refusals}
 
     saved = found.save_to(tmp_path / "cert")
     recorded = json.loads((tmp_path / "cert" / "result.json").read_text())["refusals"]
