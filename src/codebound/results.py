@@ -117,13 +117,14 @@ class Certification:
     is_behind_f: bool = False
 
     def __str__(self) -> str:
-        from codebound.report.summary import holdout_rows
+        from codebound.report.summary import holdout_rows, refused_lines
 
         result = self.result
         whose = f"g is {result['network']}." if self.is_new else ""
         tested = (f"{name}: {value} ({words})." for name, value, words in holdout_rows(result))
         warned = (f"Warning: {each}." for each in result["warnings"])
-        return "\n".join(filter(None, (str(self.certificate), whose, *tested, *warned, self.alarm)))
+        refused = refused_lines(result["refusals"])
+        return "\n".join(filter(None, (str(self.certificate), whose, *refused, *tested, *warned, self.alarm)))
 
     def __repr__(self) -> str:
         return f"Certification(bound={self.bound!r}, delta={self.delta!r}, method={self.method!r})"

@@ -73,10 +73,11 @@ def holdout_rows(result: Mapping[str, Any]) -> Rows:
 def holdout_words(result: Mapping[str, Any]) -> str:
     """What the hold-out bound was computed from, and that copies of the sample make it no guarantee."""
     copies = result["test_copies_in_sample"]
+    stale = "" if "holdout" in result else ": NO GUARANTEE, these are no fresh examples"  # of older folders
     return (
         f"C-11, for comparison: {result['subject']} {fault_words(result['fault'])} on "
         f"{result['test_errors']} of {result['test_n']} test examples, of which {copies} also occur in the "
-        f"sample{result['holdout_words']}"
+        f"sample{result.get('holdout_words', stale)}"
     )
 
 

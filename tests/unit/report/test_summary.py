@@ -93,6 +93,12 @@ def test_a_table_escapes_all_that_others_named():
     assert page.count("<tr>") == len(result_rows(RESULT))
 
 
+def test_a_folder_of_an_earlier_version_has_its_words():
+    older = {key: value for key, value in TESTED.items() if key != "holdout_words"}
+    assert "NO GUARANTEE" in rows(**older)["hold-out bound of g"][1]
+    assert "NO GUARANTEE" not in rows(**older, holdout=0.1)["hold-out bound of g"][1]
+
+
 def test_what_was_refused_is_said_with_its_reasons():
     refused = {"method": "split", "bound": 0.0832, "reasons": ("Message: odd.", "Facts: odd.")}
     (line,) = refused_lines([refused])

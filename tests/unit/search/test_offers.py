@@ -56,6 +56,7 @@ def test_the_next_best_certificate_is_issued_where_one_is_refused(most, refusing
     others = {each.bound for each in found.routes if not each.is_issued}  # two may come to the same bound
     assert not others & {each.bound for each in found.refusals}
 
+    assert str(found).count("Refused, so that") == most
     saved = found.save_to(tmp_path / "cert")
     recorded = json.loads((tmp_path / "cert" / "result.json").read_text())["refusals"]
     assert [each["reasons"] for each in recorded] == most * [["Message: odd."]]
