@@ -194,8 +194,8 @@ def propose_split(search: Search) -> None:
             if known is not None:
                 break
             raise UnsuitedError(
-                f"a share that is learned from promises {percent(promise)} here, and {search.method} came to "
-                f"{percent(search.best.rank[0])}. To run it all the same, choose the method split."
+                f"by an estimate no share comes below the {percent(search.best.rank[0])} of {search.method}. "
+                "To run it all the same, choose the method split."
             )
         try:
             learners.carry_out(held)
