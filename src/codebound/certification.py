@@ -20,12 +20,12 @@ from codebound.certificate.claims import (
     require_shape,
 )
 from codebound.certificate.evaluate import count_errors
-from codebound.data.dataset import as_dataset, cross_duplicates
+from codebound.data.dataset import as_dataset, cross_duplicates, seen_rows
 from codebound.device import resolve_device
 from codebound.errors import DataError, UsageError
 from codebound.faults import WRONG, parse_fault
 from codebound.nets.graphs import Traced
-from codebound.nets.origins import UNKNOWN, Origin, origin_of
+from codebound.nets.origins import UNKNOWN, Origin, origin_of, remember
 from codebound.nets.walk import Network
 from codebound.progress import Progress, silent, watched
 from codebound.results import Certification
@@ -221,9 +221,11 @@ def certify(
 
         costs = own_message_words(f, sample, delta=delta, bound=found.best.bound.value)
         notes += (costs, why_no_features(origin, sample))
+    network = found.best.network.float()
+    remember(network, replace(origin, is_whole=False).trained(sample.sha256, seen_rows(sample)))
     return Certification(
         certificate=certificate,
-        network=found.best.network.float(),
+        network=network,
         sample=found.sample,
         settings={
             "model": factory or ("none" if module is None else type(module).__name__),

@@ -84,8 +84,6 @@ def certify_from_options(
     network, factory = None, ""
     if model is not None:
         network, factory = load_network(model, sample, options["weights"]), factory_of(model)
-        if options["weights"] is not None:
-            remember(network, origin_of_file(Path(options["weights"])))
     elif options["weights"] is not None or options["base"] is not None:
         raise UsageError("weights and base belong to a model: give the model.")
     base = None if network is None else given_base(options, network, sample)
@@ -256,14 +254,7 @@ def _given_helper(
         return None
     if options["model"] is None:
         raise UsageError("helper_weights belong to a model: give the model.")
-    origin = origin_of_file(Path(weights))
-    if origin.has_seen(sample.sha256):
-        raise UsageError(
-            f"{weights} was trained on this very sample, as its folder says; a helper is made of its first "
-            "part alone."
-        )
     network = load_network(options["model"], sample, weights)
-    remember(network, origin)
     return Pretrained(
         network, f"weights {Path(weights).name!r}, made of the first part of the split alone"[:MAX_WORDS]
     )
@@ -334,7 +325,10 @@ def load_network(
     """The network that was asked for, with the inputs and the classes of the sample."""
     path = None if weights is None else Path(weights)
     shape, classes = sample.input_shape, sample.classes
-    return load_model(model, input_shape=shape, classes=classes, weights=path, seed=seed)
+    network = load_model(model, input_shape=shape, classes=classes, weights=path, seed=seed)
+    if path is not None:
+        remember(network, origin_of_file(path))
+    return network
 
 
 def load_layers(

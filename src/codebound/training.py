@@ -15,7 +15,7 @@ from codebound.device import resolve_device
 from codebound.errors import UsageError
 from codebound.files import write_json
 from codebound.nets.loading import factory_of
-from codebound.nets.origins import origin_of
+from codebound.nets.origins import Origin, origin_of
 from codebound.progress import NOBODY, Listener
 from codebound.store import content_key, new_folder
 from codebound.train import runs
@@ -64,7 +64,7 @@ def train_from_options(
         "model": arch,
         "data": data,
         **result.record(),
-        "starts_fresh": origin_of(model).is_whole,
+        "starts_fresh": origin_of(model) == Origin(),
         "weights": str(out / runs.WEIGHTS),
         "out": str(out),
         "sentence": _sentence(arch, result, test_name="held-out" if options["test"] is None else "test"),
@@ -121,6 +121,7 @@ def few_bits_from_options(
             data_folder=options["data_folder"],
             weights=runs.WEIGHTS,
         )
+        runs.write_rows(folder, origin_of(found.network).rows)
     test = None if found.confrontation is None else found.confrontation.test
     record = {
         "model": arch,

@@ -199,6 +199,9 @@ class TestTrain:
         # what was trained for a certificate has seen its sample
         certify = ("certify", "--model", "mlp:widths=8", "--data", "sample.npz", "-q")
         assert "this very sample" in codebound(*certify, "--base", "g/model.safetensors")[2]
+        with np.load("sample.npz") as file:
+            np.savez("sample.npz", x=file["x"][::-1], y=file["y"][::-1])
+        assert "300 of the 300 inputs" in codebound(*certify, "--base", "g/model.safetensors")[2]
 
     @pytest.mark.thorough
     @pytest.mark.parametrize(

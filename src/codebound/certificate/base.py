@@ -6,21 +6,21 @@ No program can check how a base was made. Its words are therefore printed wherev
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from codebound.certificate.claims import CLAIMS
-from codebound.certificate.rows import MOST_COPIES
-from codebound.errors import CertificateError, FormatError, UsageError
+from codebound.errors import FormatError, UsageError
 from codebound.files import read_json
 from codebound.nets.loading import install, read_weights
 from codebound.nets.origins import UNKNOWN, Origin
 from codebound.nets.rebuild import with_weights
 from codebound.nets.tensors import ADVICE
-from codebound.train.runs import CONFIG, EPOCHS, RESULT, ROWS, count_trained_on
+from codebound.seen import require_unseen
+from codebound.train.runs import CONFIG, EPOCHS, RESULT, read_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -97,32 +97,34 @@ def _last_layer(state: Mapping[str, Tensor]) -> tuple[str, ...]:
 
 
 def _refuse_trained_on(sample: Dataset, path: Path) -> str:
-    """Run folders say what they were trained on; of other files only their owner knows it.
+    """Refuses a base whose run folder says so; of other files only their owner knows it.
 
     Returns:
         The name of the data, if it is that of the sample: another part of them may be meant, or the same.
     """
-    same_data = ""
-    for record, found in _records(path):
+    same_data, hashes = "", []
+    for found in _records(path):
         kind = CLAIMS.get(str(found.get("statement")))
-        is_base_again = path.name == BASE_FILE and kind is not None and not kind.trains_base
-        if found.get("data_sha256") == sample.sha256 and not is_base_again:
-            raise CertificateError(
-                f"{path} was trained on this very sample, as {record} says, so it cannot be its base: the "
-                "bound would not hold. Give a network that was trained on other data, or use "
-                "a prior fraction, which trains a base on a part of the sample."
-            )
+        if path.name == BASE_FILE and kind is not None and not kind.trains_base:
+            continue  # the base of a certificate is one again: it is g that saw the sample
+        hashes.append(str(found.get("data_sha256", "")))
         data = str(found.get("data", ""))
-        if data.partition(":")[0] == sample.name.partition(":")[0] and not is_base_again:
+        if data.partition(":")[0] == sample.name.partition(":")[0]:
             same_data = data
-    shared = 0 if path.name == BASE_FILE else count_trained_on(_run_folder(path), sample)
-    if MOST_COPIES * shared > sample.n:
-        raise CertificateError(
-            f"{path} was trained on {shared} of the {sample.n} inputs of this sample, as {ROWS} beside it "
-            "says, so it cannot be its base: the bound would not hold. Give a network that was trained on "
-            "other data, or use a prior fraction, which trains a base on a part of the sample."
-        )
+    rows = Origin().rows if path.name == BASE_FILE else read_rows(_run_folder(path))
+    require_unseen_base(Origin(",".join(hashes), False, rows), sample, str(path))
     return same_data
+
+
+def require_unseen_base(origin: Origin, sample: Dataset, who: str = "this base") -> None:
+    """Refuses a base that is known to have seen an example of the sample."""
+    require_unseen(
+        origin,
+        sample,
+        who=who,
+        advice="Give a network that was trained on other data, or use a prior fraction, which trains a base "
+        "on a part of the sample.",
+    )
 
 
 def _run_folder(path: Path) -> Path:
@@ -131,15 +133,16 @@ def _run_folder(path: Path) -> Path:
 
 def origin_of_file(path: Path) -> Origin:
     """What weights were trained on, where the folder of their training has it."""
-    found = next((each for _, each in _records(path) if "data_sha256" in each), None)
+    found = next((each for each in _records(path) if "data_sha256" in each), None)
+    rows = read_rows(_run_folder(path))
     if found is None:
-        return UNKNOWN
-    return Origin(str(found["data_sha256"]), found.get("starts_fresh") is True)
+        return replace(UNKNOWN, rows=rows)
+    return Origin(str(found["data_sha256"]), found.get("starts_fresh") is True, rows)
 
 
-def _records(path: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+def _records(path: Path) -> Iterator[dict[str, Any]]:
     """What the run folder of a weights file says of its training, if it is in one."""
     folder = _run_folder(path)
     for record in (folder / RESULT, folder / CONFIG):  # a run that was killed has no result
         with suppress(FormatError):
-            yield record, read_json(record, advice=ADVICE)
+            yield read_json(record, advice=ADVICE)

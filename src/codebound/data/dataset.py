@@ -17,7 +17,7 @@ from codebound.bounds.risk import count_of
 from codebound.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -341,11 +341,35 @@ def cross_duplicates(a: Dataset, b: Dataset) -> Duplicates:
     return Duplicates(n=b.n, count=len(copies), relabelled=sum(copy not in examples for copy in copies))
 
 
-def row_digests(dataset: Dataset) -> Iterator[tuple[bytes, int]]:
-    """A digest of each stored input, with its label."""
-    size = dataset.x[:1].nbytes
-    rows = max(1, _HASH_CHUNK_BYTES // size)
+def as_stored(rows: NDArray[np.generic]) -> NDArray[np.generic]:
+    """The bytes of inputs, so that minus zero is no zero."""
+    return rows
+
+
+def as_numbers(rows: NDArray[np.generic]) -> NDArray[np.generic]:
+    """Inputs as exact numbers, whatever type they are stored in; minus zero is zero."""
+    return rows.astype(np.float64) + 0.0
+
+
+def in_float32(rows: NDArray[np.generic]) -> NDArray[np.generic]:
+    """Inputs as numbers in float32, in which networks read them; minus zero is zero."""
+    with np.errstate(over="ignore"):
+        return rows.astype(np.float32) + np.float32(0.0)
+
+
+def row_digests(
+    dataset: Dataset, form: Callable[[NDArray[np.generic]], NDArray[np.generic]] = as_stored
+) -> Iterator[tuple[bytes, int]]:
+    """A digest of each input in a form, with its label; how its numbers are arranged does not matter."""
+    rows = max(1, _HASH_CHUNK_BYTES // dataset.x[:1].nbytes)
     for start in range(0, dataset.n, rows):  # bytes are taken from the array many rows at a time
-        content = memoryview(dataset.x[start : start + rows].tobytes())
+        part = form(dataset.x[start : start + rows])
+        content, size = memoryview(part.tobytes()), part[:1].nbytes
         for at, label in enumerate(dataset.y[start : start + rows].tolist()):
             yield hashlib.blake2b(content[at * size : (at + 1) * size], digest_size=16).digest(), label
+
+
+def seen_rows(dataset: Dataset) -> NDArray[np.uint64]:
+    """Eight bytes for each input, as networks read it: what a network that saw them remembers."""
+    found = b"".join(digest[:8] for digest, _ in row_digests(dataset, in_float32))
+    return np.frombuffer(found, dtype="<u8").astype(np.uint64)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import nn
 
-from codebound.data.dataset import row_digests
+from codebound.data.dataset import seen_rows
 from codebound.encoders.encoder import Encoder, digest
 from codebound.errors import UsageError
+from codebound.nets.origins import origin_of_parts
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -167,6 +169,6 @@ def helper_encoder(made: object, first: Dataset, *, n: int, says: str, has_score
         licence=licence[: _MOST_WORDS["licence"]],
         origin=origin[: _MOST_WORDS["origin"]],
         made_of=made_of_words(first.n, n),
-        seen=frozenset(content for content, _ in row_digests(first)),
+        seen=np.union1d(seen_rows(first), origin_of_parts(rows).rows),
         has_scores=has_scores,
     )

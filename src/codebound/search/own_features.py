@@ -14,6 +14,7 @@ import torch
 from codebound.encoders.encoder import Encoder, digest
 from codebound.encoders.helpers import NetworkRows
 from codebound.search.search import UnsuitedError
+from codebound.seen import count_seen
 
 if TYPE_CHECKING:
     from codebound.certificate.task import Original, Tensors
@@ -44,7 +45,7 @@ def features_encoder(
 
 def why_no_features(origin: Origin, sample: Dataset) -> str:
     """Why picks are not made on the features of a network whose weights were given, and what would do it."""
-    if origin.has_seen(sample.sha256):
+    if count_seen(origin, sample):
         return (
             "No picks are made on the features of f: it was trained on this sample, whose labels they know."
         )

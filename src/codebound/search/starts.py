@@ -12,19 +12,20 @@ import numpy as np
 import torch
 from torch import nn
 
-from codebound.certificate.base import MAX_WORDS, Pretrained
+from codebound.certificate.base import MAX_WORDS, Pretrained, require_unseen_base
 from codebound.certificate.claims import AboutG, prior_and_rest
 from codebound.certificate.evaluate import sure_share
 from codebound.certificate.one_example import require_one_example
 from codebound.certificate.rows import rows_of
 from codebound.certificate.task import Original
 from codebound.coding.message import MAX_ELEMENTS
-from codebound.data.dataset import row_digests
+from codebound.data.dataset import seen_rows
 from codebound.errors import CertificateError, ModelError, UsageError
 from codebound.nets.graphs import Traced
-from codebound.nets.origins import UNKNOWN, origin_of
+from codebound.nets.origins import origin_of_parts
 from codebound.rng import torch_stream
 from codebound.search.methods import makes_own
+from codebound.seen import require_unseen
 from codebound.train.config import Cosine, TrainConfig
 from codebound.train.harness import fit
 
@@ -121,8 +122,7 @@ def read_start(
         raise CertificateError(too_large)
     tensors = None
     if base is not None:
-        if origin_of(base.network).has_seen(sample.sha256):
-            raise CertificateError("this base was trained on this very sample: the bound would not hold.")
+        require_unseen_base(origin_of_parts(base.network), sample)
         tensors = original.arrays if base.network is f.model else base_tensors(base, original, sample)
     return Start(original, too_large=too_large, base=base, base_tensors=tensors)
 
@@ -155,10 +155,10 @@ def encoded_rest(
     else:
         made, says = _made_by(helper, prior, device=device, progress=progress), _maker(helper)
     for each in made if isinstance(made, list | tuple) else [made]:
-        _refuse_seen(each, (sample, rest))
+        _refuse_seen(each, (sample, rest), prior)
     encoder = helper_encoder(made, prior, n=sample.n, says=says, has_scores=has_scores)
-    drawn_twice = {content for content, _ in row_digests(rest)}  # which is no reason: the places differ
-    encoder = replace(encoder, seen=encoder.seen - drawn_twice)
+    drawn_twice = seen_rows(rest)  # which is no reason: the places differ
+    encoder = replace(encoder, seen=np.setdiff1d(encoder.seen, drawn_twice))
     table_of = partial(encoder.table, batch=_AT_ONCE, progress=progress)
     table = with_known_classes(replace(table_of(rest), role="train"), prior)
     return encoder, table, None if test_set is None else table_of(test_set)
@@ -185,13 +185,18 @@ def largest_input(classes: int) -> Pretrained:
     return Pretrained(nn.Sequential(network), "the largest input, as it is: no number of it was learned")
 
 
-def _refuse_seen(network: object, unseen: Sequence[Dataset]) -> None:
+def _refuse_seen(network: object, unseen: Sequence[Dataset], prior: Dataset) -> None:
     """Refuses a helper that is known to have been trained on more than the first part of a sample."""
-    origin = origin_of(network) if isinstance(network, nn.Module) else UNKNOWN
-    if origin != UNKNOWN and any(origin.has_seen(each.sha256) for each in unseen):
-        raise CertificateError(
-            "this helper was trained on examples that it must not have seen: the bound would not hold. Train "
-            "it on the first part of the sample alone, which is what a function that makes it is called with."
+    if not isinstance(network, nn.Module):
+        return
+    for sample in unseen:
+        require_unseen(
+            origin_of_parts(network),
+            sample,
+            who="this helper",
+            advice="Train it on the first part of the sample alone, which is what a function that makes it "
+            "is called with.",
+            given=prior,
         )
 
 
@@ -223,7 +228,7 @@ def _read_helper(
     network: nn.Module, prior: Dataset, factory: str, unseen: Sequence[Dataset], *, trust_code: bool
 ) -> Original:
     """A helper to which a message codes the difference."""
-    _refuse_seen(network, unseen)
+    _refuse_seen(network, unseen, prior)
     original = read_original(network, prior, factory, trust_code=trust_code)
     if too_large := beyond_message(original):
         raise CertificateError(too_large)

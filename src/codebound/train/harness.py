@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from codebound.bounds.risk import rate
-from codebound.data.dataset import as_dataset
+from codebound.data.dataset import as_dataset, seen_rows
 from codebound.device import device_name, isolated_random_state, resolve_device, seed_layers
 from codebound.errors import CodeboundError, DataError, ModelError, UsageError
 from codebound.nets.adapting import Adapter
@@ -99,14 +99,14 @@ def fit(
     run = run_record(model, train_set, config, test_set=test_set)
     folder = None if out is None else Path(out)
     with nullcontext() if folder is None else runs.open_run(folder, run):
-        origin = origin_of(model).trained(str(run["data_sha256"]))
+        origin = origin_of(model).trained(str(run["data_sha256"]), seen_rows(train_set))
         if folder is not None and runs.is_finished(folder):
             found = runs.load_result(folder, subject, config)
             remember(found.model, origin)
             return found
 
         if folder is not None:
-            runs.remember_rows(folder, train_set)
+            runs.write_rows(folder, origin.rows)
         optimizer = make_optimizer(subject, config, place)
         history = [] if folder is None else runs.load_checkpoint(folder, subject, optimizer)
         resumed_from = len(history)

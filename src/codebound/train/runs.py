@@ -1,7 +1,7 @@
 """What a training hands over, and run folders: what a killed one needs to go on, what a finished one leaves.
 
 A run folder holds ``config.json`` (what determines the run), ``rows.bin`` (eight bytes of the digest of every
-input that is trained on), ``checkpoint.safetensors`` (while it is unfinished), and in the end
+input that its network has seen), ``checkpoint.safetensors`` (while it is unfinished), and in the end
 ``history.jsonl``, ``model.safetensors`` and ``result.json``, in this order: a folder with a ``result.json``
 is finished. ``epochs/`` holds the weights of the epochs that were to be kept.
 """
@@ -14,8 +14,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
+
 from codebound import __version__
-from codebound.data.dataset import row_digests
 from codebound.errors import FormatError, UsageError
 from codebound.files import is_unfinished_write, read_json, write_atomically, write_json
 from codebound.nets.loading import install, read_weights
@@ -35,9 +36,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import torch
+    from numpy.typing import NDArray
     from torch import Tensor, nn
 
-    from codebound.data.dataset import Dataset
     from codebound.train.config import TrainConfig
 
 CONFIG = "config.json"
@@ -47,7 +48,6 @@ WEIGHTS = "model.safetensors"
 RESULT = "result.json"
 EPOCHS = "epochs"
 ROWS = "rows.bin"
-_DIGEST = 8
 _NAMES = (CONFIG, ROWS, CHECKPOINT, HISTORY, WEIGHTS, RESULT)
 
 Measures: TypeAlias = Mapping[str, float | None]
@@ -182,19 +182,18 @@ class TrainResult:
         }
 
 
-def remember_rows(folder: Path, sample: Dataset) -> None:
-    """Notes which inputs a run is trained on, so that nobody takes them for unseen ones later."""
+def write_rows(folder: Path, rows: NDArray[np.uint64]) -> None:
+    """Notes which inputs a run has seen, so that nobody takes them for unseen ones later."""
     if not (folder / ROWS).exists():
-        write_atomically(folder / ROWS, b"".join(key[:_DIGEST] for key, _ in row_digests(sample)))
+        write_atomically(folder / ROWS, rows.astype("<u8").tobytes())
 
 
-def count_trained_on(folder: Path, sample: Dataset) -> int:
-    """How many inputs of a sample a run was trained on; 0 where the folder does not know."""
+def read_rows(folder: Path) -> NDArray[np.uint64]:
+    """Digests of the inputs that a run has seen; none where the folder does not know."""
     with suppress(OSError):
-        seen = (folder / ROWS).read_bytes()
-        known = {seen[at : at + _DIGEST] for at in range(0, len(seen), _DIGEST)}
-        return sum(key[:_DIGEST] in known for key, _ in row_digests(sample))
-    return 0
+        content = (folder / ROWS).read_bytes()
+        return np.unique(np.frombuffer(content[: len(content) // 8 * 8], "<u8").astype(np.uint64))
+    return np.zeros(0, dtype=np.uint64)
 
 
 @contextmanager
