@@ -90,11 +90,11 @@ def describe_sample(spec: str, *, role: str = "train", folder: Path | None = Non
 def _copies(sample: Dataset) -> list[str]:
     """A sentence about the copies inside a sample, if there are any."""
     rows = rows_of(sample, allow_copies=True)
-    are_many = rows.copies * MOST_COPIES > rows.n
+    are_many = rows.equal * MOST_COPIES > rows.n
     refused = f"; more than one in {MOST_COPIES} is refused by certify, unless copies are allowed as draws"
     drawn = "; its values are so coarse that certify takes them for draws of their own, and declares it"
     many = "" if not are_many else drawn if sample.has_equal_draws else refused
-    return [f"{rows.sentence}{many}"] if rows.copies else []
+    return [f"{rows.sentence}{many}"] if rows.equal else []
 
 
 def save_sample(

@@ -111,10 +111,10 @@ def _format(header: Header, sample: str, repeats: Repeats | None) -> str:
 
 
 def _copies(repeats: Repeats | None) -> str:
-    if repeats is None or not repeats.copies:
+    if repeats is None or not repeats.equal:
         return ""
     return (
-        f" {repeats.copies} of the {repeats.n} in the sample are exact copies of earlier ones, and have to "
+        f" {repeats.equal} of the {repeats.n} in the sample are exact copies of earlier ones, and have to "
         "be draws of their own."
     )
 

@@ -57,7 +57,7 @@ def too_many(repeats: Repeats, what: str, *, allow_copies: bool) -> list[str]:
     if allow_copies or not repeats.are_many:
         return []
     reason = (
-        f"Data: {repeats.copies} of the {repeats.n} {what} are exact copies of earlier ones, more than one "
+        f"Data: {repeats.equal} of the {repeats.n} {what} are exact copies of earlier ones, more than one "
         "in a hundred: hardly independent draws. If they are, say so with --allow-copies."
     )
     return [reason]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -25,20 +25,22 @@ PIECE = 1 << 18  # keys that are looked at together
 
 @dataclass(frozen=True)
 class Repeats:
-    """Examples that occur before: with their label, or with other labels only.
+    """Examples that occur before, byte for byte: with their label, or with other labels only.
 
-    ``keys`` begin the hashes of all inputs.
+    ``equal`` are copies as numbers, of which one is minus zero and the other zero. ``keys`` begin the hashes
+    of all inputs.
     """
 
     n: int
     copies: int
     contradictions: int
+    equal: int
     keys: NDArray[np.uint64] = field(repr=False, compare=False)
 
     @property
     def are_many(self) -> bool:
         """More than one copy in a hundred examples: hardly independent draws."""
-        return 100 * self.copies > self.n
+        return 100 * self.equal > self.n
 
     def begin_with(self, looked_for: NDArray[np.uint64]) -> bool:
         """Whether the hash of some input begins with the 48 bits of one of these numbers."""
@@ -52,16 +54,39 @@ class Repeats:
 
 def count_repeats(x: Inputs, y: Labels) -> Repeats:
     """Copies and contradictions, by hashes of rows; of a row that nothing is like, eight bytes are kept."""
-    short = np.fromiter((int.from_bytes(key[:8], "big") for key in _keys(x)), np.uint64, len(x))
+    short = _beginnings(_keys(x), len(x))
+    copies, contradictions = _count(short, y, lambda place: _key(x[place]))
+    equal = copies
+    if _has_minus_zero(x):
+        again = _beginnings(_keys(x, _without_minus), len(x))
+        equal, _ = _count(again, y, lambda place: _key(_without_minus(x[place])))
+    return Repeats(len(x), copies, contradictions, equal, short)
+
+
+def _beginnings(keys: Iterator[bytes], n: int) -> NDArray[np.uint64]:
+    return np.fromiter((int.from_bytes(key[:8], "big") for key in keys), np.uint64, n)
+
+
+def _count(short: NDArray[np.uint64], y: Labels, key: Callable[[int], bytes]) -> tuple[int, int]:
+    """Copies and contradictions: where keys begin alike, the whole key decides."""
     alike = np.sort(np.concatenate([_alike(short, part) for part in range(PARTS)]))
     labels: dict[bytes, set[int]] = {}
     copies = contradictions = 0
     for place in alike.tolist():
-        before, label = labels.setdefault(_key(x[place]), set()), int(y[place])
+        before, label = labels.setdefault(key(place), set()), int(y[place])
         copies += label in before
         contradictions += bool(before) and label not in before
         before.add(label)
-    return Repeats(len(x), copies, contradictions, short)
+    return copies, contradictions
+
+
+def _has_minus_zero(x: Inputs) -> bool:
+    return x.dtype.kind == "f" and any(bool(np.signbit(part[part == 0]).any()) for part in _parts(x))
+
+
+def _without_minus(rows: Inputs) -> Inputs:
+    """Floating point numbers of the same type, minus zero as zero."""
+    return np.asarray(rows + rows.dtype.type(0))
 
 
 def _alike(short: NDArray[np.uint64], part: int) -> NDArray[np.int64]:
@@ -79,12 +104,12 @@ def count_shared(x: Inputs, other: Inputs) -> int:
     return sum(_key(row.astype(np.float64) + 0.0) in known for row in other)
 
 
-def _keys(x: Inputs) -> Iterator[bytes]:
-    """The key of every row; bytes are taken from the array many rows at a time."""
+def _keys(x: Inputs, form: Callable[[Inputs], Inputs] = np.asarray) -> Iterator[bytes]:
+    """The key of every row in a form; bytes are taken from the array many rows at a time."""
     size = x[:1].nbytes
     rows = max(1, CHUNK // max(1, size))
     for start in range(0, len(x), rows):
-        content = memoryview(x[start : start + rows].tobytes())
+        content = memoryview(form(x[start : start + rows]).tobytes())
         for at in range(0, len(content), size):
             yield hashlib.sha256(content[at : at + size]).digest()
 

@@ -207,6 +207,43 @@ def test_a_sample_that_is_repeated(version):
         Task(sample=from_arrays(x, y, name="again", scaling=Scaling(16.0)), delta=0.05)
 
 
+def copied_by_signs(dtype):
+    """400 examples four times, with other signs of their two zeros: equal numbers in other bytes."""
+    x = np.random.default_rng(0).random((400, 1, 2, 2)).astype(dtype)
+    signs = [(first, second) for first in (0.0, -0.0) for second in (0.0, -0.0)]
+    copies = [x.copy() for _ in signs]
+    for copy, zeros in zip(copies, signs, strict=True):
+        copy[:, 0, :, 1] = zeros
+    return np.concatenate(copies), np.tile((x[:, 0, 0, 0] > x[:, 0, 1, 0]).astype(np.int64), 4)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_copies_that_differ_in_the_sign_of_a_zero(dtype):
+    """As bytes none is a copy, and so says the header, which is right by the page; as numbers most are."""
+    x, y = copied_by_signs(dtype)
+    assert writer.repeats(x, y) == (0, 0)
+    message = writer.Message(LINEAR, TENSORS, scaling=SIXTEEN)
+    data = writer.write(message, writer.header(message, x, y, errors=len(y), classes=3))
+    refused(data, "1200 of the 1600 examples of the sample are exact copies", x, y)
+    vouched = verify(data, x, y, allow_copies=True)
+    assert vouched.is_accepted
+    assert any("1200 of the 1600" in line for line in vouched.assumptions)
+    sample = from_arrays(x, y, name="again", scaling=Scaling(16.0))
+    with pytest.raises(CertificateError, match="1200 of 1600 examples are exact copies"):
+        certify(None, sample, method="split", effort="quick")
+    found = certify(None, sample, method="split", effort="quick", allow_copies=True)
+    assert any("1200 of 1600" in line for line in found.certificate.declarations)
+    assert found.certificate.facts.copies == 0
+    assert not verify(found.certificate.to_bytes(), x, y).is_accepted
+
+
+def test_near_copies_are_declared_and_not_found():
+    """A millionth more makes another number: no program can tell it from another draw."""
+    x = np.concatenate([X + np.float32(1e-6 * k) for k in range(4)]).astype(np.float32)
+    assert rows_of(from_arrays(x, np.tile(Y, 4), name="near", scaling=Scaling(16.0))).equal < 16
+    assert any("Independent draws" in line for line in verify(claimed(), X, Y).assumptions)
+
+
 def test_copies_that_the_header_does_not_count():
     x, y = np.concatenate([X, X[:4]]), np.concatenate([Y, Y[:2], (Y[2:4] + 1) % 3])
     assert writer.repeats(x, y) == (2, 2)

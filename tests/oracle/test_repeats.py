@@ -36,11 +36,22 @@ def test_both_programs_count_what_the_page_says(examples):
     assert (checked.copies, checked.contradictions) == by_definition(examples)
 
 
+@given(st.lists(st.tuples(st.sampled_from([0.0, -0.0, 1.0]), st.integers(0, 2)), min_size=1, max_size=40))
+def test_both_programs_count_equal_numbers_beside_equal_bytes(examples):
+    """The page states copies byte for byte; what decides is how many are equal."""
+    x, y = arrays(examples)
+    stored = [(np.float32(value).tobytes(), label) for value, label in examples]
+    written = rows_of(Dataset("t", "train", x, y, 3), allow_copies=True)
+    for found in (written, count_repeats(x, y), count_repeats(x.astype(np.float64), y)):
+        assert (found.copies, found.contradictions) == by_definition(stored)
+        assert found.equal == by_definition(examples)[0]
+
+
 def test_rows_whose_hashes_begin_alike_are_told_apart(monkeypatch: pytest.MonkeyPatch):
     """All rows are candidates then; the whole hash decides."""
     examples = [(value % 13, value % 2) for value in range(60)]
     x, y = arrays(examples)
     whole = rows._keys
-    monkeypatch.setattr(rows, "_keys", lambda x: (b"\0" * 8 + key for key in whole(x)))
+    monkeypatch.setattr(rows, "_keys", lambda *given: (b"\0" * 8 + key for key in whole(*given)))
     found = count_repeats(x, y)
     assert (found.copies, found.contradictions) == by_definition(examples)

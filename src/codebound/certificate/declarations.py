@@ -64,7 +64,7 @@ def declared_by(assessed: AbstractAssessed, task: Task, helper: Helper) -> tuple
         for line in assessed.bound.assumptions
         if not (is_developed and line in (CODE_FIRST, CODE_ALONE, RULE_FIRST))
     )
-    if task.rows.copies:
+    if task.rows.equal:
         lines.append(f"{task.rows.sentence}; they are independent draws that happen to be equal.")
     lines.append(_setting(assessed))
     if not assessed.kind.is_learned:  # what is, is defined to the last bit

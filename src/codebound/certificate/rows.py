@@ -5,7 +5,6 @@ The second program looks for the same (docs/format.md, sections 6.1 and 6.2).
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from codebound.bounds.risk import count_of
-from codebound.data.dataset import row_digests
+from codebound.data.dataset import as_numbers, row_digests
 from codebound.data.large import room_for, rows_in_blocks
 from codebound.errors import CertificateError, DataError
 
@@ -37,56 +36,74 @@ class RepeatedRows:
 
     Attributes:
         n: Examples in all.
-        copies: Those whose input and label occur before.
+        copies: Those whose input and label occur before, byte for byte: what a certificate states.
         contradictions: Those whose input occurs before, with other labels only.
+        equal: Those whose input and label occur before as numbers, where minus zero is zero.
     """
 
     n: int
     copies: int
     contradictions: int
+    equal: int
 
     @property
     def sentence(self) -> str:
         """What was found, in words."""
         return count_of(
-            self.copies,
+            self.equal,
             f"of {self.n} examples is an exact copy of an earlier one",
             f"of {self.n} examples are exact copies of earlier ones",
         )
 
 
 def rows_of(sample: Dataset, *, allow_copies: bool = False) -> RepeatedRows:
-    """Counts the copies in a sample, and refuses one with more than one in a hundred.
+    """Counts the copies in a sample, and refuses more than one in a hundred that are equal as numbers.
 
     Args:
         sample: Labelled, or unlabelled: then equal inputs are copies.
         allow_copies: Whoever sets it declares that they are independent draws which happen to be equal.
     """
+    copies, contradictions = _counted(sample, row_digests(sample))
+    equal = copies
+    if _has_minus_zeros(sample.x):
+        equal, _ = _counted(sample, row_digests(sample, as_numbers))
+    found = RepeatedRows(sample.n, copies, contradictions, equal)
+    if MOST_COPIES * equal > sample.n and not (allow_copies or sample.has_equal_draws):
+        raise CertificateError(
+            f"{sample.name}: {found.sentence}, more than one in {MOST_COPIES}. Where examples were "
+            "repeated no bound holds: leave out what was repeated. Where they are independent draws that "
+            "happen to be equal, as rows of coarse numbers and few words are, declare that (allow_copies) and "
+            "keep them: to leave such rows out would change what the sample was drawn from."
+        )
+    return found
+
+
+def _has_minus_zeros(x: NDArray[np.generic]) -> bool:
+    if x.dtype.kind != "f":
+        return False
+    rows = max(1, _CHUNK_NUMBERS // x[0].size)
+    parts = (x[start : start + rows] for start in range(0, len(x), rows))
+    return any(bool((np.signbit(part) & (part == 0)).any()) for part in parts)
+
+
+def _counted(sample: Dataset, digests: Iterator[tuple[bytes, int]]) -> tuple[int, int]:
+    """Copies and contradictions, by digests of the inputs."""
     copies = contradictions = 0
-    for rows in _alike(sample):
+    for rows in _alike(sample, digests):
         rows = rows[np.lexsort(rows.T)]
         is_new_input = (rows[1:, 1:] != rows[:-1, 1:]).any(axis=1)
         is_new = is_new_input | (rows[1:, 0] != rows[:-1, 0])
         copies += int((~is_new).sum())
         contradictions += int((is_new & ~is_new_input).sum())
-    found = RepeatedRows(sample.n, copies, contradictions)
-    if MOST_COPIES * copies > sample.n and not (allow_copies or sample.has_equal_draws):
-        raise CertificateError(
-            f"{sample.name}: {found.sentence}, and no bound holds for a sample whose examples were repeated. "
-            "Leave out what was repeated, or allow them (allow_copies), which declares that they are "
-            "independent draws that happen to be equal, as rows of coarse numbers and few words are: to "
-            "leave such rows out would change what the sample was drawn from."
-        )
-    return found
+    return copies, contradictions
 
 
-def _alike(sample: Dataset) -> Iterator[NDArray[np.int64]]:
+def _alike(sample: Dataset, digests: Iterator[tuple[bytes, int]]) -> Iterator[NDArray[np.int64]]:
     """Rows of a label and both halves of the digest of its input, in parts: equal inputs are in one of them.
 
     A large sample may lie on the disk, and so do they (``data.large``): a part of 256 is in memory.
     """
     rows = room_for((sample.n, 3), np.int64)
-    digests = row_digests(sample)
     for block in rows_in_blocks(sample.n):
         content = b"".join(digest for digest, _ in islice(digests, block.stop - block.start))
         rows[block, 0] = sample.y[block]
@@ -105,19 +122,13 @@ def _alike(sample: Dataset) -> Iterator[NDArray[np.int64]]:
 
 def require_disjoint(unlabelled: Dataset, sample: Dataset) -> None:
     """Refuses unlabelled inputs that occur in the sample: they are not fresh."""
-    known = set(_number_digests(sample))
-    shared = sum(digest in known for digest in _number_digests(unlabelled))
+    known = {digest for digest, _ in row_digests(sample, as_numbers)}
+    shared = sum(digest in known for digest, _ in row_digests(unlabelled, as_numbers))
     if shared:
         raise CertificateError(
             f"{shared} of the {unlabelled.n} unlabelled inputs occur in the sample; they have to be a fresh "
             "draw, used for no choice. Leave them out, or draw others."
         )
-
-
-def _number_digests(sample: Dataset) -> Iterator[bytes]:
-    """Digests of inputs as numbers, whatever type they are stored in; minus zero is zero."""
-    for row in sample.x:
-        yield hashlib.blake2b((row.astype(np.float64) + 0.0).data, digest_size=16).digest()
 
 
 def require_fixed_scaling(sample: Dataset) -> None:
