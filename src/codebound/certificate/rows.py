@@ -72,8 +72,8 @@ def rows_of(sample: Dataset, *, allow_copies: bool = False) -> RepeatedRows:
         raise CertificateError(
             f"{sample.name}: {found.sentence}, more than one in {MOST_COPIES}. Where examples were "
             "repeated no bound holds: leave out what was repeated. Where they are independent draws that "
-            "happen to be equal, as rows of coarse numbers and few words are, declare that (allow_copies) and "
-            "keep them: to leave such rows out would change what the sample was drawn from."
+            "happen to be equal, as rows of coarse numbers and few words are, declare that (allow_copies), "
+            "since to leave such rows out would change what the sample was drawn from."
         )
     return found
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from codebound.bounds.looked import exact_answer_bits, ladder_bits
 from codebound.bounds.risk import count_of
 from codebound.data.catalogue import cache_folder
+from codebound.data.dataset import in_float32, row_digests
 from codebound.errors import FormatError, UsageError
 from codebound.faults import WRONG, parse_fault
 from codebound.files import make_folder, read_json, replacing, require_file, write_atomically
@@ -20,6 +21,8 @@ from codebound_verify.looks import verify_ledger
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
+
+    from codebound.data.dataset import Dataset
 
 SUFFIX = ".looks.jsonl"
 _FIRST = "0" * 64
@@ -108,21 +111,29 @@ def read_ledger(path: Path) -> Ledger:
     return parsed_ledger(path, content)
 
 
-def write_ledger(ledger: Ledger) -> None:
+def write_ledger(ledger: Ledger, rows_sha256: str) -> None:
     """Writes a ledger in one step, and remembers its head on this machine: both, or neither."""
-    with _remembering(ledger):
+    with _remembering(ledger, rows_sha256):
         write_atomically(ledger.path, ledger.content)
 
 
-def require_unsealed(data_sha256: str) -> None:
+def examples_sha256(data: Dataset) -> str:
+    """A hash of the examples in whatever order and type of number they are stored."""
+    rows = sorted(digest + label.to_bytes(8, "big") for digest, label in row_digests(data, in_float32))
+    return hashlib.sha256(b"".join(rows)).hexdigest()
+
+
+def require_unsealed(data_sha256: str, rows_sha256: str) -> None:
     """Refuses examples that were sealed before: the second seal would not know of the first one's looks."""
-    if (memory := _memory(data_sha256)).exists():
+    for memory in sorted(_memory(data_sha256).parent.glob("*.json")):
         known = read_json(memory, advice="Remove it if it is damaged.")
-        raise UsageError(
-            f"these examples were sealed before: {known['ledger']} has {count_of(known['looks'], 'look')} at "
-            "them. A second seal would not pay for those; go on with that ledger. (This machine remembers "
-            f"it in {memory}.)"
-        )
+        if memory == _memory(data_sha256) or known.get("rows_sha256") == rows_sha256:
+            raise UsageError(
+                f"these examples were sealed before: {known['ledger']} has "
+                f"{count_of(known['looks'], 'look')} at them. A second seal would not pay for those, in "
+                "whatever order or type of number the examples are stored; go on with that ledger. (This "
+                f"machine remembers it in {memory}.)"
+            )
 
 
 def require_latest(ledger: Ledger) -> None:
@@ -143,16 +154,21 @@ def require_latest(ledger: Ledger) -> None:
             f"{memory}.)"
         )
     if known["head"] != ledger.head:  # looked at elsewhere, or killed before it was remembered
-        with _remembering(ledger):
+        with _remembering(ledger, known.get("rows_sha256", "")):
             pass
 
 
 @contextmanager
-def _remembering(ledger: Ledger) -> Iterator[None]:
+def _remembering(ledger: Ledger, rows_sha256: str) -> Iterator[None]:
     """The head of a ledger is remembered on this machine if nothing fails inside."""
     memory = _memory(ledger.seal["data"]["sha256"])
     make_folder(memory.parent)
-    record = {"ledger": os.fspath(ledger.path.resolve()), "head": ledger.head, "looks": len(ledger.looks)}
+    record = {
+        "ledger": os.fspath(ledger.path.resolve()),
+        "head": ledger.head,
+        "looks": len(ledger.looks),
+        "rows_sha256": rows_sha256,
+    }
     with replacing(memory) as remembered:
         remembered.write(json.dumps(record, indent=2).encode() + b"\n")
         remembered.flush()

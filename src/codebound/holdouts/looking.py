@@ -22,6 +22,7 @@ from codebound.errors import DataError, UsageError
 from codebound.faults import WRONG, Fault, counted_examples, parse_fault
 from codebound.holdouts.ledger import (
     Ledger,
+    examples_sha256,
     first_line,
     parsed_ledger,
     read_ledger,
@@ -150,15 +151,18 @@ def seal(data: Dataset | Values, settings: SealSettings, path: Path, *, allow_co
 
     Raises:
         CertificateError: Too many are copies: no bound holds for examples that were repeated.
-        UsageError: The file exists, or these examples were sealed on this machine before.
+        UsageError: The file exists, or these examples were sealed on this machine before, in any order and
+            type of number.
     """
     if data.classes is not None:
         settings.fault.check(data.classes)
     n = counted_examples(settings.fault, torch.from_numpy(data.y))
     if path.exists():
         raise UsageError(f"{path} exists already; a seal is never replaced. Choose another file.")
-    require_unsealed(data.sha256)
-    rows_of(data.ranked() if isinstance(data, Values) else data, allow_copies=allow_copies)
+    examples = data.ranked() if isinstance(data, Values) else data
+    rows = examples_sha256(examples)
+    require_unsealed(data.sha256, rows)
+    rows_of(examples, allow_copies=allow_copies)
     record: dict[str, Any] = {
         "kind": "seal",
         "version": 1,
@@ -176,7 +180,7 @@ def seal(data: Dataset | Values, settings: SealSettings, path: Path, *, allow_co
         sizes = np.bincount(data.y, minlength=data.classes or 0).tolist() if settings.by_class else None
         record |= {"version": 2, "by_class": sizes}
     ledger = parsed_ledger(path, first_line(record))
-    write_ledger(ledger)
+    write_ledger(ledger, rows)
     return ledger
 
 
@@ -231,7 +235,7 @@ def look(
             record |= _Limits(told, number, bits).record(answer, counts, scores, labels, is_final=is_final)
             record["meets"] = None if told["target"] is None else record["bound"] <= told["target"]
         grown = ledger.with_line(record)
-        write_ledger(grown)
+        write_ledger(grown, examples_sha256(data.ranked() if isinstance(data, Values) else data))
         return grown
 
 

@@ -18,6 +18,7 @@ from codebound.errors import CertificateError, DataError, FormatError, UsageErro
 from codebound.faults import parse_fault
 from codebound.holdouts.ledger import read_ledger
 from codebound.holdouts.looking import SealSettings, identity, look, predicted_scores, seal
+from codebound.holdouts.values import Values
 from codebound_verify.looks.ledger import verify_ledger
 
 N = 400
@@ -232,6 +233,34 @@ def test_the_same_examples_are_not_sealed_twice(path, tmp_path, data):
         seal(data, SealSettings(), tmp_path / "again.jsonl")
     with pytest.raises(UsageError, match="never replaced"):
         seal(data, SealSettings(), path)
+
+
+@pytest.mark.parametrize("form", ["another order", "float64", "minus zeros"])
+def test_the_same_examples_are_not_sealed_again_in_another_form(form, tmp_path):
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(0, 9, (400, 5)).astype("u1"), rng.integers(0, 3, 400)
+    first = from_arrays(x, y, name="made", role="test", classes=3)
+    seal(first, SealSettings(), tmp_path / "first.jsonl")
+    order = rng.permutation(400)
+    other = {
+        "another order": (x[order], y[order]),
+        "float64": (x.astype("f8"), y),
+        "minus zeros": (np.where(x, x, -0.0).astype("f4")[order], y[order]),
+    }[form]
+    with pytest.raises(UsageError, match="sealed before"):
+        seal(from_arrays(*other, name="again", role="test"), SealSettings(), tmp_path / "again.jsonl")
+    assert not (tmp_path / "again.jsonl").exists()
+    others = from_arrays(x, (y + 1) % 3, name="other labels", role="test")
+    seal(others, SealSettings(), tmp_path / "other.jsonl")
+
+
+def test_values_are_not_sealed_again_in_another_order(tmp_path):
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(400, 2)), rng.normal(size=400)
+    settings = SealSettings(fault=parse_fault("residual:0.1"))
+    seal(Values("first", x, y), settings, tmp_path / "first.jsonl")
+    with pytest.raises(UsageError, match="sealed before"):
+        seal(Values("again", x[::-1].copy(), y[::-1].copy()), settings, tmp_path / "again.jsonl")
 
 
 def test_an_older_copy_of_a_ledger_cannot_be_looked_through(path, tmp_path, data):
