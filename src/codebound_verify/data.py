@@ -19,6 +19,8 @@ from .refusal import Refused
 from .sample import Inputs
 
 BYTES_LIMIT = 1 << 34  # uncompressed, of one array
+ITEM = 8  # bytes that a number has at most
+READ_ANYWAY = 1 << 28  # bytes of an array that are read, so that all that is wrong with it can be said
 _UNREADABLE = (  # what zipfile, zlib and NumPy raise for archives that are none
     zipfile.BadZipFile,
     zlib.error,
@@ -44,15 +46,20 @@ FOLDERS = {  # torchvision's folder below its root; the files themselves may als
 NAMES = ("digits", *FOLDERS)
 
 
-def load_data(spec: str, folder: Path | None = None) -> Sample:
+class TooLarge(Refused):
+    """An array is larger than what the certificate is about, and was not read."""
+
+
+def load_data(spec: str, folder: Path | None = None, *, expected: int | None = None) -> Sample:
     """Inputs and labels of ``file.npz``, a folder with ``x.npy`` and ``y.npy``, ``NAME`` or ``NAME:test``.
 
-    Labels are None if there are none. Files of a folder stay on the disk; parts are read when needed.
+    Labels are None if there are none. Files of a folder stay on the disk; parts are read when needed. Where
+    ``expected`` says how many numbers the inputs have, a large array of an ``.npz`` with more is not read.
     """
     if spec.endswith(".npz"):
         if Path(spec).exists() and not Path(spec).is_file():
             raise Refused(f"Data: {spec} is no file: a folder, a queue or a device.")
-        return _npz(Path(spec))
+        return _npz(Path(spec), expected)
     if (Path(spec) / "x.npy").is_file():
         labels = Path(spec) / "y.npy"
         return _mapped(Path(spec) / "x.npy"), _mapped(labels) if labels.is_file() else None
@@ -68,11 +75,11 @@ def load_data(spec: str, folder: Path | None = None) -> Sample:
     return load_named(name, role, folder)
 
 
-def _npz(path: Path) -> Sample:
+def _npz(path: Path, expected: int | None) -> Sample:
     try:
         with zipfile.ZipFile(path) as archive:
-            x = _npy(archive, "x.npy")
-            y = _npy(archive, "y.npy") if "y.npy" in archive.namelist() else None
+            x = _npy(archive, "x.npy", expected)
+            y = _npy(archive, "y.npy", expected) if "y.npy" in archive.namelist() else None
     except (*_UNREADABLE, OSError) as error:  # of a file that is there: from offsets that lead nowhere
         if isinstance(error, OSError) and not path.is_file():
             raise
@@ -91,7 +98,7 @@ def _mapped(path: Path) -> Inputs:
     return array
 
 
-def _npy(archive: zipfile.ZipFile, name: str) -> Inputs:
+def _npy(archive: zipfile.ZipFile, name: str, expected: int | None) -> Inputs:
     """An array whose header fits the size of its file: checked before anything is allocated."""
     size = archive.getinfo(name).file_size
     with archive.open(name) as file:
@@ -102,6 +109,11 @@ def _npy(archive: zipfile.ZipFile, name: str) -> Inputs:
         shape, _, dtype = read_header(file)
         if size > BYTES_LIMIT or file.tell() + math.prod(shape) * dtype.itemsize != size:
             raise ValueError(f"{name} of shape {shape} does not fit its {size} bytes")
+        if expected is not None and size > max(READ_ANYWAY, ITEM * expected + file.tell()):
+            raise TooLarge(
+                f"Data: {name} has shape {shape} and {size} bytes; the certificate is about {expected} "
+                "numbers. It was not read."
+            )
     with archive.open(name) as file:
         array: Inputs = np.lib.format.read_array(file, allow_pickle=False)
         return array

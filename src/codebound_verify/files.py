@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import importlib.util
+import math
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from .evaluate import Progress
+    from .header import Header
     from .looks import LedgerVerdict
     from .sample import Inputs
     from .verdict import Verdict
@@ -82,17 +84,22 @@ def _certificate(file: Path, given: GivenFiles, progress: Progress | None) -> Ve
         raise Refused("the sample is needed: give it with --data")
     if lacking := _lacking(file, given):
         raise Refused(f"this certificate cannot be checked without {' and '.join(lacking)}")
-    from .data import load_data
-    from .verdict import verify
+    from .data import TooLarge, load_data
+    from .verdict import Verdict, verify
     from .weights import read_tensors, read_weights
 
+    header = _header(file)
     try:
         return verify(
             file,
-            *_labelled(given.data, given.data_folder),
+            *_labelled(given.data, given.data_folder, None if header is None else _numbers(header)),
             factory=_factory(given.model) if given.model else None,
             base=read_weights(given.base) if given.base else None,
-            unlabelled=load_data(given.unlabelled, given.data_folder)[0] if given.unlabelled else None,
+            unlabelled=(
+                load_data(given.unlabelled, given.data_folder, expected=_unlabelled_numbers(header))[0]
+                if given.unlabelled
+                else None
+            ),
             subject_weights=read_weights(given.subject_weights) if given.subject_weights else None,
             learned_weights=read_tensors(given.weights) if given.weights else None,
             test=_labelled(given.test, given.data_folder) if given.test else None,
@@ -101,17 +108,41 @@ def _certificate(file: Path, given: GivenFiles, progress: Progress | None) -> Ve
             by_class=given.by_class,
             progress=progress,
         )
+    except TooLarge as refused:
+        return Verdict("REFUSE", refused.reasons, None)
     except MemoryError:
         raise Refused("there is not enough memory to check this certificate") from None
 
 
-def _lacking(file: Path, given: GivenFiles) -> list[str]:
-    """What the header asks for and was not given; nothing for a file that is none."""
+def _header(file: Path) -> Header | None:
+    """The header of a certificate; None of a file that is none."""
     from .container import load, read
 
     try:
-        header = read(load(file)).header
+        return read(load(file)).header
     except (Refused, OSError):
+        return None
+
+
+def _numbers(header: Header) -> int | None:
+    """How many numbers the inputs of its sample have, where the header says it."""
+    from .checks import set_apart
+
+    examples: int | None = header.n + set_apart(header)
+    if header.fault.is_partial:  # then n counts a part
+        examples = getattr(header.tally, "examples", None)
+    return None if examples is None else examples * math.prod(header.input_shape)
+
+
+def _unlabelled_numbers(header: Header | None) -> int | None:
+    if header is None or header.statement != "C-12b":
+        return None
+    return getattr(header.extra, "n_unlabelled", 0) * math.prod(header.input_shape)
+
+
+def _lacking(file: Path, given: GivenFiles) -> list[str]:
+    """What the header asks for and was not given; nothing for a file that is none."""
+    if (header := _header(file)) is None:
         return []
     named = header.architecture
     needed = {
@@ -123,11 +154,11 @@ def _lacking(file: Path, given: GivenFiles) -> list[str]:
     return [what for what, is_lacking in needed.items() if is_lacking]
 
 
-def _labelled(spec: str, folder: Path | None) -> tuple[Inputs, Inputs]:
+def _labelled(spec: str, folder: Path | None, expected: int | None = None) -> tuple[Inputs, Inputs]:
     """Inputs and labels of a sample."""
     from .data import load_data
 
-    x, y = load_data(spec, folder)
+    x, y = load_data(spec, folder, expected=expected)
     if y is None:
         raise Refused(f"Data: {spec} has no labels y.")
     return x, y

@@ -68,7 +68,7 @@ class Fitter:
         at = np.concatenate([self.apart, picks])
         model = deepcopy(before) if self.warm and before is not None else clone(self.estimator)
         try:
-            return model.fit(_safe_indexing(self.inputs, at), self.labels[at])
+            return model.fit(_part(self.inputs, at), self.labels[at])
         except Exception as error:  # of somebody else's learner
             raise LearnerError(
                 f"the learner {type(model).__name__} failed on {len(at)} picked examples with "
@@ -99,7 +99,7 @@ class Fitter:
             if not len(part):
                 continue
             at = rest[part]
-            predicted = _answers(model, "predict", _safe_indexing(self.inputs, at))
+            predicted = _answers(model, "predict", _part(self.inputs, at))
             if predicted.size != len(at):
                 raise LearnerError(
                     f"the learner {type(model).__name__} predicts values of shape {predicted.shape} for "
@@ -129,7 +129,7 @@ class Fitter:
             return ~(np.abs(predicted - labels) <= self.tau), none  # NaN is a fault
         if fault is None:
             return np.asarray(predicted != labels, dtype=bool), none
-        inputs = _safe_indexing(self.inputs, at)
+        inputs = _part(self.inputs, at)
         if fault.is_ranked:
             _require_scores(model)
             return _rounded(*_margins(model, inputs, labels, best=fault.guesses)) <= 0.0, none
@@ -146,13 +146,31 @@ class Fitter:
     def _scores(self, model: Any, predicted: NDArray[Any], at: Positions) -> NDArray[np.float64]:
         if self.tau is None:
             best = 1 if self.fault is None else self.fault.guesses
-            inputs = _safe_indexing(self.inputs, at)
+            inputs = _part(self.inputs, at)
             margins, scale = _margins(model, inputs, self.labels[at], best=best)
         else:
             margins = self.tau - np.abs(predicted - self.labels[at])
             scale = np.maximum(np.abs(predicted), np.abs(self.labels[at]))
         margins = _rounded(margins, scale)
         return margins if self.aim is None else np.abs(margins + self.aim)
+
+
+def _part(inputs: Any, at: Positions) -> Any:
+    """Some examples and nothing of the others: pandas keeps the categories of all rows with every part."""
+    part = _safe_indexing(inputs, at)
+    if not hasattr(part, "iloc"):
+        return part
+    part = part.copy(deep=False)
+    if hasattr(part.index, "from_tuples"):
+        part.index = part.index.from_tuples(list(part.index), names=part.index.names)
+    elif hasattr(part.index, "remove_unused_categories"):
+        part.index = part.index.remove_unused_categories()
+    if part.ndim == 1:
+        return part.cat.remove_unused_categories() if part.dtype.name == "category" else part
+    for place, kind in enumerate(part.dtypes):
+        if kind.name == "category":
+            part.isetitem(place, part.iloc[:, place].cat.remove_unused_categories())
+    return part
 
 
 def _answers(model: Any, method: str, inputs: Any) -> NDArray[Any]:

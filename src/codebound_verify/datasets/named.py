@@ -65,7 +65,7 @@ def _idx(folder: Path, role: str) -> Sample | None:
     return _parse_idx(images)[:, None], _parse_idx(labels)
 
 
-def _parse_idx(data: bytes) -> Inputs:
+def _parse_idx(data: bytearray) -> Inputs:
     """Two zero bytes, the type (8: unsigned bytes), the number of sizes, big-endian sizes, the bytes."""
     axes = data[3] if len(data) > 3 else 0
     start = 4 + 4 * axes
@@ -89,16 +89,16 @@ def _cifar(folder: Path, role: str) -> Sample | None:
     return records[:, 1:].reshape(-1, 3, 32, 32), records[:, 0]
 
 
-def _read(folder: Path, name: str) -> bytes | None:
-    """The content of a file, plain or compressed, or None."""
+def _read(folder: Path, name: str) -> bytearray | None:
+    """The content of a file, plain or compressed, or None; PyTorch warns of arrays that none may write to."""
 
-    def limited(file: IO[bytes] | gzip.GzipFile) -> bytes:
+    def limited(file: IO[bytes] | gzip.GzipFile) -> bytearray:
         data = bytearray()
         while chunk := file.read(CHUNK):
             data += chunk
             if len(data) > BYTES_LIMIT:
                 raise Refused(f"Data: {folder / name} is larger than {BYTES_LIMIT} bytes.")
-        return bytes(data)
+        return data
 
     if (plain := folder / name).is_file():
         with plain.open("rb") as file:

@@ -29,6 +29,7 @@ from codebound.bounds.faulty import picked_abstaining, picked_cost
 from codebound.bounds.picked import picked_risk
 from codebound.data.splits import permutation
 from codebound.errors import CodeboundError, UsageError
+from codebound.estimator.learners import _part
 from codebound.estimator.stages import RuleMessage
 from codebound.faults import parse_fault
 
@@ -361,6 +362,63 @@ def test_data_frames_go_through_to_the_learner():
     )
     model = codebound.PickToLearn(make_pipeline(columns, LogisticRegression()), batch=4).fit(mixed, Y)
     assert model.score(mixed, Y) > 0.9
+
+
+class Peeking(ClassifierMixin, BaseEstimator):
+    """Reads labels off whatever pandas hands on with a part of a frame."""
+
+    def __init__(self, read):
+        self.read = read
+
+    def fit(self, X, y):
+        self.classes_ = np.arange(2)
+        self.known_ = dict(each.split("=") for each in self.read(X))
+        return self
+
+    def predict(self, X):
+        return np.array([int(self.known_.get(str(each).split("=")[0], 0)) for each in X["a"]])
+
+
+PEEKS = {
+    "a column": lambda X: X["a"].cat.categories,
+    "the index": lambda X: X.index.categories,
+    "the levels of the index": lambda X: X.index.get_level_values(0).categories,
+    "the levels of plain labels": lambda X: X.index.levels[0],
+}
+
+
+@pytest.mark.parametrize("name", PEEKS)
+def test_a_learner_is_handed_the_categories_of_its_part_alone(name):
+    """Labels are random and every risk is one half: the categories of all rows held them."""
+    pandas = pytest.importorskip("pandas")
+    labels = np.random.default_rng(0).integers(0, 2, 200)
+    words = [f"{place}={label}" for place, label in enumerate(labels)]
+    index = {
+        "a column": range(200),
+        "the index": pandas.CategoricalIndex(words),
+        "the levels of the index": pandas.MultiIndex.from_arrays([pandas.Categorical(words), range(200)]),
+        "the levels of plain labels": pandas.MultiIndex.from_arrays([words, range(200)]),
+    }[name]
+    shown = [each.partition("=")[0] for each in words] if name != "a column" else pandas.Categorical(words)
+    frame = pandas.DataFrame({"a": shown}, index=index)
+    before = frame.copy()
+    model = codebound.PickToLearn(Peeking(PEEKS[name])).fit(frame, labels)
+    assert model.risk_bound_.value > 0.4
+    pandas.testing.assert_frame_equal(frame, before)
+
+
+def test_levels_that_occur_in_a_part_are_kept_and_their_order_too():
+    pandas = pytest.importorskip("pandas")
+    sizes = pandas.Categorical(["s", "l", "m", "l"], categories=["s", "m", "l", "xl"], ordered=True)
+    frame = pandas.DataFrame({"a": sizes, "b": range(4)})
+    frame.columns = ["a", "a"]
+    part = _part(frame, np.array([3, 0]))
+    assert part.iloc[:, 0].cat.categories.tolist() == ["s", "l"]
+    assert part.iloc[:, 0].cat.ordered
+    assert part.iloc[:, 0].tolist() == ["l", "s"]
+    assert part.iloc[:, 1].tolist() == [3, 0]
+    assert _part(pandas.Series(sizes), np.array([1])).cat.categories.tolist() == ["l"]
+    assert frame.iloc[:, 0].cat.categories.tolist() == ["s", "m", "l", "xl"]
 
 
 def test_a_column_of_predictions_is_as_good_as_a_row():

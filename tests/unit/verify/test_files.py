@@ -8,6 +8,7 @@ import cbound_writer as writer
 import numpy as np
 import pytest
 
+from codebound_verify import data
 from codebound_verify.__main__ import main
 from codebound_verify.files import GivenFiles, verdict_record, verify_file
 from codebound_verify.refusal import Refused
@@ -39,6 +40,36 @@ def test_what_is_not_given_is_no_verdict(files):
         verify_file(files / "true.cbound", GivenFiles())
     with pytest.raises(Refused, match=r"cannot read .*none\.npz: no such file"):
         verify_file(files / "true.cbound", GivenFiles(data=str(files / "none.npz")))
+
+
+@pytest.mark.parametrize("name", ["x", "y"])
+def test_an_array_larger_than_the_sample_is_not_read(files, monkeypatch, name):
+    """A few bytes of an archive may promise gigabytes; the header says how many numbers there are."""
+    case = writer.linear_case()
+    arrays = {"x": case.x, "y": case.y}
+    arrays[name] = np.zeros((1 << 16, *arrays[name].shape[1:]), arrays[name].dtype)
+    np.savez_compressed(files / "large.npz", **arrays)
+    given = GivenFiles(data=str(files / "large.npz"))
+    whole = verify_file(files / "true.cbound", given)
+    assert "It was not read." not in " ".join(whole.reasons)
+    monkeypatch.setattr(data, "READ_ANYWAY", 1 << 10)
+    monkeypatch.setattr(np.lib.format, "read_array", only(case, np.lib.format.read_array))
+    verdict = verify_file(files / "true.cbound", given)
+    assert verdict.verdict == "REFUSE"
+    assert f"{name}.npy has shape (65536" in verdict.reasons[0]
+    assert main([str(files / "true.cbound"), "--data", given.data]) == 1
+    assert verify_file(files / "true.cbound", GivenFiles(data=str(files / "sample.npz"))).is_accepted
+
+
+def only(case, read_array):
+    """Arrays of the sample are read, and no others."""
+
+    def read(*given, **options):
+        found = read_array(*given, **options)
+        assert len(found) == len(case.x)
+        return found
+
+    return read
 
 
 def test_a_queue_is_not_waited_for(files):

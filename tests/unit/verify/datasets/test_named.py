@@ -30,6 +30,8 @@ def test_idx_files(tmp_path, packed, layout):
             (folder / name).write_bytes(idx(array))
     x, y = load_data("mnist:test", tmp_path)
     np.testing.assert_array_equal(x, images[:, None])
+    assert x.flags.writeable  # PyTorch warns of arrays that are not
+    assert y.flags.writeable
     np.testing.assert_array_equal(y, labels)
 
 
