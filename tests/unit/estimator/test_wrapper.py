@@ -382,7 +382,7 @@ class Peeking(ClassifierMixin, BaseEstimator):
 PEEKS = {
     "a column": lambda X: X["a"].cat.categories,
     "the index": lambda X: X.index.categories,
-    "the levels of the index": lambda X: X.index.get_level_values(0).categories,
+    "the levels of the index": lambda X: getattr(X.index.get_level_values(0), "categories", []),
     "the levels of plain labels": lambda X: X.index.levels[0],
 }
 
