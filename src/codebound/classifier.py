@@ -6,20 +6,24 @@ import json
 import logging
 import tempfile
 import warnings
+from collections.abc import Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import nn
 
+from codebound.bounds.risk import count_of
 from codebound.certificate.asking import CERTIFICATE
 from codebound.certificate.base import BASE_FILE
 from codebound.certificate.decoding import decode
 from codebound.certificate.file import Certificate
-from codebound.data.columns import Title
+from codebound.data.columns import LARGEST, Title
 from codebound.data.dataset import Scaling
-from codebound.data.foreign import from_frame, is_frame
+from codebound.data.foreign import is_frame, titled, values_of
+from codebound.data.frames import rows_like
 from codebound.encoders.encoder import Encoded, declared_name
 from codebound.encoders.helpers import KERNEL
 from codebound.errors import FormatError, ModelError, UsageError
@@ -29,11 +33,12 @@ from codebound.picks.network import PickedNetwork
 from codebound.results import HELPER, RESULT, WEIGHTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import ArrayLike
     from torch import Tensor
 
+    from codebound.data.columns import Values
     from codebound.encoders.encoder import Encoder
 
 _OPSET = 20
@@ -52,7 +57,10 @@ class Classifier(nn.Module):
         sentence: The guarantee, in words.
         encoder: What inputs have to go through before, by its name; empty where there is nothing.
         columns: What became the inputs, where they come from a table: then frames are taken too.
+        typical: The input that stands for values which no row of the sample lacked; None: zeros.
     """
+
+    typical: Tensor
 
     def __init__(
         self,
@@ -65,43 +73,56 @@ class Classifier(nn.Module):
         sentence: str = "",
         encoder: str = "",
         columns: tuple[Title, ...] = (),
+        typical: Tensor | None = None,
     ) -> None:
         super().__init__()
         self.network, self.scaling = network, scaling
         self.input_shape, self.classes = input_shape, classes
         self.class_names, self.sentence, self.encoder = class_names, sentence, encoder
         self.columns = columns
+        self.register_buffer("typical", torch.zeros(()) if typical is None else typical, persistent=False)
         self.eval().requires_grad_(False)
 
-    def forward(self, x: ArrayLike | Tensor | Sequence[str]) -> Tensor:
+    def forward(self, x: ArrayLike | Tensor | Sequence[str] | Mapping[str, Any]) -> Tensor:
         """One number for each class, for inputs as they are stored; the largest is the prediction.
 
-        Where the sample was a table, a data frame is read as that was: columns are found by their names.
+        Where the sample was a table, a data frame, or a dictionary of columns or of one row, is read as that
+        was: columns are found by their names. A value that is missing where the sample lacked none, or that
+        its columns rule out, is taken for the ``typical`` one; a warning counts such rows.
 
         Raises:
             UsageError: The inputs have another shape, or are no rows of the encoder that it stands behind.
         """
         if is_frame(x):
-            x = self._rows(x)
+            x = self._rows(titled(x, name="the frame"))
+        elif isinstance(x, Mapping):
+            cells = {name: each if _is_column(each) else [each] for name, each in x.items()}
+            x = self._rows(
+                [(Title(str(name)), values_of(each, name=f"column {name!r}")) for name, each in cells.items()]
+            )
         if not isinstance(self.network, Encoded):
             x = self._stored(x)
+        elif not self.network.encoder.takes_texts:
+            x = self._numbers(x)
+        if isinstance(x, torch.Tensor):
+            x = self._filled(x)
         outputs: Tensor = self.network(x if self.scaling is None else self.scaling.apply(torch.as_tensor(x)))
         return outputs
 
-    def _rows(self, frame: object) -> Tensor:
-        """The inputs in a data frame."""
+    def _rows(self, table: list[tuple[Title, Values]]) -> Tensor:
+        """The inputs in a table."""
         if not self.columns:
             raise UsageError(
                 "the columns of the sample are not known: they are in the result.json of its certificate, "
                 "where that is of a table. Give an array with inputs as they are stored."
             )
-        return torch.from_numpy(from_frame(frame, role="unlabelled", columns=self.columns).x)
+        return torch.from_numpy(rows_like(table, self.columns, name="the table"))
 
     def _stored(self, x: ArrayLike | Tensor | Sequence[str]) -> Tensor:
         """The inputs as a tensor; refuses those of another shape, and what has not been encoded."""
         if self.encoder:
             self._require_rows(x)
-        stored = torch.as_tensor(x)
+        stored = self._numbers(x)
         if tuple(stored.shape[1:]) != self.input_shape:
             wanted = ", ".join(map(str, ("n", *self.input_shape)))
             raise UsageError(
@@ -120,9 +141,43 @@ class Classifier(nn.Module):
                 f'load_encoder("{self.encoder}").'
             )
 
+    def _numbers(self, x: ArrayLike | Tensor | Sequence[str]) -> Tensor:
+        """The inputs as a tensor, cells of a table that are no numbers too."""
+        with suppress(TypeError, ValueError, RuntimeError):
+            return torch.as_tensor(x)
+        try:
+            cells = np.asarray(x, dtype=object)
+        except ValueError as error:
+            raise UsageError(f"the inputs have no shape in common: {error}.") from error
+        if cells.ndim != 2 or cells.shape[1] != len(self.columns):
+            raise UsageError(
+                f"this network takes numbers, of shape {('n', *self.input_shape)}. Got {type(x).__name__} of "
+                f"shape {cells.shape} with other values. Rows of a table are given as a data frame."
+            )
+        names = [title.name for title in self.columns]
+        columns = zip(names, cells.T, strict=True)
+        return self._rows([(Title(name), values_of(each, name=f"column {name!r}")) for name, each in columns])
+
+    def _filled(self, x: Tensor) -> Tensor:
+        """The inputs with the typical value in place of what no sample holds."""
+        if not x.is_floating_point():
+            return x
+        is_known = x.abs() <= min(LARGEST, torch.finfo(x.dtype).max)
+        if not torch.compiler.is_compiling() and not is_known.all():
+            rows = int((~is_known).flatten(1).any(dim=1).sum())
+            warnings.warn(
+                f"{rows} of {count_of(len(x), 'row')} lack a value that the sample never lacked, or hold one "
+                "that it rules out: the typical value of the network is taken in its place.",
+                stacklevel=2,
+            )
+        return torch.where(is_known, x, self.typical.to(x))
+
     @torch.no_grad()
-    def predict(self, x: ArrayLike | Tensor | Sequence[str]) -> list[str] | list[int]:
-        """The class of each input: its name where classes have names, or its label."""
+    def predict(self, x: ArrayLike | Tensor | Sequence[str] | Mapping[str, Any]) -> list[str] | list[int]:
+        """The class of each input: its name where classes have names, or its label.
+
+        Inputs are those of ``forward``.
+        """
         labels: list[int] = self(x).argmax(dim=1).tolist()
         return [self.class_names[each] for each in labels] if self.class_names else labels
 
@@ -178,6 +233,23 @@ class Classifier(nn.Module):
         onnx.helper.set_model_props(model, {**known, "guarantee": self.sentence})
         write_atomically(target, model.SerializeToString())
         return target
+
+
+def _is_column(cells: object) -> bool:
+    return hasattr(cells, "__len__") and not isinstance(cells, str | bytes)
+
+
+def _typical(learned_from: Tensor | None, scaling: Scaling | None, shape: tuple[int, ...]) -> Tensor:
+    """What stands for a value that is missing: a function of the network alone, so that bounds cover it.
+
+    It is the lower median of the examples that the network keeps; of a network without, what its scaling
+    maps to zero.
+    """
+    if learned_from is not None:
+        return learned_from.double().median(dim=0).values
+    mean = torch.tensor((Scaling() if scaling is None else scaling).mean, dtype=torch.float64)
+    divisor = 1.0 if scaling is None else scaling.divisor
+    return (mean * divisor).view(-1, *([1] * (len(shape) - 1))).expand(shape)
 
 
 class _WithLabel(nn.Module):
@@ -251,6 +323,7 @@ def load_classifier(
     helper, facts = certificate.helper, certificate.facts
     scaling: Scaling | None
     module, is_learned = None, certificate.kind.is_learned
+    kept: Tensor | None = None
     if helper.architecture is not None:
         if model is None:
             raise UsageError(
@@ -268,6 +341,7 @@ def load_classifier(
         declared = next(each for each in certificate.declarations if declared_name([each]))
         encoder, kernel = load_helper(file.with_name(HELPER), declared)
         scaling, shape = kernel.scaling, tuple(kernel.supports.shape[1:])
+        kept = kernel.supports if set(scaling.mean) == {0.0} and set(scaling.std) == {1.0} else None
     elif is_learned or encoder is not None:
         scaling = None
     network = decode(
@@ -277,6 +351,8 @@ def load_classifier(
         weights=weights or _beside(file, WEIGHTS) if is_learned else None,
         encoder=encoder,
     )
+    if isinstance(network, PickedNetwork):
+        kept = network.picks
     result: dict[str, Any] = {}
     with suppress(FormatError):  # a certificate alone has no names
         result = read_json(file.with_name(RESULT), advice="")
@@ -291,6 +367,7 @@ def load_classifier(
         sentence=certificate.sentence,
         encoder="" if encoder is not None else declared_name(certificate.declarations),
         columns=_columns(result),
+        typical=None if isinstance(network, Encoded) and kept is None else _typical(kept, scaling, shape),
     )
 
 

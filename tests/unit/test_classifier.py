@@ -10,7 +10,9 @@ from worlds.bright_rows import images, solved
 from codebound.certificate.base import Pretrained
 from codebound.certification import certify
 from codebound.classifier import load_classifier
-from codebound.errors import FormatError, UsageError
+from codebound.data.foreign import from_frame
+from codebound.errors import DataError, FormatError, UsageError
+from codebound.search.helpers import kernel_helper
 
 SAMPLE = images()
 STORED = torch.from_numpy(SAMPLE.x)
@@ -71,6 +73,120 @@ def test_frames_are_read_as_the_table_of_the_sample_was(tmp_path):
         load_classifier(certify(None, SAMPLE, method="constant").save_to(tmp_path / "two").folder).predict(
             frame
         )
+
+
+@pytest.fixture(scope="module")
+def of_table(tmp_path_factory):
+    """A network of a table of numbers, words, declared levels and truth values, none of which is missing."""
+    pandas = pytest.importorskip("pandas")
+    stream = np.random.default_rng(0)
+    frame = pandas.DataFrame(
+        {
+            "size": stream.normal(5.0, 1.0, 200),
+            "town": stream.choice(["Rome", "Oslo", "Pune"], 200),
+            "hue{red|green|blue}": stream.choice(["red", "green", "blue"], 200),
+            "count": stream.integers(0, 1000, 200),
+        }
+    )
+    frame["label"] = np.where(frame["size"] > 5.0, "big", "small")
+    found = certify(None, frame, method="split", effort="quick")
+    return frame.drop(columns="label"), found.save_to(tmp_path_factory.mktemp("table") / "one").folder
+
+
+def _renamed(frame):
+    return frame.rename(columns={"hue{red|green|blue}": "hue"})
+
+
+def test_a_row_that_lacks_what_the_sample_never_lacked_has_an_answer_that_g_alone_fixes(of_table):
+    pandas = pytest.importorskip("pandas")
+    frame, folder = of_table
+    g = load_classifier(folder)
+    rows = _renamed(frame.head(8).astype(object))
+    for value, column in (
+        (None, "size"),
+        (float("nan"), "size"),
+        (pandas.NA, "size"),
+        ("", "size"),
+        (float("inf"), "size"),
+        ("a word", "size"),
+        (pandas.NA, "town"),
+        ("mauve", "hue"),
+        (None, "hue"),
+        (pandas.NaT, "count"),
+    ):
+        rows.loc[2, column] = value
+        with pytest.warns(UserWarning, match=r"^1 of 8 rows lack a value that the sample never lacked"):
+            labels = g.predict(rows)
+        rows.loc[2] = _renamed(frame).loc[2]
+        whole = g.predict(rows)
+        assert labels[:2] + labels[3:] == whole[:2] + whole[3:]
+    rows.loc[2, "size"] = None
+    with pytest.warns(UserWarning, match="1 of 8"):
+        filled = g(rows)
+    rows.loc[2, "size"] = float(np.sort(g.network.picks[:, 0].numpy())[(len(g.network.picks) - 1) // 2])
+    assert torch.equal(filled, g(rows))  # the median of what g was learned from
+    rows.loc[2, "town"] = "a town that nobody saw"
+    assert len(g.predict(rows)) == 8  # a word has its place by its hash
+
+
+def test_arrays_may_lack_values_too_and_others_keep_their_scores(of_table, recwarn):
+    frame, folder = of_table
+    g = load_classifier(folder)
+    stored = torch.from_numpy(from_frame(frame.head(9), role="unlabelled").x)
+    known = g(stored)
+    assert not recwarn.list
+    holed = stored.clone()
+    holed[4, 0], holed[5, 1] = float("nan"), float("-inf")
+    with pytest.warns(UserWarning, match="^2 of 9 rows"):
+        found = g(holed)
+    assert torch.equal(found[[0, 1, 2, 3, 6, 7, 8]], known[[0, 1, 2, 3, 6, 7, 8]])
+    holed[4, 0], holed[5, 1] = g.typical[0], g.typical[1]
+    assert torch.equal(found, g(holed))
+    rows = frame.head(9).to_numpy(dtype=object)
+    assert torch.equal(g(rows), known)
+    assert torch.equal(g(rows.tolist()), known)
+
+
+def test_a_dictionary_is_columns_or_one_row(of_table):
+    frame, folder = of_table
+    g = load_classifier(folder)
+    rows = _renamed(frame.head(3))
+    wanted = g.predict(rows)
+    assert g.predict({name: rows[name].tolist() for name in rows}) == wanted
+    assert g.predict(rows.iloc[1].to_dict()) == wanted[1:2]
+    with pytest.raises(DataError, match="different numbers of values"):
+        g.predict({**{name: rows[name] for name in rows}, "size": [1.0]})
+    with pytest.raises(DataError, match="lacks columns of the sample: size"):
+        g.predict({"town": ["Rome"]})
+    with pytest.raises(UsageError, match="Rows of a table are given as a data frame"):
+        g.predict([["Rome", 1.0]])
+
+
+def test_networks_without_kept_examples_take_what_their_scaling_maps_to_zero(tmp_path):
+    found = certify(solved().build(), SAMPLE, method="prune", effort="quick")
+    g = load_classifier(found.save_to(tmp_path / "one").folder)
+    holed = STORED[:5].double()
+    holed[1, 0, 2, 2] = float("nan")
+    with pytest.warns(UserWarning, match="^1 of 5 rows"):
+        scores = g(holed)
+    holed[1, 0, 2, 2] = SAMPLE.scaling.mean[0] * SAMPLE.scaling.divisor
+    assert torch.equal(scores, g(holed))
+
+
+def test_the_helper_of_certify_fills_in_what_is_missing(tmp_path):
+    stream = np.random.default_rng(1)
+    x = stream.normal(size=(300, 3))
+    found = certify(
+        None, (x, (x[:, 0] > 0).astype(int)), helper=kernel_helper, prior_tenths=5, effort="quick"
+    )
+    g = load_classifier(found.save_to(tmp_path / "one").folder)
+    rows = x[:4].copy()
+    rows[2, 1] = np.nan
+    with pytest.warns(UserWarning, match="^1 of 4 rows"):
+        scores = g(rows)
+    assert scores.isfinite().all()
+    rows[2, 1] = float(g.typical[1])
+    assert torch.equal(scores, g(rows))
 
 
 def test_a_folder_without_a_certificate_is_named(tmp_path):

@@ -12,7 +12,7 @@ that says what was taken for declared.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+LARGEST = 1e300
+"""The largest number that rules compute with (docs/format.md, 10.2)."""
 _MAX_VALUES = 1 << 28
 _MAX_LEVELS = 1_000_000
 _SHOWN_LEVELS = 12
@@ -200,6 +202,37 @@ def leveled(title: Title, values: Values, name: str) -> Column:
                 )
             known[cell] = by_number[float(cell)]
     return Column(title.name, np.array([known[cell] for cell in cells]), levels, can_miss=title.can_miss)
+
+
+def admitted(title: Title, values: Values) -> Values:
+    """The cells that a title admits; the others are missing."""
+    if isinstance(values, np.ndarray) and not (title.levels or title.has_words):
+        return np.where(np.abs(values) <= LARGEST, values, np.nan)
+    cells = words_of(values)
+    if title.levels:
+        numbers = {float(level) for level in title.levels if is_number(level)}
+        known = {*title.levels}
+        return [
+            cell if cell in known or (is_number(cell) and float(cell) in numbers) else "" for cell in cells
+        ]
+    if title.has_words and not title.has_numbers:
+        return cells
+    found = [number_in(cell) for cell in cells]
+    return [
+        cell if (title.has_words if number is None else abs(number) <= LARGEST) else ""
+        for cell, number in zip(cells, found, strict=True)
+    ]
+
+
+def inputs_with_gaps(columns: Sequence[Column]) -> NDArray[np.float64]:
+    """Inputs of rows that may lack what the sample never lacked: all inputs of such a column are NaN."""
+    parts = []
+    for column in columns:
+        missing = np.isnan(column.values) & (not column.can_miss)
+        part = _encoded(replace(column, values=np.where(missing, 0.0, column.values)))
+        part[missing] = np.nan
+        parts.append(part)
+    return np.concatenate(parts, axis=1)
 
 
 def inputs_of(columns: Sequence[Column], *, name: str) -> NDArray[np.float64]:

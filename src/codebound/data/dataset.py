@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from codebound.bounds.risk import count_of
+from codebound.data.columns import LARGEST
 from codebound.errors import DataError
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 STORED_DTYPES = ("uint8", "float32", "float64")
 _HASH_CHUNK_BYTES = 1 << 24
-_LARGEST = 1e300  # docs/format.md, 10.2
 
 
 def arrays_sha256(*arrays: NDArray[np.generic]) -> str:
@@ -132,7 +132,7 @@ class Dataset:
             )
         if self.x.dtype.kind == "f" and not _can_be_computed_with(self.x):
             raise DataError(
-                f"{self.name}: inputs contain NaN, infinity or numbers beyond {_LARGEST:g}, which no rule "
+                f"{self.name}: inputs contain NaN, infinity or numbers beyond {LARGEST:g}, which no rule "
                 "computes with. Remove or replace those examples, or rescale them by a constant, or give a "
                 "data frame, in which NaN is a value that is missing."
             )
@@ -230,7 +230,7 @@ def _sent(array: NDArray[np.generic], device: torch.device) -> Tensor:
 
 def _can_be_computed_with(x: NDArray[np.generic]) -> bool:
     rows = max(1, _HASH_CHUNK_BYTES // (x.nbytes // len(x)))
-    largest = min(_LARGEST, float(np.finfo(x.dtype.name).max))
+    largest = min(LARGEST, float(np.finfo(x.dtype.name).max))
     return all((np.abs(x[start : start + rows]) <= largest).all() for start in range(0, len(x), rows))
 
 

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from codebound.data.cells import BUCKETS, MISSING, is_number, text_of
-from codebound.data.columns import Coded, Column, Title, column_of, inputs_of, leveled, words_of
+from codebound.data.columns import (
+    Coded,
+    Column,
+    Title,
+    admitted,
+    column_of,
+    inputs_of,
+    inputs_with_gaps,
+    leveled,
+    words_of,
+)
 from codebound.errors import DataError
 
 if TYPE_CHECKING:
@@ -57,6 +67,23 @@ def split_table(
     if like:
         _require_none_missing(columns, name=name)
     return columns, labels
+
+
+def rows_like(
+    table: Sequence[tuple[Title, Values]], like: tuple[Title, ...], *, name: str
+) -> NDArray[np.float64]:
+    """Inputs of any rows by the columns of a sample: NaN for what these rule out, or lack and never lacked.
+
+    Raises:
+        DataError: A column is not there, or the columns differ in length.
+    """
+    chosen = _alike(table, like, name=name)
+    if len({len(values) for _, values in chosen}) != 1:
+        lengths = ", ".join(f"{_short(title.name)}: {len(values)}" for title, values in chosen[:_SHOWN])
+        raise DataError(f"{name}: its columns hold different numbers of values ({lengths}). Give one a row.")
+    return inputs_with_gaps(
+        [column_of(title, admitted(title, values), name=name) for title, values in chosen]
+    )
 
 
 def _alike(
