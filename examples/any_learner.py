@@ -20,7 +20,7 @@ LEARNER = "any_learner:make"
 def make() -> cb.PickToLearn:
     """The learner, with all that is fixed before the sample is seen."""
     learner = GradientBoostingClassifier(n_estimators=10, max_features="sqrt", random_state=0)
-    return cb.PickToLearn(learner, batch=20, growth=0.5)
+    return cb.PickToLearn(learner, apart=0, batch=20, growth=0.5)
 
 
 def main() -> None:

@@ -60,7 +60,7 @@ def main() -> None:
     rows = []
     for name, (learner, settings) in LEARNERS.items():
         cells = [name]
-        for share in ({}, {"first": 0, "candidates": [{"apart": each} for each in SHARES]}):
+        for share in ({"apart": 0}, {"first": 0, "candidates": [{"apart": each} for each in SHARES]}):
             start = time.process_time()
             model = cb.PickToLearn(learner, delta=DELTA, **settings, **share).fit(inputs, labels)
             cells += [

@@ -153,8 +153,10 @@ class Fault(ABC):
         """What it counts of n examples in place of errors among them, by its name in a file."""
         return {}
 
-    def says(self, share: str, tally: Mapping[str, Any] | None = None) -> str:
+    def says(self, share: str, tally: Mapping[str, Any] | None = None, *, classes: int | None = None) -> str:
         """What a network does that makes this fault on at most a share; some tell what was tallied beside.
+
+        Where the number of classes is known, a mean cost says its largest one, and what that needs.
 
         Example:
             >>> parse_fault("confused:3:5").says("2.00 %")
@@ -288,7 +290,9 @@ class Abstain(Fault):
         errors, abstained, not_right = counts
         return {"abstained": abstained, "kept": n - not_right + errors}
 
-    def says(self, share: str, tally: Mapping[str, Any] | None = None) -> str:  # noqa: D102
+    def says(  # noqa: D102
+        self, share: str, tally: Mapping[str, Any] | None = None, *, classes: int | None = None
+    ) -> str:
         silent = f", and abstains from at most {percent(tally['share'])} of new data" if tally else ""
         return super().says(share) + silent
 
@@ -386,6 +390,16 @@ class Cost(AbstractCosts):
 
     def tally(self, counts: tuple[int, ...], n: int) -> dict[str, Any]:  # noqa: D102
         return {"cost": sum(counts)}
+
+    def says(  # noqa: D102
+        self, share: str, tally: Mapping[str, Any] | None = None, *, classes: int | None = None
+    ) -> str:
+        if classes is None:
+            return super().says(share)
+        return (
+            f"costs on average at most {share} of the largest cost, which is {self.largest_cost(classes)}, "
+            f"on new data, if their labels are among the classes 0 to {classes - 1}"
+        )
 
 
 @dataclass(frozen=True)

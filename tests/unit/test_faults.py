@@ -91,6 +91,14 @@ def test_a_fault_is_written_as_it_is_read(text):
     assert str(parse_fault("cost:distance")) == "cost:distance"
 
 
+def test_a_mean_cost_says_its_largest_one_and_what_that_needs():
+    said = parse_fault("cost:distance").says("2.88 %", classes=16)
+    assert said.endswith(
+        "2.88 % of the largest cost, which is 15, on new data, if their labels are among the classes 0 to 15"
+    )
+    assert "among" not in parse_fault("class:1").says("2.88 %", classes=16)
+
+
 def test_every_kind_has_an_example():
     assert {text.split(":")[0] for text in EVERY} == set(KINDS)
 

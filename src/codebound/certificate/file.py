@@ -172,7 +172,7 @@ class Certificate:
     @property
     def does(self) -> str:
         """What the network does at most that often, where it is no plain error."""
-        does = self.fault.says(percent(self.claim.bound), self.facts.tally)
+        does = self.fault.says(percent(self.claim.bound), self.facts.tally, classes=self.facts.classes)
         about = self.kind.about(self.facts)
         return does if about == "new data" else f"{does}, for {about}"
 

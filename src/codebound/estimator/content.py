@@ -44,7 +44,9 @@ def sample_sha256(contents: Sequence[bytes]) -> str:
 def _rows(values: Any) -> Iterator[bytes]:
     if hasattr(values, "tocsr"):
         return _sparse_rows(values.tocsr())
-    if hasattr(values, "iloc"):
+    if hasattr(values, "iloc") and values.ndim == 1:
+        values = values.to_numpy()
+    elif hasattr(values, "iloc"):
         is_plain = len(set(values.dtypes)) == 1  # then it counts like the array that it holds
         values = values.to_numpy() if is_plain else values.to_numpy(dtype=object)
     if isinstance(values, np.ndarray) and values.dtype.kind in "biufc":

@@ -71,9 +71,8 @@ class Fitter:
             return model.fit(_part(self.inputs, at), self.labels[at])
         except Exception as error:  # of somebody else's learner
             raise LearnerError(
-                f"the learner {type(model).__name__} failed on {len(at)} picked examples with "
-                f"{type(error).__name__}: {error}. If these are too few for it, set more apart (`apart`) or "
-                "begin with more picks (`first`)."
+                f"the learner {type(model).__name__} failed on {count_of(len(at), 'example')} with "
+                f"{type(error).__name__}: {error}. {_advice(self.inputs)}"
             ) from error
 
     def judge(self, model: Any, rest: Positions) -> tuple[Judgement, Judgement]:
@@ -171,6 +170,19 @@ def _part(inputs: Any, at: Positions) -> Any:
         if kind.name == "category":
             part.isetitem(place, part.iloc[:, place].cat.remove_unused_categories())
     return part
+
+
+def _advice(inputs: Any) -> str:
+    """A likely cause of a failure, and what to do about it."""
+    shape = getattr(inputs, "shape", ())
+    if len(shape) == 2 and shape[1] == 1:
+        cell = np.asarray(_safe_indexing(inputs, [0]), dtype=object).item()
+        if isinstance(cell, str):
+            return (
+                "X is a table with one column of texts, and a vectorizer takes the column itself, of one "
+                "dimension: X['text'] of a frame, X[:, 0] of an array."
+            )
+    return "If these are too few for it, set more apart (`apart`) or begin with more picks (`first`)."
 
 
 def _answers(model: Any, method: str, inputs: Any) -> NDArray[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import astuple, replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -27,7 +27,7 @@ from codebound.estimator.rule import RuleConstants
 from codebound.estimator.search import Best, RoundSearch, Sample, Variant
 from codebound.estimator.stages import Terms
 from codebound.faults import WRONG, parse_fault
-from codebound.progress import silent
+from codebound.progress import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -44,6 +44,8 @@ F = TypeVar("F")
 
 _NEVER_CHOSEN = ("candidates", "delta", "extra_bits", "fault", "progress", "tau")
 """Settings that say what is claimed: candidates cannot choose among them."""
+_LEAST_TO_SET_APART = 100  # examples of a sample
+_GROWTH = 0.01  # of what is learned from, in a round
 
 
 def _has(name: str) -> Callable[[F], F]:
@@ -59,9 +61,10 @@ def _has(name: str) -> Callable[[F], F]:
 class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Learns from few examples, which it picks itself, and bounds how often the result is wrong on new data.
 
-    The learner is fitted on the picks. Every pick, and every other example of the sample that it still gets
-    wrong, counts as an error of a test set as large as the sample (C-15). There is a bound after every round;
-    the smallest is kept, and this choice is paid for in bits.
+    The learner is fitted on examples that are set apart and on the picks. Every pick, and every other example
+    of the rest that it still gets wrong, counts as an error of a test set as large as the rest (C-15). There
+    is a bound after every round; the smallest is kept, and this choice is paid for in bits. With nothing
+    picked it is that of a hold-out set (C-10).
 
     ``risk_bound_.assumptions`` says what has to be true. In particular the learner and all settings are fixed
     before the sample is seen, or listed in ``candidates``; and whatever is fitted to data stands inside, as
@@ -76,11 +79,14 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
             that the fault can happen on; scores are probabilities, or decisions without them.
         delta: Failure probability over the draw of the sample.
         first: First picks in each class (for regressors: in all), in the order of a hash of their content.
+            None: 1, and 0 where ``auto`` sets examples apart.
         apart: Examples that are set apart before, and learned from without being counted, by the fixed order
-            of C-10. Whoever gives it promises that the order of the rows ignores the data.
+            of C-10: then the order of the rows must not depend on the data, which you promise. ``auto``: two
+            thirds, and none of fewer than 100. Give 0 where rows are sorted.
         batch: Wrong examples that are picked in a round, at most. One at a time needs the fewest picks, and
             the most fits.
         growth: Picks of a round for each example that is learned from, where these are more than ``batch``.
+            None: 0, and 0.01 where ``auto`` sets examples apart.
         leave: The rounds end when no more than so many examples are wrong, fewer than ``batch``.
         max_rounds: The rounds end after so many.
         aim: The wrong examples are picked whose margin is nearest to ``-aim``: of probabilities, of decisions
@@ -90,7 +96,8 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
             costs the logarithm of their number.
         extra_bits: Bits for choices that were made with this sample elsewhere: ``log2`` of the number of
             settings that a grid search compared.
-        progress: Told after each round how many are done, and the best bound so far.
+        progress: Told after each round how many are done, and the best bound so far; None: a bar, in a
+            terminal or a notebook.
 
     Attributes:
         estimator_: What was learned; the bound is about it.
@@ -113,8 +120,8 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
         >>> from sklearn.linear_model import LogisticRegression
         >>> images, labels = load_digits(n_class=2, return_X_y=True)
         >>> model = PickToLearn(LogisticRegression()).fit(images, labels)
-        >>> model.n_, len(model.picks_) + len(model.errors_) < 10, model.risk_bound_.value < 0.08
-        (360, True, True)
+        >>> model.n_, len(model.picks_) + len(model.errors_) < 10, model.risk_bound_.value < 0.04
+        (120, True, True)
     """
 
     def __init__(
@@ -124,10 +131,10 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
         tau: float | None = None,
         fault: str = "wrong",
         delta: float = 0.05,
-        first: int = 1,
-        apart: int = 0,
+        first: int | None = None,
+        apart: int | str = "auto",
         batch: int = 1,
-        growth: float = 0.0,
+        growth: float | None = None,
         leave: int = 0,
         max_rounds: int | None = None,
         aim: float | None = None,
@@ -171,8 +178,11 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
     def fit_message(self, X: Any, y: ArrayLike, message: RuleMessage | None = None) -> PickToLearn:
         """The same for the one rule that a message names, without any choice; None: for the best of all."""
         sample = self._sample(X, y)
-        search = RoundSearch(self._variants(sample), message, self.progress or silent)
-        self._keep(search.run(), sample)
+        watched = shown("PickToLearn") if self.progress is None else nullcontext(self.progress)
+        with watched as progress:
+            search = RoundSearch(self._variants(sample), message, progress)
+            best = search.run()
+        self._keep(best, sample)
         self.stages_, self.is_interrupted_ = tuple(search.stages), search.is_interrupted
         return self
 
@@ -218,20 +228,26 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
             does = f"is off by more than {self.tau!r} on at most {share} of new data"
         elif self.fault != str(WRONG):
             beside = None if self.abstained_ is None else {"share": self.abstained_}
-            does = parse_fault(self.fault).says(share, beside)
+            does = parse_fault(self.fault).says(share, beside, classes=self._classes)
         return (
             f"With probability at least 1 - {bound.delta!r} over the draw of the sample, what was learned "
-            f"{does} ({bound.ref})."
-            + (" VACUOUS: it says no more than guessing." if self._is_vacuous else "")
+            f"{does} ({bound.ref})." + self._vacuous
         )
 
     @property
-    def _is_vacuous(self) -> bool:
-        bound = self.risk_bound_
-        if self.fault == str(WRONG) or bound.facts.classes is None:
-            return bound.vacuous
-        fault = parse_fault(self.fault)
-        return bound.value >= fault.guess_rate(max(bound.facts.classes, fault.least_classes))
+    def _vacuous(self) -> str:
+        """That the bound says nothing, where it does not."""
+        bound, fault = self.risk_bound_, parse_fault(self.fault)
+        is_plain = fault == WRONG and self.tau is None
+        if is_plain and bound.value >= self._constant_error:
+            return (
+                " VACUOUS: the commonest label, always given, is wrong on "
+                f"{percent(self._constant_error)} of the examples that count."
+            )
+        is_vacuous = bound.vacuous
+        if not is_plain and bound.facts.classes is not None:
+            is_vacuous = bound.value >= fault.guess_rate(max(bound.facts.classes, fault.least_classes))
+        return " VACUOUS: it says no more than guessing." if is_vacuous else ""
 
     @property
     def code_bits_(self) -> float:
@@ -304,12 +320,28 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
         return found
 
     def _apart(self, n: int) -> Positions:
-        if not isinstance(self.apart, int | np.integer) or not 0 <= self.apart < n:
+        apart = (2 * n // 3 if n >= _LEAST_TO_SET_APART else 0) if self._is_auto else self.apart
+        if not isinstance(apart, int | np.integer) or not 0 <= apart < n:
             raise UsageError(
-                f"`apart` counts examples that are set apart, fewer than the {n} of the sample. "
-                f"Got {self.apart!r}."
+                f"`apart` counts examples that are set apart, fewer than the {n} of the sample, or is "
+                f"'auto'. Got {self.apart!r}."
             )
-        return permutation(n)[: self.apart]
+        return permutation(n)[:apart]
+
+    @property
+    def _is_auto(self) -> bool:
+        return isinstance(self.apart, str) and self.apart == "auto"
+
+    def _rule(self, apart: int) -> RuleConstants:
+        """The constants of the rule, where so many examples are set apart."""
+        is_set_apart = self._is_auto and apart > 0
+        return RuleConstants(
+            first=(0 if is_set_apart else 1) if self.first is None else self.first,
+            batch=self.batch,
+            growth=(_GROWTH if is_set_apart else 0.0) if self.growth is None else self.growth,
+            leave=self.leave,
+            max_rounds=self.max_rounds,
+        )
 
     def _terms(self, sample: Sample, apart: int, candidates: int) -> Terms:
         check_delta(self.delta)
@@ -346,13 +378,7 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
                 f"{type(self.estimator).__name__} does not have: it would begin anew in every round."
             )
         apart = self._apart(len(sample.labels))
-        rule = RuleConstants(
-            first=self.first,
-            batch=self.batch,
-            growth=self.growth,
-            leave=self.leave,
-            max_rounds=self.max_rounds,
-        )
+        rule = self._rule(len(apart))
         fault, classes = self._fault(sample)
         fitter = Fitter(
             *(self.estimator, sample.inputs, sample.labels, apart, self.tau, self.aim, self.warm),
@@ -394,6 +420,10 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
         self.settings_ = dict(self.candidates[self.message_.candidate]) if self.candidates else {}
         self.picks_, self.errors_ = best.at.picks, np.sort(best.at.errors)
         self.apart_, self.n_ = best.variant.fitter.apart, best.variant.terms.n
+        self._classes = best.variant.fitter.classes
+        if is_classifier(self.estimator):
+            counted = np.delete(sample.labels, self.apart_)
+            self._constant_error = 1.0 - np.unique(counted, return_counts=True)[1].max() / len(counted)
         self.sample_sha256_ = sample_sha256(sample.digests)
         self.picks_sha256_ = sample_sha256([sample.digests[at] for at in best.at.picks.tolist()])
 

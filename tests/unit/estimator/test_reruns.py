@@ -18,10 +18,11 @@ from sklearn.neighbors import KNeighborsClassifier
 import codebound
 
 def make():
-    return codebound.PickToLearn(KNeighborsClassifier(1), batch=4, candidates=[{"first": 1}, {"first": 2}])
+    choices = [{"first": 1}, {"first": 2}]
+    return codebound.PickToLearn(KNeighborsClassifier(1), apart=0, batch=4, candidates=choices)
 
 def other():
-    return codebound.PickToLearn(KNeighborsClassifier(3), first=3)
+    return codebound.PickToLearn(KNeighborsClassifier(3), apart=0, first=3)
 
 def none():
     return None
@@ -168,7 +169,7 @@ def test_files_of_another_form_are_refused(files, broken):
 
 
 def test_a_factory_with_other_settings_is_refused(module):
-    model = cb.PickToLearn(KNeighborsClassifier(1), batch=7).fit(X, Y)
+    model = cb.PickToLearn(KNeighborsClassifier(1), apart=0, batch=7).fit(X, Y)
     with pytest.raises(CertificateError, match=r"other settings: .*batch"):
         rerun_certificate(model, f"{module}:make")
     with pytest.raises(UsageError, match=r"must make a codebound\.PickToLearn"):

@@ -2,6 +2,8 @@
 
 import pickle
 import re
+from contextlib import nullcontext
+from functools import partial
 
 import numpy as np
 import pytest
@@ -34,6 +36,7 @@ from codebound.estimator.stages import RuleMessage
 from codebound.faults import parse_fault
 
 X, Y = load_digits(n_class=3, return_X_y=True)
+PickToLearn = partial(codebound.PickToLearn, apart=0)  # all examples count, unless a test says so
 NEAREST = KNeighborsClassifier(1)
 VAGUE = LogisticRegression(C=1e-5)
 
@@ -71,7 +74,7 @@ def wrong_of(model, inputs, labels):
 
 
 def test_picks_and_errors_are_what_the_bound_is_told():
-    model = codebound.PickToLearn(NEAREST, batch=4).fit(X, Y)
+    model = PickToLearn(NEAREST, batch=4).fit(X, Y)
     assert wrong_of(model, X, Y) - set(model.picks_.tolist()) == set(model.errors_.tolist())
     assert len(set(model.picks_.tolist())) == len(model.picks_)
     again = clone(NEAREST).fit(X[model.picks_], Y[model.picks_])
@@ -89,15 +92,15 @@ def test_picks_and_errors_are_what_the_bound_is_told():
 
 
 def test_the_best_of_all_rounds_is_kept():
-    model = codebound.PickToLearn(NEAREST, batch=4).fit(X, Y)
+    model = PickToLearn(NEAREST, batch=4).fit(X, Y)
     assert model.risk_bound_.value == min(stage.bound.value for stage in model.stages_)
     assert len({stage.message for stage in model.stages_}) == len(model.stages_)
 
 
 def test_a_message_alone_gives_the_same():
-    model = codebound.PickToLearn(NEAREST, batch=4).fit(X, Y)
+    model = PickToLearn(NEAREST, batch=4).fit(X, Y)
     for message in (model.message_, RuleMessage(0, 2)):
-        again = codebound.PickToLearn(NEAREST, batch=4).fit_message(X, Y, message)
+        again = PickToLearn(NEAREST, batch=4).fit_message(X, Y, message)
         (stage,) = again.stages_
         assert stage == next(each for each in model.stages_ if each.message == message)
 
@@ -111,8 +114,8 @@ def test_code_of_messages_is_prefix_free():
 @pytest.mark.thorough
 def test_the_order_of_the_rows_does_not_matter():
     order = np.random.default_rng(0).permutation(len(X))
-    one = codebound.PickToLearn(LogisticRegression(), batch=4).fit(X, Y)
-    other = codebound.PickToLearn(LogisticRegression(), batch=4).fit(X[order], Y[order])
+    one = PickToLearn(LogisticRegression(), batch=4).fit(X, Y)
+    other = PickToLearn(LogisticRegression(), batch=4).fit(X[order], Y[order])
     np.testing.assert_array_equal(order[other.picks_], one.picks_)
     assert other.risk_bound_ == one.risk_bound_
     assert other.picks_sha256_ == one.picks_sha256_
@@ -123,17 +126,17 @@ def test_the_order_of_the_rows_does_not_matter():
 @examples(15)
 @given(st.sets(st.integers(0, len(X) - 1)))
 def test_throwing_away_what_was_not_kept_changes_nothing(dropped):
-    model = codebound.PickToLearn(NEAREST, batch=4).fit_message(X, Y, RuleMessage(0, 3))
+    model = PickToLearn(NEAREST, batch=4).fit_message(X, Y, RuleMessage(0, 3))
     kept = np.array(
         sorted(set(range(len(X))) - (dropped - {*model.picks_.tolist(), *model.errors_.tolist()}))
     )
-    again = codebound.PickToLearn(NEAREST, batch=4).fit_message(X[kept], Y[kept], RuleMessage(0, 3))
+    again = PickToLearn(NEAREST, batch=4).fit_message(X[kept], Y[kept], RuleMessage(0, 3))
     np.testing.assert_array_equal(kept[again.picks_], model.picks_)
     np.testing.assert_array_equal(kept[again.errors_], model.errors_)
 
 
 def test_what_is_set_apart_is_learned_from_and_not_counted():
-    model = codebound.PickToLearn(NEAREST, apart=100, first=0, batch=2).fit(X, Y)
+    model = PickToLearn(NEAREST, apart=100, first=0, batch=2).fit(X, Y)
     np.testing.assert_array_equal(model.apart_, permutation(len(X))[:100])
     assert not set(model.apart_.tolist()) & {*model.picks_.tolist(), *model.errors_.tolist()}
     assert model.n_ == len(X) - 100
@@ -142,17 +145,15 @@ def test_what_is_set_apart_is_learned_from_and_not_counted():
 
 
 def test_without_picks_it_is_the_bound_of_a_split():
-    model = codebound.PickToLearn(NEAREST, apart=100, first=0, max_rounds=0).fit(X, Y)
+    model = PickToLearn(NEAREST, apart=100, first=0, max_rounds=0).fit(X, Y)
     assert model.message_ == RuleMessage(0, 0)
     assert model.risk_bound_.ref == "C-10"
-    picked = codebound.PickToLearn(NEAREST, apart=100, first=0, max_rounds=0).fit_message(
-        X, Y, RuleMessage(0)
-    )
+    picked = PickToLearn(NEAREST, apart=100, first=0, max_rounds=0).fit_message(X, Y, RuleMessage(0))
     assert picked.risk_bound_.ref == "C-15"
 
 
 def test_first_picks_have_every_class_and_count():
-    model = codebound.PickToLearn(NEAREST, first=2, max_rounds=0).fit(X, Y)
+    model = PickToLearn(NEAREST, first=2, max_rounds=0).fit(X, Y)
     assert sorted(Y[model.picks_].tolist()) == [0, 0, 1, 1, 2, 2]
     np.testing.assert_array_equal(model.classes_, [0, 1, 2])
 
@@ -160,8 +161,8 @@ def test_first_picks_have_every_class_and_count():
 @pytest.mark.thorough
 def test_candidates_are_paid_for_and_the_best_is_kept():
     choices = [{"estimator__n_neighbors": 3, "first": 3}, {"batch": 2}, {"batch": 20}, {"aim": 0.5}]
-    model = codebound.PickToLearn(NEAREST, candidates=choices).fit(X, Y)
-    alone = [codebound.PickToLearn(clone(NEAREST)).set_params(**each).fit(X, Y) for each in choices]
+    model = PickToLearn(NEAREST, candidates=choices).fit(X, Y)
+    alone = [PickToLearn(clone(NEAREST)).set_params(**each).fit(X, Y) for each in choices]
     best = min(alone, key=lambda each: each.risk_bound_.value)
     assert model.settings_ == choices[alone.index(best)]
     np.testing.assert_array_equal(model.picks_, best.picks_)
@@ -172,8 +173,8 @@ def test_candidates_are_paid_for_and_the_best_is_kept():
 @pytest.mark.thorough
 def test_the_share_that_is_set_apart_can_be_chosen_and_is_paid_for():
     shares = [{"apart": share} for share in (20, 60, 120, 400)]
-    model = codebound.PickToLearn(NEAREST, first=0, candidates=shares).fit(X, Y)
-    alone = [codebound.PickToLearn(NEAREST, first=0, **share).fit(X, Y) for share in shares]
+    model = PickToLearn(NEAREST, first=0, candidates=shares).fit(X, Y)
+    alone = [PickToLearn(NEAREST, first=0, **share).fit(X, Y) for share in shares]
     best = min(alone, key=lambda each: each.risk_bound_.value)
     assert model.n_ == best.n_ == len(X) - model.settings_["apart"]
     np.testing.assert_array_equal(model.apart_, best.apart_)
@@ -183,20 +184,20 @@ def test_the_share_that_is_set_apart_can_be_chosen_and_is_paid_for():
 def test_a_candidate_that_cannot_learn_is_named():
     choices = [{"estimator__n_neighbors": 9}, {"batch": 2}]
     with pytest.warns(UserWarning, match="candidate 0 was left out: .*n_neighbors"):
-        model = codebound.PickToLearn(NEAREST, candidates=choices).fit(X, Y)
+        model = PickToLearn(NEAREST, candidates=choices).fit(X, Y)
     assert model.message_.candidate == 1
 
 
 @pytest.mark.thorough
 def test_choices_made_elsewhere_can_be_paid_for():
-    free = codebound.PickToLearn(NEAREST).fit(X, Y)
-    paid = codebound.PickToLearn(NEAREST, extra_bits=5.0).fit(X, Y)
+    free = PickToLearn(NEAREST).fit(X, Y)
+    paid = PickToLearn(NEAREST, extra_bits=5.0).fit(X, Y)
     assert paid.risk_bound_.facts.code_bits == free.risk_bound_.facts.code_bits + 5.0
     assert paid.risk_bound_.value > free.risk_bound_.value
 
 
 def test_the_claim_is_a_sentence_that_does_not_say_network():
-    claim = codebound.PickToLearn(NEAREST).fit(X, Y).claim_
+    claim = PickToLearn(NEAREST).fit(X, Y).claim_
     assert re.fullmatch(
         r"With probability at least 1 - 0\.05 over the draw of the sample, what was learned is wrong on at "
         r"most \d+\.\d\d % of new data \(C-15\)\.",
@@ -205,51 +206,51 @@ def test_the_claim_is_a_sentence_that_does_not_say_network():
 
 
 def test_stopped_by_hand_the_best_so_far_is_kept():
-    model = codebound.PickToLearn(Scripted([], 6, KeyboardInterrupt()), batch=1).fit(X, Y)
+    model = PickToLearn(Scripted([], 6, KeyboardInterrupt()), batch=1).fit(X, Y)
     assert model.is_interrupted_
     assert model.message_.rounds is not None
     assert model.risk_bound_.facts.code_bits == model.message_.bits(1)
-    whole = codebound.PickToLearn(Scripted([], 0, KeyboardInterrupt()), batch=1).fit(X, Y)
+    whole = PickToLearn(Scripted([], 0, KeyboardInterrupt()), batch=1).fit(X, Y)
     assert not whole.is_interrupted_
     assert whole.stages_[: len(model.stages_)] == model.stages_
 
 
 def test_stopped_by_hand_before_anything_is_known_it_stops():
     with pytest.raises(KeyboardInterrupt):
-        codebound.PickToLearn(Scripted([], 1, KeyboardInterrupt())).fit(X, Y)
+        PickToLearn(Scripted([], 1, KeyboardInterrupt())).fit(X, Y)
 
 
 def test_a_learner_that_fails_later_ends_the_rounds():
     with pytest.warns(UserWarning, match="ended early: the learner Scripted failed on .* OSError: no"):
-        model = codebound.PickToLearn(Scripted([], 6, OSError("no")), batch=1).fit(X, Y)
+        model = PickToLearn(Scripted([], 6, OSError("no")), batch=1).fit(X, Y)
     assert model.message_.rounds is not None
 
 
 @pytest.mark.thorough
 def test_a_learner_that_fails_at_once_is_told_what_to_do():
-    with pytest.raises(UsageError, match=r"failed on 3 picked examples|n_neighbors") as refusal:
-        codebound.PickToLearn(KNeighborsClassifier(5)).fit(X, Y)
+    with pytest.raises(UsageError, match=r"failed on 3 examples|n_neighbors") as refusal:
+        PickToLearn(KNeighborsClassifier(5)).fit(X, Y)
     assert "`first`" in str(refusal.value)
-    assert codebound.PickToLearn(KNeighborsClassifier(5), first=2).fit(X, Y).risk_bound_.value < 1.0
+    assert PickToLearn(KNeighborsClassifier(5), first=2).fit(X, Y).risk_bound_.value < 1.0
 
 
 def test_a_learner_without_a_seed_is_refused():
     with pytest.raises(UsageError, match=r"two different results.*random_state=0"):
-        codebound.PickToLearn(RandomForestClassifier(5)).fit(X, Y)
-    codebound.PickToLearn(RandomForestClassifier(5, random_state=0), max_rounds=2).fit(X, Y)
+        PickToLearn(RandomForestClassifier(5)).fit(X, Y)
+    PickToLearn(RandomForestClassifier(5, random_state=0), max_rounds=2).fit(X, Y)
 
 
 def test_a_learner_that_looks_at_the_batch_is_refused():
     with pytest.raises(UsageError, match="depends on the other examples of its batch"):
-        codebound.PickToLearn(BatchMean(var_smoothing=1.0), first=5).fit(X, Y)
+        PickToLearn(BatchMean(var_smoothing=1.0), first=5).fit(X, Y)
 
 
 def test_warm_rounds_go_on_from_the_round_before():
     learner = SGDClassifier(random_state=0, warm_start=True, max_iter=1, tol=None)
-    cold = codebound.PickToLearn(learner, max_rounds=3).fit_message(X, Y, RuleMessage(0, 3))
-    warm = codebound.PickToLearn(learner, warm=True, max_rounds=3).fit_message(X, Y, RuleMessage(0, 3))
+    cold = PickToLearn(learner, max_rounds=3).fit_message(X, Y, RuleMessage(0, 3))
+    warm = PickToLearn(learner, warm=True, max_rounds=3).fit_message(X, Y, RuleMessage(0, 3))
     shown = clone(learner)
-    first = codebound.PickToLearn(learner, warm=True).fit_message(X, Y, RuleMessage(0, 0)).picks_
+    first = PickToLearn(learner, warm=True).fit_message(X, Y, RuleMessage(0, 0)).picks_
     for count in range(len(first), len(first) + 4):
         shown.fit(X[warm.picks_[:count]], Y[warm.picks_[:count]])
     np.testing.assert_array_equal(shown.coef_, warm.estimator_.coef_)
@@ -258,7 +259,7 @@ def test_warm_rounds_go_on_from_the_round_before():
 
 def test_regressors_have_faults_above_tau():
     values = X @ np.linspace(-1.0, 1.0, 64) + 0.1 * Y
-    model = codebound.PickToLearn(LinearRegression(), tau=0.2, first=5).fit(X, values)
+    model = PickToLearn(LinearRegression(), tau=0.2, first=5).fit(X, values)
     off = np.flatnonzero(np.abs(model.predict(X) - values) > 0.2)
     assert set(off.tolist()) - set(model.picks_.tolist()) == set(model.errors_.tolist())
     assert "off by more than 0.2 on" in model.claim_
@@ -287,23 +288,21 @@ def test_regressors_have_faults_above_tau():
 )
 def test_settings_out_of_range_are_refused(arguments, message):
     with pytest.raises(UsageError, match=re.escape(message)):
-        codebound.PickToLearn(**{"estimator": NEAREST, **arguments}).fit(X, Y)
+        PickToLearn(**{"estimator": NEAREST, **arguments}).fit(X, Y)
 
 
 def test_copies_stay_and_count():
     twice, labels = np.concatenate([X, X]), np.concatenate([Y, Y])
-    model = codebound.PickToLearn(NEAREST, batch=4).fit(twice, labels)
+    model = PickToLearn(NEAREST, batch=4).fit(twice, labels)
     assert model.n_ == 2 * len(X)
     assert set(model.errors_.tolist()) == wrong_of(model, twice, labels) - set(model.picks_.tolist())
 
 
 @pytest.mark.thorough
 def test_it_works_in_grids_pipelines_and_pickles():
-    grid = GridSearchCV(codebound.PickToLearn(LogisticRegression()), {"estimator__C": [0.1, 1.0]}, cv=2).fit(
-        X, Y
-    )
+    grid = GridSearchCV(PickToLearn(LogisticRegression()), {"estimator__C": [0.1, 1.0]}, cv=2).fit(X, Y)
     assert grid.best_estimator_.risk_bound_.value < 0.2
-    chain = make_pipeline(FunctionTransformer(np.sqrt), codebound.PickToLearn(LogisticRegression())).fit(X, Y)
+    chain = make_pipeline(FunctionTransformer(np.sqrt), PickToLearn(LogisticRegression())).fit(X, Y)
     copy = pickle.loads(pickle.dumps(chain))
     np.testing.assert_array_equal(copy.predict(X), chain.predict(X))
     np.testing.assert_allclose(chain.predict_proba(X).sum(axis=1), 1.0)
@@ -312,23 +311,23 @@ def test_it_works_in_grids_pipelines_and_pickles():
 
 @pytest.mark.thorough
 def test_methods_are_there_where_the_learner_has_them():
-    model = codebound.PickToLearn(NEAREST)
+    model = PickToLearn(NEAREST)
     assert hasattr(model, "predict_proba")
     assert not hasattr(model, "decision_function")
 
 
 def test_a_scaler_outside_is_noticed_and_inside_it_is_fine(recwarn):
     with pytest.warns(UserWarning, match="stands inside"):
-        codebound.PickToLearn(NEAREST, max_rounds=1).fit(StandardScaler().fit_transform(X), Y)
+        PickToLearn(NEAREST, max_rounds=1).fit(StandardScaler().fit_transform(X), Y)
     recwarn.clear()
-    codebound.PickToLearn(make_pipeline(StandardScaler(), NEAREST), max_rounds=1).fit(X, Y)
+    PickToLearn(make_pipeline(StandardScaler(), NEAREST), max_rounds=1).fit(X, Y)
     assert not recwarn.list
 
 
 def test_rows_of_a_list_do_not_change_the_type_of_others():
     rows, labels = X.astype(int).tolist(), Y.tolist()
-    one = codebound.PickToLearn(NEAREST, batch=4).fit(rows, labels)
-    other = codebound.PickToLearn(NEAREST, batch=4).fit([*rows, [0.5] * 64], [*labels, 1])
+    one = PickToLearn(NEAREST, batch=4).fit(rows, labels)
+    other = PickToLearn(NEAREST, batch=4).fit([*rows, [0.5] * 64], [*labels, 1])
     assert one.picks_.tolist()[:3] == other.picks_.tolist()[:3]
 
 
@@ -336,14 +335,12 @@ def test_texts_and_sparse_inputs_are_samples_too():
     texts = ["a few picks", "many bits", "few picks more", "bits and bits", "picks", "bits of many"]
     labels = ["pick", "bit", "pick", "bit", "pick", "bit"]
     learner = make_pipeline(CountVectorizer(), LogisticRegression())
-    model = codebound.PickToLearn(learner, batch=1).fit(texts, labels)
+    model = PickToLearn(learner, batch=1).fit(texts, labels)
     assert model.predict(["few picks"]).tolist() == ["pick"]
-    longer = codebound.PickToLearn(learner, batch=1).fit([*texts, "bits " * 20], [*labels, "bit"])
+    longer = PickToLearn(learner, batch=1).fit([*texts, "bits " * 20], [*labels, "bit"])
     assert [texts[at] for at in longer.picks_] == [texts[at] for at in model.picks_]
-    dense = codebound.PickToLearn(LogisticRegression(), batch=4).fit_message(X, Y, RuleMessage(0, 1))
-    thin = codebound.PickToLearn(LogisticRegression(), batch=4).fit_message(
-        sparse.csr_array(X), Y, RuleMessage(0, 1)
-    )
+    dense = PickToLearn(LogisticRegression(), batch=4).fit_message(X, Y, RuleMessage(0, 1))
+    thin = PickToLearn(LogisticRegression(), batch=4).fit_message(sparse.csr_array(X), Y, RuleMessage(0, 1))
     assert len(thin.picks_) == len(dense.picks_)
 
 
@@ -351,8 +348,8 @@ def test_texts_and_sparse_inputs_are_samples_too():
 def test_data_frames_go_through_to_the_learner():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(X, columns=[f"pixel{each}" for each in range(64)])
-    model = codebound.PickToLearn(LogisticRegression(), batch=4).fit(frame, pandas.Series(Y))
-    plain = codebound.PickToLearn(LogisticRegression(), batch=4).fit(X, Y)
+    model = PickToLearn(LogisticRegression(), batch=4).fit(frame, pandas.Series(Y))
+    plain = PickToLearn(LogisticRegression(), batch=4).fit(X, Y)
     np.testing.assert_array_equal(model.picks_, plain.picks_)
     assert model.feature_names_in_[0] == "pixel0"
     assert model.n_features_in_ == 64
@@ -360,7 +357,7 @@ def test_data_frames_go_through_to_the_learner():
     columns = make_column_transformer(
         (OneHotEncoder(handle_unknown="ignore"), ["word"]), remainder="passthrough"
     )
-    model = codebound.PickToLearn(make_pipeline(columns, LogisticRegression()), batch=4).fit(mixed, Y)
+    model = PickToLearn(make_pipeline(columns, LogisticRegression()), batch=4).fit(mixed, Y)
     assert model.score(mixed, Y) > 0.9
 
 
@@ -430,16 +427,16 @@ def test_a_column_of_predictions_is_as_good_as_a_row():
         def predict(self, X):
             return np.tile(super().predict(X)[:, None], 2)
 
-    plain = codebound.PickToLearn(NEAREST, batch=4).fit(X, Y)
-    column = codebound.PickToLearn(Column(1), batch=4).fit(X, Y)
+    plain = PickToLearn(NEAREST, batch=4).fit(X, Y)
+    column = PickToLearn(Column(1), batch=4).fit(X, Y)
     np.testing.assert_array_equal(column.picks_, plain.picks_)
     with pytest.raises(UsageError, match="one for each"):
-        codebound.PickToLearn(Pairs(1)).fit(X, Y)
+        PickToLearn(Pairs(1)).fit(X, Y)
 
 
 def test_progress_is_told_the_bound_so_far():
     heard = []
-    model = codebound.PickToLearn(NEAREST, progress=lambda *told: heard.append(told)).fit(X, Y)
+    model = PickToLearn(NEAREST, progress=lambda *told: heard.append(told)).fit(X, Y)
     assert heard[-1][0] == len(model.stages_)
     assert re.fullmatch(r"bound \d+\.\d\d % \(\d+ picks, \d+ errors\)", heard[-1][2])
 
@@ -456,7 +453,7 @@ PARTS = {"class:1": Y == 1, "confused:1:2": Y == 1, "false-alarm:2": Y != 2}
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_another_fault_is_picked_counted_and_bounded_on_its_part(fault):
-    model = codebound.PickToLearn(GaussianNB(), fault=fault, max_rounds=3, batch=2).fit(X, Y)
+    model = PickToLearn(GaussianNB(), fault=fault, max_rounds=3, batch=2).fit(X, Y)
     predicted = model.predict(X)
     part = PARTS.get(fault, np.ones(len(Y), dtype=bool))
     rest = np.setdiff1d(np.arange(len(Y)), model.picks_)
@@ -473,7 +470,7 @@ def test_another_fault_is_picked_counted_and_bounded_on_its_part(fault):
 
 
 def fitted_with(fault):
-    model = codebound.PickToLearn(VAGUE, fault=fault, batch=2, max_rounds=3).fit(X, Y)
+    model = PickToLearn(VAGUE, fault=fault, batch=2, max_rounds=3).fit(X, Y)
     rest = np.setdiff1d(np.arange(len(Y)), model.picks_)
     facts = PickedFacts(
         picks=len(model.picks_),
@@ -490,7 +487,7 @@ def test_the_label_is_among_the_best_guesses():
     places = np.argsort(np.argsort(-model.predict_proba(X), axis=1), axis=1)[np.arange(len(Y)), Y]
     assert np.array_equal(rest[places[rest] >= 2], model.errors_)
     assert model.risk_bound_.value == pytest.approx(picked_risk(facts).value, rel=1e-12)
-    plain = codebound.PickToLearn(VAGUE, batch=2, max_rounds=3).fit(X, Y)
+    plain = PickToLearn(VAGUE, batch=2, max_rounds=3).fit(X, Y)
     assert len(model.errors_) < len(plain.errors_) or len(model.picks_) < len(plain.picks_)
 
 
@@ -516,17 +513,19 @@ def test_a_mean_cost_is_bounded_cost_by_cost(costs):
     values = sorted(set(matrix.ravel().tolist()) - {0})
     above = [int((found >= value).sum()) for value in values]
     assert model.risk_bound_.value == pytest.approx(picked_cost(facts, above=above, costs=values), rel=1e-12)
+    largest = 2 if costs == "distance" else 5
     assert "costs on average" in model.claim_
+    assert f"of the largest cost, which is {largest}, on new data, if their labels are among" in model.claim_
 
 
 @pytest.mark.thorough
 def test_abstaining_needs_scores_and_its_fault():
     with pytest.raises(UsageError, match="has no scores"):
-        codebound.PickToLearn(Scripted([], 0, None), fault="abstain:0.5").fit(X, Y)
+        PickToLearn(Scripted([], 0, None), fault="abstain:0.5").fit(X, Y)
     with pytest.raises(UsageError, match="has no scores"):
-        codebound.PickToLearn(Scripted([], 0, None), fault="top:2").fit(X, Y)
+        PickToLearn(Scripted([], 0, None), fault="top:2").fit(X, Y)
     with pytest.raises(UsageError, match="abstain:T alone"):
-        codebound.PickToLearn(GaussianNB()).fit(X, Y).abstains(X)
+        PickToLearn(GaussianNB()).fit(X, Y).abstains(X)
 
 
 @pytest.mark.parametrize(
@@ -542,19 +541,19 @@ def test_abstaining_needs_scores_and_its_fault():
 )
 def test_faults_that_do_not_fit_are_refused(changes, says):
     with pytest.raises(CodeboundError, match=says):
-        codebound.PickToLearn(GaussianNB(), **changes).fit(X, Y)
+        PickToLearn(GaussianNB(), **changes).fit(X, Y)
 
 
 def test_faults_name_classes_by_numbers():
     with pytest.raises(UsageError, match="whole numbers"):
-        codebound.PickToLearn(GaussianNB(), fault="class:1").fit(X, Y.astype(str))
+        PickToLearn(GaussianNB(), fault="class:1").fit(X, Y.astype(str))
     with pytest.raises(UsageError, match="leave out `fault`"):
-        codebound.PickToLearn(LinearRegression(), tau=1.0, fault="class:1").fit(X, Y.astype(float))
+        PickToLearn(LinearRegression(), tau=1.0, fault="class:1").fit(X, Y.astype(float))
 
 
 def test_it_promises_no_several_labels_where_its_learner_could():
     inner = get_tags(DecisionTreeClassifier())
-    own = get_tags(codebound.PickToLearn(DecisionTreeClassifier()))
+    own = get_tags(PickToLearn(DecisionTreeClassifier()))
     assert inner.classifier_tags.multi_label
     assert not own.classifier_tags.multi_label
     assert inner.target_tags.multi_output
@@ -564,4 +563,62 @@ def test_it_promises_no_several_labels_where_its_learner_could():
 def test_copies_are_counted_and_said():
     x = np.arange(30.0)[:, None]
     with pytest.warns(UserWarning, match="90 of 120 examples are exact copies of earlier ones"):
-        codebound.PickToLearn(GaussianNB(), first=2).fit(np.repeat(x, 4, axis=0), np.repeat(x[:, 0] > 15, 4))
+        PickToLearn(GaussianNB(), first=2).fit(np.repeat(x, 4, axis=0), np.repeat(x[:, 0] > 15, 4))
+
+
+def test_by_default_two_thirds_are_set_apart_and_nothing_else_is_picked_first():
+    model = codebound.PickToLearn(NEAREST).fit(X, Y)
+    same = codebound.PickToLearn(NEAREST, apart=2 * len(Y) // 3, first=0, growth=0.01).fit(X, Y)
+    assert len(model.apart_) == 2 * len(Y) // 3
+    assert model.n_ == len(Y) - len(model.apart_)
+    assert model.risk_bound_ == same.risk_bound_
+    assert model.risk_bound_.ref == "C-10"  # a hold-out set, as nothing that is picked helps here
+    few = codebound.PickToLearn(NEAREST).fit(X[:99], Y[:99])
+    assert len(few.apart_) == 0
+    assert len(few.picks_) >= 3  # one of each class
+    own = codebound.PickToLearn(NEAREST, first=2, growth=0.0, max_rounds=0).fit(X, Y)
+    assert len(own.apart_) == 2 * len(Y) // 3
+    assert len(own.picks_) == 6
+    with pytest.raises(UsageError, match=r"or is 'auto'\. Got 'most'"):
+        codebound.PickToLearn(NEAREST, apart="most").fit(X, Y)
+
+
+def test_a_bound_no_better_than_the_commonest_label_is_called_vacuous():
+    inputs = np.random.default_rng(0).normal(size=(300, 2))
+    labels = (np.arange(300) % 10 == 0).astype(int)
+    model = PickToLearn(GaussianNB(), max_rounds=3).fit(inputs, labels)
+    assert 0.1 <= model.risk_bound_.value < 0.5
+    assert "VACUOUS: the commonest label, always given, is wrong on 10.00 % of the examples" in model.claim_
+    assert "VACUOUS" not in codebound.PickToLearn(NEAREST).fit(X, Y).claim_
+    values = PickToLearn(LinearRegression(), tau=1e-9, first=5, max_rounds=1).fit(inputs, inputs[:, 0] ** 2)
+    assert "VACUOUS: it says no more than guessing" in values.claim_
+
+
+def test_a_series_of_texts_is_a_sample_and_a_table_with_one_column_of_them_is_named():
+    pandas = pytest.importorskip("pandas")
+    labels = np.arange(200) % 2
+    texts = [
+        f"{'bit byte' if label else 'risk bound'} {'x' * (at % 30 + 3)}" for at, label in enumerate(labels)
+    ]
+    learner = make_pipeline(CountVectorizer(), LogisticRegression())
+    wanted = PickToLearn(learner, max_rounds=3).fit(texts, labels)
+    for kind in ("object", "string"):
+        series = pandas.Series(texts, dtype=kind)
+        words = pandas.Series(np.where(labels, "yes", "no"), dtype=kind)
+        assert PickToLearn(learner, max_rounds=3).fit(series, labels).sample_sha256_ == wanted.sample_sha256_
+        model = codebound.PickToLearn(learner).fit(series, words)
+        assert set(model.predict(series)) == {"yes", "no"}
+        for table in (series.to_frame("text"), series.to_frame("text").to_numpy()):
+            with pytest.raises(UsageError, match=r"one column of texts, .*X\['text'\] of a frame"):
+                codebound.PickToLearn(learner).fit(table, words)
+
+
+def test_without_a_listener_a_bar_is_drawn_where_somebody_watches(monkeypatch):
+    heard = []
+    monkeypatch.setattr(
+        "codebound.estimator.wrapper.shown",
+        lambda name: nullcontext(lambda *told: heard.append((name, *told))),
+    )
+    codebound.PickToLearn(NEAREST).fit(X, Y)
+    assert heard
+    assert heard[0][0] == "PickToLearn"
