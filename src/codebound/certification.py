@@ -21,6 +21,7 @@ from codebound.certificate.claims import (
 )
 from codebound.certificate.evaluate import count_errors
 from codebound.data.dataset import as_dataset, cross_duplicates, seen_rows
+from codebound.data.oddities import require_certifiable
 from codebound.device import resolve_device
 from codebound.errors import DataError, UsageError
 from codebound.faults import WRONG, parse_fault
@@ -167,6 +168,7 @@ def certify(
             progress=progress,
         )
         model = prior_tenths = helper = None
+    require_certifiable(sample)
     counted = parse_fault(fault, classes=sample.classes)
     claims = [
         each if counted == WRONG else replace(each, fault=counted)  # type: ignore[type-var]

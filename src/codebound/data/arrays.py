@@ -139,7 +139,17 @@ def _stored(x: NDArray[np.generic], name: str) -> NDArray[np.generic]:
     )
 
 
+def require_one_label(y: NDArray[np.generic], name: str) -> None:
+    """Refuses labels in rows."""
+    if y.ndim != 1:
+        raise DataError(
+            f"{name}: labels have shape (n,), one for each input. Got {y.shape}; where each row has a 1 in "
+            "the place of its class, they are labels.argmax(axis=1). Several labels each are not covered."
+        )
+
+
 def _labels(y: NDArray[np.generic], name: str) -> NDArray[np.int64]:
+    require_one_label(y, name)
     if y.dtype.kind not in "iub":
         raise DataError(
             f"{name}: labels must be integers, counted from 0. Got {y.dtype}; numpy.unique(labels, "

@@ -46,6 +46,11 @@ def number_in(cell: str) -> float | None:
     return _day_in(cell) if "-" in cell else None
 
 
+def is_day(cell: str) -> bool:
+    """Whether a text is a day, with a time or without."""
+    return _day_in(cell) is not None
+
+
 def _day_in(cell: str) -> float | None:
     if (found := _DAY.fullmatch(cell)) is None:
         return None

@@ -31,6 +31,7 @@ _MAX_VALUES = 1 << 28
 _MAX_LEVELS = 1_000_000
 _SHOWN_LEVELS = 12
 _NUMBERS, _WORDS, _NONE = "#", "*", "?"
+_WITH_COMMA = re.compile(r"[+-]?\d[\d. ]*(,\d+)+(\.\d+)?", re.ASCII)
 _DECLARED = re.compile(r"(?P<name>.+?)\s*\{(?P<levels>.*)\}")
 
 
@@ -84,6 +85,7 @@ class Column:
         can_miss: Whether it is declared that values can be missing.
         has_type: Whether its levels are those of a categorical type, and not written into its name.
         open_word: The first word in it, where it was not declared that it holds words.
+        different: How many words it holds that are hashed.
     """
 
     name: str
@@ -94,6 +96,7 @@ class Column:
     can_miss: bool = False
     has_type: bool = False
     open_word: str = ""
+    different: int = 0
 
     @property
     def title(self) -> Title:
@@ -140,6 +143,12 @@ def column_of(title: Title, values: Values, *, name: str) -> Column:
             f"{name}: example {at + 1} has {cells[at]!r} in column {title.name!r}, which holds numbers. To "
             f"allow words, declare it in the sample: {title.name}{{#|*}}."
         )
+    if has_words and not is_declared:
+        _require_no_commas(title, cells, is_word, name=name)
+    hashed = [
+        cell if has_words and (word or not has_numbers) else None
+        for cell, word in zip(cells, is_word, strict=True)
+    ]
     return Column(
         title.name,
         np.array(
@@ -148,18 +157,28 @@ def column_of(title: Title, values: Values, *, name: str) -> Column:
                 for cell, number in zip(cells, numbers, strict=True)
             ]
         ),
-        words=np.array(
-            [
-                bucket(title.name, cell) if cell is not None and (word or not has_numbers) else -1.0
-                for cell, word in zip(cells, is_word, strict=True)
-            ]
-        )
+        words=np.array([-1.0 if cell is None else bucket(title.name, cell) for cell in hashed])
         if has_words
         else None,
         has_numbers=has_numbers,
         can_miss=title.can_miss,
         open_word="" if is_declared or not has_words else cells[is_word.index(True)] or "",
+        different=len({*hashed} - {None}),
     )
+
+
+def _require_no_commas(
+    title: Title, cells: Sequence[str | None], is_word: Sequence[bool], *, name: str
+) -> None:
+    """Refuses a column of numbers of which some have commas: nobody means them as words."""
+    words = [cell for cell, word in zip(cells, is_word, strict=True) if cell and word]
+    if all(map(_WITH_COMMA.fullmatch, words)):
+        raise DataError(
+            f"{name}: column {title.name!r} holds numbers with commas, such as {words[0]!r:.40}, which would "
+            "be taken for words. A number is written 1234.5: write a point for a decimal comma and nothing "
+            "between thousands, as pandas.read_csv(file, decimal=',', thousands='.') reads them; or declare "
+            f"that they are words: {title.name}{{*}}."
+        )
 
 
 def _texts_of(values: Values) -> list[str | None]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from codebound.data.cells import BUCKETS, MISSING, is_number, text_of
+from codebound.data.cells import BUCKETS, MISSING, is_day, is_number, text_of
 from codebound.data.columns import (
     Coded,
     Column,
@@ -35,6 +35,8 @@ TARGETS = ("y", "label", "target", "class")
 
 _EXACT = float(1 << 53)
 _COUNTED = 10  # rows from which on a column that numbers them is no accident
+_MANY_ROWS = 20  # from which on it shows that nearly all words of a column differ
+_FEW_COPIES = 100  # one in so many is let pass
 _SHOWN = 3
 _SHOWN_LEVELS = 12
 _SHOWN_CHARACTERS = 24
@@ -135,6 +137,11 @@ def column_of_labels(
     if isinstance(values, Coded):
         return leveled(replace(title, levels=values.levels), values, name)
     words = _names(values)
+    if not class_names and words and all(map(is_day, words)):
+        raise DataError(
+            f"{name}: column {title.name!r} holds days, such as {words[0]!r:.40}, and labels are classes. "
+            "Name the column with the classes, or make classes of days by limits that were fixed in advance."
+        )
     if class_names and set(words) <= set(class_names):
         return leveled(replace(title, levels=class_names), values, name)
     has_numbers_for_names = bool(class_names) and all(map(is_number, class_names))
@@ -202,6 +209,8 @@ def sample_of(
     from codebound.data.arrays import from_arrays  # which loads torch
 
     levels = () if labels is None else labels.levels
+    if role not in ("test", "unlabelled"):
+        _require_no_texts(columns, labels, name=name)
     if role != "unlabelled" and levels and classes not in (None, len(levels)):
         raise DataError(f"{name} declares {len(levels)} classes, the sample has {classes}.")
     _require_finite(columns, name=name)
@@ -232,6 +241,38 @@ def _require_finite(columns: Sequence[Column], *, name: str) -> None:
             )
 
 
+def _are_texts(column: Column) -> bool:
+    """Whether a column holds nearly as many different words as rows."""
+    return len(column.values) >= _MANY_ROWS and 2 * column.different > len(column.values)
+
+
+def _require_no_texts(columns: Sequence[Column], labels: Column | None, *, name: str) -> None:
+    """Refuses texts whose rows become equal by hashing: they would be taken for copies."""
+    texts = [each for each in columns if _are_texts(each)]
+    if not texts:
+        return
+    n, different = len(texts[0].values), max(each.different for each in texts)
+    kept = inputs_of(columns, name=name)
+    if labels is not None:
+        kept = np.column_stack([kept, labels.values])
+    rows = len({row.tobytes() for row in kept})
+    if rows < different and _FEW_COPIES * (n - rows) > n:
+        raise DataError(
+            f"{name}: {_of_texts(texts)}, so {n - rows} of {n} rows would be equal to earlier ones. Give "
+            "texts to an encoder of texts (the option encoder, docs/howto/encoders.md), and leave out what "
+            "is the name of a row."
+        )
+
+
+def _of_texts(texts: Sequence[Column]) -> str:
+    first = texts[0]
+    return (
+        f"{_few([each.name for each in texts])} holds {first.different} different words or texts in "
+        f"{len(first.values)} rows: a text, or the name of a row. It is 1 in one of {BUCKETS} inputs, by its "
+        "SHA-256"
+    )
+
+
 def _in_words(levels: tuple[str, ...]) -> str:
     named = ", ".join(f"{label} = {level}" for label, level in enumerate(levels[:_SHOWN_LEVELS]))
     return f"; classes {named}{', ...' if len(levels) > _SHOWN_LEVELS else ''}" if levels else ""
@@ -244,6 +285,11 @@ def _remarks(columns: Sequence[Column]) -> list[str]:
         remarks.append(
             f"values are missing in {_few(lacking)}: such a column has another input, 1 where one is; that "
             f"they can be was known before the sample was drawn (to declare it: {_short(lacking[0])}{{?}})"
+        )
+    if texts := [each for each in columns if _are_texts(each)]:
+        remarks.append(
+            f"{_of_texts(texts)}, which tells next to nothing: an encoder reads texts (the option encoder), "
+            "and the name of a row is left out"
         )
     if hashed := [each for each in columns if each.open_word]:
         names = [each.name for each in hashed]

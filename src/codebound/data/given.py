@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from codebound.bounds.risk import count_of
-from codebound.data.arrays import from_arrays
+from codebound.data.arrays import from_arrays, require_one_label
 from codebound.data.columns import Title
 from codebound.data.foreign import from_frame, is_frame, of_titled, titled, values_of
 from codebound.data.frames import column_of_labels, labels_of
@@ -195,11 +195,7 @@ def _labels(
     labels = y if hasattr(y, "cat") else _array(y)  # of a categorical type
     if isinstance(labels, np.ndarray):
         labels = labels.reshape(-1) if labels.ndim == 2 and labels.shape[1] == 1 else labels
-        if labels.ndim != 1:
-            raise DataError(
-                f"{name}: labels have shape (n,), one for each input. Got {labels.shape}; where each row has "
-                "a 1 in the place of its class, they are labels.argmax(axis=1)."
-            )
+        require_one_label(labels, name)
         if labels.dtype.kind in "iub" and not class_names and labels.min(initial=0) >= 0:
             return labels, ()
     values = values_of(labels, name=f"{name}: labels")

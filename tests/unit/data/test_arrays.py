@@ -250,3 +250,9 @@ def test_a_file_that_there_is_no_room_to_map_is_not_called_damaged(tmp_path, mon
     monkeypatch.setattr("numpy.load", full)
     with pytest.raises(DataError, match=r"x\.npy cannot be read: Cannot allocate memory\.$"):
         read_npy(tmp_path / "x.npy")
+
+
+def test_rows_of_labels_in_a_file_are_named(tmp_path):
+    np.savez(tmp_path / "t.npz", x=np.zeros((4, 2)), y=np.eye(2)[[0, 1, 1, 0]])
+    with pytest.raises(DataError, match=r"Got \(4, 2\); .* labels\.argmax\(axis=1\)"):
+        read_npz(tmp_path / "t.npz", role="train")

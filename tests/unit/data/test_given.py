@@ -107,7 +107,7 @@ NO_SAMPLE = {
     "no labels": (X, "has no labels"),
     "fractions": ((X, Y / 2.0), "must be words or whole numbers, counted from 0; they go from 0 to 1"),
     "no label": ((X, np.where(Y == 1, np.nan, Y)), "lacks 10 of 30 labels, the first in example 2"),
-    "a row of labels each": ((X, np.eye(3)[Y]), r"Got \(30, 3\); where each row has a 1 .*argmax"),
+    "a row of labels each": ((X, np.eye(3)[Y]), r"Got \(30, 3\); where each row has a 1 .*argmax.* Several"),
     "ragged lists": (([[1, 2], [3]], [0, 1]), "list is no array of numbers"),
     "a mask over inputs": ((np.ma.masked_equal(X, X[0, 0, 0]), Y), "what a mask hides is no value"),
     "a mask over labels": ((X, np.ma.masked_equal(Y, 1)), "what a mask hides is no value"),

@@ -136,12 +136,48 @@ def test_words_without_levels_are_hashed_and_that_is_said(tmp_path):
     assert mixed.x[1, 2:].tolist() == sample.x[1, :16].tolist()
 
 
-@pytest.mark.parametrize("cell", ['"1,5"', '"12,345.6"', "7%", "$3", "29/02/2020"])
+@pytest.mark.parametrize("cell", ["7%", "$3", "29/02/2020", "1,5 or 2"])
 def test_numbers_as_others_write_them_are_shown_as_words(tmp_path, cell):
-    (remark,) = load_dataset(str(write(tmp_path, f"a,b,y\n2,{cell},0\n3,4,1\n"))).warnings
-    word = cell.strip('"')
-    assert f"in b, such as '{word}'" in remark
+    (remark,) = load_dataset(str(write(tmp_path, f'a,b,y\n2,"{cell}",0\n3,4,1\n'))).warnings
+    assert f"in b, such as '{cell}'" in remark
     assert "a number is written 1234.5, a day 2020-02-29" in remark
+
+
+@pytest.mark.parametrize("cell", ["1,5", "-0,25", "12,345.6", "1.234,5", "1,234", "1 234,5"])
+def test_numbers_with_commas_are_refused_with_what_to_write(tmp_path, cell):
+    rows = f'"{cell}",0\n4,1\n,1\n'
+    with pytest.raises(DataError, match=f"'b' holds numbers with commas, such as '{cell}'.* decimal=','"):
+        load_dataset(str(write(tmp_path, f"b,y\n{rows}")))
+    assert load_dataset(str(write(tmp_path, f"b{{*|?}},y\n{rows}"))).x.shape == (3, 17)
+    mixed = load_dataset(str(write(tmp_path, f"b,y\n{rows}red,0\n")))  # words beside them
+    assert any("words without declared levels" in each for each in mixed.warnings)
+
+
+def test_a_column_of_texts_is_named_as_one_and_refused_where_it_would_make_copies(tmp_path):
+    texts = [f"text number {i} of many" for i in range(100)]
+    alone = "".join(f"{each},{i % 2}\n" for i, each in enumerate(texts))
+    with pytest.raises(
+        DataError, match=r"text holds 100 different words or texts in 100 rows.*option encoder"
+    ):
+        load_dataset(str(write(tmp_path, f"text,y\n{alone}")))
+    load_dataset(str(write(tmp_path, f"text,y\n{alone}")), role="unlabelled")
+    beside = "".join(f"{each},{i},{i % 2}\n" for i, each in enumerate(texts))
+    first, *_ = load_dataset(str(write(tmp_path, f"text,z,y\n{beside}"))).warnings
+    assert first.startswith(
+        "text holds 100 different words or texts in 100 rows: a text, or the name of a row"
+    )
+    towns = "".join(f"{'ab'[i % 2]},{i},{i % 2}\n" for i in range(100))
+    assert not any(
+        "different words" in each for each in load_dataset(str(write(tmp_path, f"t,z,y\n{towns}"))).warnings
+    )
+
+
+def test_days_are_no_labels(tmp_path):
+    path = write(tmp_path, "a,day\n1,2020-02-29\n2,2020-03-01\n")
+    with pytest.raises(DataError, match="'day' holds days, such as '2020-02-29', and labels are classes"):
+        load_dataset(f"{path}:day")
+    declared = write(tmp_path, "a,day{2020-02-29|2020-03-01}\n1,2020-02-29\n2,2020-03-01\n")
+    assert load_dataset(f"{declared}:day").classes == 2
 
 
 def test_a_declaration_has_room_for_all_that_is_declared_of_columns_with_long_names(tmp_path):
