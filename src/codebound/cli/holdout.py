@@ -29,7 +29,10 @@ _ModelName = Annotated[
 _Weights = Annotated[list[Path] | None, option("Weights of a network; can be given more than once.")]
 _Predictions = Annotated[
     list[Path] | None,
-    option("A .npy file of predicted classes, or of scores, of any program; can be given more than once."),
+    option(
+        "A .npy file of predicted classes, numbers or words, or of scores, of any program; can be given more "
+        "than once."
+    ),
 ]
 
 
@@ -69,8 +72,9 @@ def seal(
     """
     options = dict(locals())
     from codebound.holdouts.from_files import seal_from_options
+    from codebound.progress import Listener
 
-    _show(seal_from_options(options, looks=_looks(looks), out=out), output)
+    _show(seal_from_options(options, looks=_looks(looks), out=out, listener=Listener(note)), output)
 
 
 @app.command()
@@ -80,7 +84,8 @@ def look(
     weights: Annotated[Path | None, option("Weights of the network.")] = None,
     certificate: Annotated[Path | None, option("A .cbound file: the network that it decodes to.")] = None,
     predictions: Annotated[
-        Path | None, option("A .npy file of predicted classes, or of scores, of any program.")
+        Path | None,
+        option("A .npy file of predicted classes, numbers or words, or of scores, of any program."),
     ] = None,
     name: Annotated[str | None, option("What the network is called (default: the name of its file).")] = None,
     is_final: Annotated[

@@ -229,7 +229,10 @@ def read_npy(path: Path) -> NDArray[np.generic]:
     except OSError as error:  # such as no room among addresses, which says nothing about the file
         raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
     except Exception as error:  # a crafted file can make the parser raise nearly anything
-        raise DataError(f"{path} is no readable .npy file: {error}. Save it with numpy.save.") from error
+        raise DataError(
+            f"{path} is no readable .npy file: {error}. Save it with numpy.save; "
+            "words first become words.astype(str)."
+        ) from error
     return found
 
 

@@ -240,6 +240,13 @@ def as_dataset(given: object, *, role: str = "train", like: Dataset | None = Non
     Classes, and the columns of a table, are those of the sample that it is ``like``, where there is one.
     """
     if isinstance(given, Dataset):
+        has_words = given.role == "test" and given.columns and given.class_names
+        if has_words and like is not None and not like.class_names:
+            raise DataError(
+                f"the classes of {given.name} are words, {', '.join(given.class_names[:8])}, and those of "
+                "the sample are numbers. Give the file or the frame itself, with the order of the classes in "
+                "the header: label{no|yes}."
+            )
         return given if like is None else named_alike(given, like.class_names)
     from codebound.data.load import load_dataset
 

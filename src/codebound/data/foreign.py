@@ -86,7 +86,9 @@ def of_titled(
     source: str,
 ) -> Dataset:
     """The sample in titled columns, as ``from_frame`` makes it."""
-    inputs, labels = split_table(table, target, name=name, role=role, class_names=class_names, like=columns)
+    inputs, labels = split_table(
+        table, target, name=name, role=role, classes=classes, class_names=class_names, like=columns
+    )
     return sample_of(inputs, labels, name=name, role=role, classes=classes, source=source)
 
 

@@ -48,6 +48,7 @@ def split_table(
     *,
     name: str,
     role: str,
+    classes: int | None = None,
     class_names: tuple[str, ...] = (),
     like: tuple[Title, ...] = (),
 ) -> tuple[list[Column], Column | None]:
@@ -63,7 +64,7 @@ def split_table(
     if not (like and role == "unlabelled"):
         at = position([title.name for title, _ in table], target, name=name, role=role)
     if at is not None and role != "unlabelled":
-        labels = column_of_labels(*table[at], name=name, role=role, class_names=class_names)
+        labels = column_of_labels(*table[at], name=name, role=role, classes=classes, class_names=class_names)
     inputs = [each for i, each in enumerate(table) if i != at]
     columns = [column_of(*each, name=name) for each in (_alike(inputs, like, name=name) if like else inputs)]
     if like:
@@ -125,12 +126,18 @@ def position(names: Sequence[str], target: str | None, *, name: str, role: str) 
 
 
 def column_of_labels(
-    title: Title, values: Values, *, name: str, role: str, class_names: tuple[str, ...] = ()
+    title: Title,
+    values: Values,
+    *,
+    name: str,
+    role: str,
+    classes: int | None = None,
+    class_names: tuple[str, ...] = (),
 ) -> Column:
     """The labels; words that are neither declared nor among ``class_names`` are numbered in their order.
 
-    So are whole numbers if one is negative. Those of a test sample are not: their order must be that of the
-    sample.
+    So are whole numbers if one is negative. Those of a test sample are not where the number of classes of its
+    sample is known: their order must be that of the sample.
     """
     if title.levels:
         return leveled(title, values, name)
@@ -153,11 +160,12 @@ def column_of_labels(
             f"{name}: column {title.name!r} holds classes that the sample has not: {strange}. Those of "
             f"the sample are {', '.join(class_names[:_SHOWN_LEVELS])}."
         )
-    if role == "test":
+    if role == "test" and classes is not None:
         cell = f"{title.name}{{{'|'.join(words[:_SHOWN_LEVELS])}}}"
         raise DataError(
-            f"{name}: column {title.name!r} holds words. A test sample needs its classes in the order of "
-            f"the sample's: write that into the header, as in {cell}."
+            f"{name}: column {title.name!r} holds words, and the labels of the sample are numbers. A "
+            f"test sample needs its classes in the order of the sample's: write that into the header, as in "
+            f"{cell}."
         )
     return leveled(replace(title, levels=words), values, name)
 
@@ -182,6 +190,7 @@ def texts_of(
     *,
     name: str,
     role: str,
+    classes: int | None = None,
     class_names: tuple[str, ...] = (),
 ) -> tuple[list[str], NDArray[np.int64], tuple[str, ...]]:
     """The text of every example, all columns but the labels; their labels; and what these are called.
@@ -190,7 +199,7 @@ def texts_of(
         DataError: The table leaves something open; the message says what to write.
     """
     at = find_target([title.name for title, _ in table], target, name=name)
-    labels = column_of_labels(*table[at], name=name, role=role, class_names=class_names)
+    labels = column_of_labels(*table[at], name=name, role=role, classes=classes, class_names=class_names)
     cells = [words_of(values) for i, (_, values) in enumerate(table) if i != at]
     texts = ["\n".join(filter(None, each)) for each in zip(*cells, strict=True)]
     return texts, labels_of(labels, name=name), labels.levels

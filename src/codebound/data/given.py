@@ -80,7 +80,7 @@ def collected(
         )
     if y is None or role == "unlabelled":
         return from_arrays(_array(x), None, name=name, role=role, classes=classes, source=f"{kind} in memory")
-    numbers, names = _labels(y, name=name, role=role, class_names=class_names)
+    numbers, names = _labels(y, name=name, role=role, classes=classes, class_names=class_names)
     found = from_arrays(
         _array(x),
         numbers,
@@ -189,7 +189,7 @@ def _of_objects(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _labels(
-    y: Any, *, name: str, role: str, class_names: tuple[str, ...]
+    y: Any, *, name: str, role: str, classes: int | None, class_names: tuple[str, ...]
 ) -> tuple[NDArray[Any], tuple[str, ...]]:
     """Labels as numbers, and what they are called: as in a table, where they are no whole numbers from 0."""
     labels = y if hasattr(y, "cat") else _array(y)  # of a categorical type
@@ -199,5 +199,7 @@ def _labels(
         if labels.dtype.kind in "iub" and not class_names and labels.min(initial=0) >= 0:
             return labels, ()
     values = values_of(labels, name=f"{name}: labels")
-    column = column_of_labels(Title("labels"), values, name=name, role=role, class_names=class_names)
+    column = column_of_labels(
+        Title("labels"), values, name=name, role=role, classes=classes, class_names=class_names
+    )
     return labels_of(column, name=name), column.levels

@@ -10,7 +10,7 @@ import csv
 import io
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from codebound.bounds.risk import count_of
 from codebound.data.cells import is_number
@@ -65,25 +65,31 @@ def read_table(
     """The sample in a table, by the rule of ``frames``.
 
     Labels are whole numbers from 0, or words: then the classes are those that the header declares, or
-    ``class_names``, or in a table that is not a test sample those that occur, sorted. An unlabelled table may
-    have no such column.
+    ``class_names``, or those that occur, sorted, unless it is the test sample of another. An unlabelled table
+    may have no such column.
 
     Raises:
         DataError: The table cannot be read or leaves something open; the message says what to write.
     """
     path, name = table.path, str(table.path)
     inputs, labels = split_table(
-        _titled(path), table.target, name=name, role=role, class_names=class_names, like=columns
+        _titled(path),
+        table.target,
+        name=name,
+        role=role,
+        classes=classes,
+        class_names=class_names,
+        like=columns,
     )
     return sample_of(inputs, labels, name=name, role=role, classes=classes, source=f"table {path}")
 
 
 def labelled_texts(
-    table: TableFile, *, role: str, class_names: tuple[str, ...] = ()
+    table: TableFile, *, role: str, classes: int | None = None, class_names: tuple[str, ...] = ()
 ) -> tuple[list[str], NDArray[np.int64], tuple[str, ...]]:
     """The texts in a table, as ``texts_of`` finds them."""
-    name = str(table.path)
-    return texts_of(_titled(table.path), table.target, name=name, role=role, class_names=class_names)
+    known: dict[str, Any] = {"role": role, "classes": classes, "class_names": class_names}
+    return texts_of(_titled(table.path), table.target, name=str(table.path), **known)
 
 
 def _titled(path: Path) -> list[tuple[Title, Values]]:

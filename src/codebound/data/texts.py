@@ -81,7 +81,7 @@ def load_texts(
         DataError: There is no such table or factory, or it holds no texts.
     """
     if not isinstance(spec, str):
-        name, (texts, labels, levels) = "texts in memory", _held(spec, role, class_names)
+        name, (texts, labels, levels) = "texts in memory", _held(spec, role, classes, class_names)
         return _checked(name, role, texts, labels, levels, classes, source=f"{type(spec).__name__} in memory")
     known = KNOWN.get(spec.lower())
     table = table_of(spec)
@@ -90,10 +90,10 @@ def load_texts(
         (texts, labels), levels = read_texts(found), known.levels
         source = f"{known.title} from {found.folder}, checksums verified"
     elif table is not None:
-        texts, labels, levels = labelled_texts(table, role=role, class_names=class_names)
+        texts, labels, levels = labelled_texts(table, role=role, classes=classes, class_names=class_names)
         source = f"table {table.path}"
     elif ":" in spec:
-        (texts, labels, levels), source = _held(_made(spec), role, class_names), f"factory {spec}"
+        (texts, labels, levels), source = _held(_made(spec), role, classes, class_names), f"factory {spec}"
     else:
         raise DataError(
             f"no texts {spec!r}: an encoder of texts reads {_NAMES}, table.csv:LABELS, or "
@@ -121,18 +121,19 @@ def _checked(
 
 
 def _held(
-    given: Any, role: str, class_names: tuple[str, ...]
+    given: Any, role: str, classes: int | None, class_names: tuple[str, ...]
 ) -> tuple[list[str], NDArray[np.int64], tuple[str, ...]]:
     """Texts, labels, and what these are called, of a data frame or of a pair."""
     name = "texts in memory"
+    known: dict[str, Any] = {"role": role, "classes": classes, "class_names": class_names}
     if is_frame(given):
-        return texts_of(titled(given, name=name), None, name=name, role=role, class_names=class_names)
+        return texts_of(titled(given, name=name), None, name=name, **known)
     if not isinstance(given, tuple | list) or len(given) != 2 or isinstance(given[0], str):
         raise DataError("give a pair (texts, labels), two lists, or a data frame with a column called label.")
     texts, labels = list(given[0]), values_of(given[1], name=f"{name}: labels")
     if len(texts) != len(labels):
         raise DataError(f"there are {len(texts)} texts and {len(labels)} labels: give one for each.")
-    column = column_of_labels(Title("labels"), labels, name=name, role=role, class_names=class_names)
+    column = column_of_labels(Title("labels"), labels, name=name, **known)
     return texts, labels_of(column, name=name), column.levels
 
 

@@ -5,6 +5,7 @@ Options have the names that they have on the command line, with underscores, and
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import torch
 
 from codebound.certificate.decoding import decode
 from codebound.data.load import load_dataset
+from codebound.data.tables import table_of
 from codebound.errors import UsageError
 from codebound.faults import parse_fault
 from codebound.holdouts.ledger import SUFFIX, read_ledger
@@ -26,6 +28,7 @@ from codebound.holdouts.looking import (
 )
 from codebound.holdouts.values import load_values, predicted_values
 from codebound.nets.loading import load_model
+from codebound.progress import NOBODY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,16 +37,27 @@ if TYPE_CHECKING:
 
     from codebound.data.dataset import Dataset
     from codebound.holdouts.ledger import Ledger
+    from codebound.progress import Listener
+
+_SHOWN = 12  # classes
 
 
-def seal_from_options(options: Mapping[str, Any], *, looks: int | None, out: Path | None = None) -> Ledger:
+def seal_from_options(
+    options: Mapping[str, Any], *, looks: int | None, out: Path | None = None, listener: Listener = NOBODY
+) -> Ledger:
     """Freezes a test set; ``looks`` are those intended, None for no end. ``out`` is the ledger."""
     data, fault, model = options["data"], parse_fault(options["fault"]), options["model"]
     if fault.is_of_values:
         sample: Any = load_values(data)
     else:
         sample = load_dataset(data, role="test", folder=options["data_folder"])
+        if table_of(str(data)) is not None:  # its name has no column, by which a look finds it again
+            sample = replace(sample, name=str(data))
         fault = parse_fault(options["fault"], classes=sample.classes)
+        if sample.class_names:
+            names = ", ".join(f"{label} = {name}" for label, name in enumerate(sample.class_names[:_SHOWN]))
+            more = ", ..." if sample.classes > _SHOWN else ""
+            listener.note(f"Classes: {names}{more}.")
     weights, predictions = options["weights"] or [], options["predictions"] or []
     if weights and model is None:
         raise UsageError("weights need a model: how the networks are built.")
@@ -75,15 +89,15 @@ def look_from_options(options: Mapping[str, Any]) -> Ledger:
         if predictions is None:
             raise UsageError("a look at values needs predictions: a .npy file, one number each.")
         return look(ledger, load_values(data), torch.from_numpy(predicted_values(predictions)), **known)
-    sample = load_dataset(data, role="test", folder=options["data_folder"], classes=told["classes"])
-    return look(ledger, sample, _scores(options, sample), **known)
+    sample = load_dataset(data, role="test", folder=options["data_folder"])
+    return look(ledger, sample, _scores(options, sample, told["classes"]), **known)
 
 
-def _scores(options: Mapping[str, Any], sample: Dataset) -> Tensor:
+def _scores(options: Mapping[str, Any], sample: Dataset, classes: int) -> Tensor:
     if options["predictions"] is not None:
-        return predicted_scores(options["predictions"], sample.classes)
+        return predicted_scores(options["predictions"], classes, class_names=sample.class_names)
     if options["certificate"] is not None:
         return network_scores(decode(options["certificate"]), sample)
     shape, weights = sample.input_shape, options["weights"]
-    network = load_model(options["model"], input_shape=shape, classes=sample.classes, weights=weights)
+    network = load_model(options["model"], input_shape=shape, classes=classes, weights=weights)
     return network_scores(network, sample)

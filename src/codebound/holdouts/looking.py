@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from numpy.typing import NDArray
     from torch import Tensor, nn
 
     from codebound.data.dataset import Dataset
@@ -328,15 +329,19 @@ def network_scores(network: nn.Module, data: Dataset) -> Tensor:
     return torch.cat([logits for logits, _ in chunks])
 
 
-def predicted_scores(path: Path, classes: int) -> Tensor:
+def predicted_scores(path: Path, classes: int, *, class_names: tuple[str, ...] = ()) -> Tensor:
     """Scores from a file of predictions: a ``.npy`` array of classes (n), or of scores (n, classes).
+
+    Classes are numbers, or words where the classes have names.
 
     Raises:
         DataError: It holds neither.
     """
     found: Any = read_npy(path)
+    if found.dtype.kind in "US":
+        found = _numbered(found.astype(str), class_names, path)
     if found.dtype.kind not in "iuf":
-        raise DataError(f"{path} must hold one array of numbers.")
+        raise DataError(f"{path} must hold one array of numbers, or of words.")
     if found.ndim == 2 and found.shape[1] == classes:
         return torch.from_numpy(found.astype(np.float64))
     if found.ndim == 1 and found.dtype.kind in "iu" and ((found >= 0) & (found < classes)).all():
@@ -345,6 +350,16 @@ def predicted_scores(path: Path, classes: int) -> Tensor:
         f"{path} must hold classes from 0 to {classes - 1}, one for each example, or rows of {classes} "
         f"scores. Got {found.dtype} of shape {found.shape}."
     )
+
+
+def _numbered(words: NDArray[np.str_], class_names: tuple[str, ...], path: Path) -> NDArray[np.int64]:
+    """Labels of predictions that are words."""
+    known = {name: label for label, name in enumerate(class_names)}
+    strange = [each for each in np.unique(words).tolist() if each not in known]
+    if strange:
+        named = f"Its classes are {', '.join(class_names[:8])}" if class_names else "Its classes are numbers"
+        raise DataError(f"{path} holds {strange[0]!r:.40}, which is no class of the test set. {named}.")
+    return np.vectorize(known.__getitem__, otypes=[np.int64])(words)
 
 
 def identity(path: Path, *, model: str = "") -> str:

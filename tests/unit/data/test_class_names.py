@@ -68,7 +68,7 @@ def test_words_in_a_table_are_matched_too(tmp_path):
     with pytest.raises(DataError, match="holds classes that the sample has not: yew"):
         asked(f"{tmp_path / 'a.csv'}:kind", f"{tmp_path / 'c.csv'}:kind")
     with pytest.raises(DataError, match="needs its classes in the order"):
-        load_dataset(f"{tmp_path / 'b.csv'}:kind", role="test")
+        load_dataset(f"{tmp_path / 'b.csv'}:kind", role="test", classes=3)
 
 
 def test_levels_of_a_frame_are_brought_into_the_order_of_the_sample():

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from r_writer import table as r_table
 
 from codebound.certificate.declarations import MAX_CHARACTERS
+from codebound.data.arrays import from_arrays
 from codebound.data.cells import number_in
 from codebound.data.columns import Column, Title, inputs_of
 from codebound.data.dataset import as_dataset
@@ -304,7 +305,11 @@ def test_what_is_left_open_is_said(tmp_path, text, target, message):
 def test_a_test_sample_says_its_classes(tmp_path):
     path = write(tmp_path, "a,kind\n1,pear\n2,apple\n")
     with pytest.raises(DataError, match=r"order of the sample\'s.*as in kind{apple\|pear}"):
-        load_dataset(f"{path}:kind", role="test")
+        load_dataset(f"{path}:kind", role="test", classes=2)
+    alone = load_dataset(f"{path}:kind", role="test")
+    assert (alone.class_names, alone.y.tolist()) == (("apple", "pear"), [1, 0])
+    with pytest.raises(DataError, match="are words, apple, pear, and those of the sample are numbers"):
+        as_dataset(alone, role="test", like=from_arrays(np.zeros((2, 1)), [0, 1], name="numbers"))
 
 
 def test_an_unlabelled_table_needs_no_labels_and_uses_none(tmp_path):

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
-from codebound.errors import UsageError
+from codebound.errors import DataError, UsageError
 from codebound.holdouts.from_files import look_from_options, seal_from_options
+from codebound.progress import Listener
 
 SEAL = {
     "data": "test.npz",
@@ -42,6 +43,37 @@ def test_a_look_at_predictions_pays_for_all_looks_that_were_planned(place):
     (told,) = grown.looks
     assert (told["answer"], told["model"]["name"]) == (5, "p.npy")
     assert told["bound"] == pytest.approx(float(beta.isf(0.05 / 4, 6, 95)), rel=1e-9)
+
+
+def test_labels_and_predictions_may_be_words_in_their_sorted_order(place):
+    words = np.array(["no", "yes"])[np.arange(100) % 2]
+    rows = "".join(f"{i},{word}\n" for i, word in enumerate(words))
+    (place / "t.csv").write_text(f"a,churn\n{rows}")
+    words[:7] = np.where(words[:7] == "yes", "no", "yes")
+    heard = []
+    ledger = seal_from_options(
+        SEAL | {"data": "t.csv:churn", "answers": "exact"}, looks=3, listener=Listener(heard.append)
+    )
+    assert heard == ["Classes: 0 = no, 1 = yes."]
+    for kind, name in ((str, "w.npy"), ("S3", "b.npy")):
+        np.save(name, words.astype(kind))
+        grown = look_from_options({**LOOK, "ledger": ledger.path, "predictions": place / name})
+        assert grown.looks[-1]["answer"] == 7
+    np.save("strange.npy", np.where(words == "no", "never", "yes"))
+    with pytest.raises(
+        DataError, match=r"'never', which is no class of the test set\. Its classes are no, yes"
+    ):
+        look_from_options({**LOOK, "ledger": ledger.path, "predictions": place / "strange.npy"})
+    np.save("objects.npy", words.astype(object))
+    with pytest.raises(DataError, match=r"words\.astype\(str\)"):
+        look_from_options({**LOOK, "ledger": ledger.path, "predictions": place / "objects.npy"})
+
+
+def test_words_are_no_predictions_of_numbers(place):
+    ledger = seal_from_options(SEAL, looks=1)
+    np.save("w.npy", np.array(["0", "1"])[np.arange(100) % 2])
+    with pytest.raises(DataError, match=r"'0', which is no class of the test set\. Its classes are numbers"):
+        look_from_options({**LOOK, "ledger": ledger.path, "predictions": place / "w.npy"})
 
 
 def test_values_have_predictions_and_no_network(place):
