@@ -5,7 +5,8 @@
         --base results/certificates/digits-from-mnist.base.safetensors
 
 The message is decoded, its network counted again on the sample, and the certificate issued, which the second
-program has to accept. The file is replaced, and so are the numbers in the record of the same name.
+program has to accept. The file is replaced, and so are the numbers in the record of the same name: beside the
+file, or beside its folder where that is called certificates.
 """
 
 from __future__ import annotations
@@ -23,14 +24,13 @@ from codebound.certificate.decoding import read_message
 from codebound.certificate.file import Certificate
 from codebound.certificate.task import Task
 from codebound.data.load import load_dataset
+from codebound.encoders.encoder import declared_name
 from codebound.errors import UsageError
 from codebound.nets.loading import load_arrays
 
 if TYPE_CHECKING:
     from codebound.certificate.task import Tensors
     from codebound.data.dataset import Dataset
-
-HERE = Path(__file__).parent
 
 
 def reissued(
@@ -55,10 +55,17 @@ def reissued(
         input_shape=old.helper.input_shape,
         module=None,
         known=old.setting if old.version == 1 else None,
+        short_classes=old.setting.classes if old.is_short else None,
+        witness=None if old.version == 1 else old.witness,
     )
     tenths = message.options.tenths
     task = Task(
-        sample=replace(sample, classes=old.facts.classes, scaling=old.helper.scaling),
+        sample=replace(
+            sample,
+            classes=old.facts.classes,
+            scaling=old.helper.scaling,
+            encoder="\n".join(each for each in old.declarations if declared_name([each])),
+        ),
         delta=old.claim.delta,
         claim=AboutG() if tenths is None else AfterSplit(tenths),
         base=None if old.helper.base is None or base is None else (old.helper.base.name, base),
@@ -84,14 +91,17 @@ def main() -> None:
         allow_copies=options.allow_copies,
     )
     new.save(options.file)
-    path = HERE / f"{options.file.stem}.json"
+    folder = options.file.resolve().parent
+    path = (folder.parent if folder.name == "certificates" else folder) / f"{options.file.stem}.json"
     if path.exists():
-        record = json.loads(path.read_text())
+        before = path.read_text()
+        record = json.loads(before)
         numbers = record.get("from_base", record)
         numbers |= {"bound": new.claim.bound, "vacuous": new.claim.vacuous, "code_bits": new.facts.code_bits}
         numbers["train_errors"] = new.facts.errors
         numbers |= {name: getattr(new.claim, name) for name in ("kl", "hoeffding") if name in numbers}
-        path.write_text(json.dumps(record, indent=2) + "\n")
+        indent = len(before) - len(before[1:].lstrip()) - 2  # of a record, as it was
+        path.write_text(json.dumps(record, indent=indent) + "\n")
     for name, each in (("before", old), ("after", new)):
         sys.stdout.write(
             f"{name}: version {each.version}, {each.facts.errors} errors, {each.facts.code_bits} bits, "

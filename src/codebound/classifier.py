@@ -20,6 +20,7 @@ from codebound.certificate.asking import CERTIFICATE
 from codebound.certificate.base import BASE_FILE
 from codebound.certificate.decoding import decode
 from codebound.certificate.file import Certificate
+from codebound.certificate.named import unnamed
 from codebound.data.columns import LARGEST, Title
 from codebound.data.dataset import Scaling
 from codebound.data.foreign import is_frame, titled, values_of
@@ -42,6 +43,10 @@ if TYPE_CHECKING:
     from codebound.encoders.encoder import Encoder
 
 _OPSET = 20
+_UNCOMPARED = (
+    "NO GUARANTEE: {0} were compared with nothing, since the certificate does not name them. codebound "
+    "verify {1} compares the weights with the sample; certify again, and the certificate names all of them."
+)
 _EXAMPLES = 3  # in the batch that is exported; their number stays open
 
 
@@ -288,7 +293,8 @@ def load_classifier(
     """The network g of a certificate, from the folder that ``certify`` wrote, or from the file in it.
 
     Needs nothing but that folder. Where a certificate names code, as one about a network that is no chain
-    does, that code is run only if the caller names it too.
+    does, that code is run only if the caller names it too. What lies beside a certificate and is not what it
+    names is refused; an older certificate does not name all of it, and then the guarantee is left out.
 
     Args:
         path: The folder, or the certificate.
@@ -356,6 +362,7 @@ def load_classifier(
     result: dict[str, Any] = {}
     with suppress(FormatError):  # a certificate alone has no names
         result = read_json(file.with_name(RESULT), advice="")
+    strange = unnamed(certificate, result)
     told = result.get("class_names")
     names = tuple(map(str, told)) if isinstance(told, list) else ()
     return Classifier(
@@ -364,7 +371,7 @@ def load_classifier(
         input_shape=shape,
         classes=facts.classes,
         class_names=names if len(names) == facts.classes else (),
-        sentence=certificate.sentence,
+        sentence=_UNCOMPARED.format(strange, file) if strange else certificate.sentence,
         encoder="" if encoder is not None else declared_name(certificate.declarations),
         columns=_columns(result),
         typical=None if isinstance(network, Encoded) and kept is None else _typical(kept, scaling, shape),

@@ -13,7 +13,7 @@ from codebound.bounds.facts import HoldoutFacts
 from codebound.bounds.held_out import Confrontation, confront
 from codebound.certificate.asking import CERTIFICATE, ways_to_ask
 from codebound.certificate.base import BASE_FILE
-from codebound.certificate.declarations import development_sample
+from codebound.data.developed import development_sample
 from codebound.data.oddities import remarks
 from codebound.errors import UsageError
 from codebound.files import (
@@ -259,6 +259,8 @@ class Certification:
         path = folder / CERTIFICATE
         with finishing(), written_whole(folder) as place:
             asked = _verifier_options(self, place, folder, data, data_folder)
+            if self.certificate.kind.is_learned:
+                asked["weights"] = folder / weights
             result = _result(self, str(path), ways_to_ask(folder, asked))
             page = self._page(result, words)
             if isinstance(self.network, PickedNetwork):

@@ -123,7 +123,10 @@ def bound_through(
         rows = encoder.table(unlabelled)
     require_disjoint(rows, sample)
     rows_of(unlabelled, allow_copies=allow_copies)
-    verdict = verify(found, sample, base=base, allow_copies=allow_copies or sample.has_equal_draws)
+    beside = weights if found.kind.is_learned else None
+    verdict = verify(
+        found, sample, base=base, weights=beside, allow_copies=allow_copies or sample.has_equal_draws
+    )
     if not verdict.is_accepted:
         raise CertificateError("the verifier refuses the certificate:\n  " + "\n  ".join(verdict.reasons))
     require_one_example(f, unlabelled)

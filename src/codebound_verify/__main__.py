@@ -17,7 +17,7 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
-from .files import GivenFiles, unreadable, verdict_record, verify_file
+from .files import GivenFiles, certificate_in, unreadable, verdict_record, verify_file
 from .refusal import Refused
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 PROGRAM = "codebound-verify"
+DEMANDS = ("max_error", "max_delta", "fault", "max_abstained", "signed_by")
 REFUTED = 3  # exit status: accepted, and refuted by test data
 
 
@@ -86,7 +87,7 @@ def _conclude(
 
     try:
         unmet = unmet_demands(
-            options.file,
+            certificate_in(options.file),
             bound=bound,
             delta=verdict.delta if verdict.is_accepted else None,
             max_error=options.max_error,
@@ -100,8 +101,7 @@ def _conclude(
     if options.format == "json":
         text = json.dumps(verdict_record(verdict, unmet), indent=2)
     else:
-        demands = ["Asked for, and not met:", *(f"  - {_printable(each)}" for each in unmet)]
-        text = _folded("\n".join([text, *(demands if unmet else [])]), sys.stdout)
+        text = _folded("\n".join([*_answer(options, verdict, unmet), text]), sys.stdout)
     try:
         _write(text)
     except BrokenPipeError:
@@ -110,6 +110,16 @@ def _conclude(
         _give_up_stdout()
         parser.error(f"the verdict cannot be written: {error.strerror}")
     return not unmet
+
+
+def _answer(options: argparse.Namespace, verdict: Verdict | LedgerVerdict, unmet: Sequence[str]) -> list[str]:
+    """The first lines where something was asked for: whether all of it is met, and what is not."""
+    if all(getattr(options, name) is None for name in DEMANDS):
+        return []
+    reasons = [*unmet, *(["the test data refute it"] if getattr(verdict, "refuted_by_test", None) else [])]
+    if not verdict.is_accepted:
+        reasons.append("the file is refused")
+    return ["FAIL" if reasons else "PASS", *(f"  - {_printable(each)}" for each in reasons)]
 
 
 def _ledger_text(verdict: LedgerVerdict) -> str:
@@ -141,9 +151,9 @@ def _parser(prog: str) -> argparse.ArgumentParser:
         "sample and recomputes the bound; shares no code with the program that wrote the file.",
     )
     add = parser.add_argument
-    add("file", type=Path, help="the certificate (.cbound), or a ledger of looks (.jsonl)")
+    add("file", type=Path, help="the certificate (.cbound), its folder, or a ledger of looks (.jsonl)")
     add("--head", help="hash of the last line of a ledger, if it was written down elsewhere")
-    add("--data", help="the sample: an .npz file (x, y) or a name such as mnist or mnist:test")
+    add("--data", help="the sample, if not beside it: an .npz file (x, y) or a name such as mnist")
     add("--data-folder", type=Path, help="where the files of a named dataset lie, if not in the cache")
     add("--model", help="package.module:factory or file.py:factory, if the architecture is outside the file")
     add(
@@ -157,7 +167,7 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     add(
         "--weights",
         type=Path,
-        help="g.safetensors that came with a C-15 certificate: is it what the rule learns?",
+        help="g.safetensors that came with a certificate: is it the network that was certified?",
     )
     add(
         "--test",

@@ -137,11 +137,17 @@ class Course:
 
     def check_weights(self) -> None:
         """Weights that were handed over beside the file are those of g."""
-        if self.given.learned_weights is not None:
+        given = self.given.learned_weights
+        if given is not None and isinstance(self.header.extra, Picked):
             from .picks.checking import check_weights
 
             with self._check("the weights beside it are those that the rule learns from the sample"):
-                check_weights(self.learned, self.given.learned_weights, self.sample)
+                check_weights(self.learned, given, self.sample)
+        elif given is not None and self.network:
+            from .beside.weights import check_decoded
+
+            with self._check("the weights beside it are those that the message decodes to"):
+                check_decoded(self.network, given, None if self.made is None else self.made.module)
 
     def check_original(self) -> None:
         """Where the statement is about f: what is true of g carries over to it."""

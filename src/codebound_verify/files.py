@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from .sample import Inputs
     from .verdict import Verdict
 
+CERTIFICATE = "certificate.cbound"  # in a folder
+
 
 @dataclass(frozen=True, kw_only=True)
 class GivenFiles:
@@ -44,10 +46,15 @@ class GivenFiles:
     head: str | None = None
 
 
+def certificate_in(path: Path) -> Path:
+    """The certificate in a folder; a file is what it is."""
+    return path / CERTIFICATE if path.is_dir() else path
+
+
 def verify_file(
     file: Path, given: GivenFiles, *, progress: Progress | None = None
 ) -> Verdict | LedgerVerdict:
-    """Check a certificate, or a ledger of looks (.jsonl).
+    """Check a certificate or the one in a folder, with what lies beside it; or a ledger of looks (.jsonl).
 
     Raises:
         Refused: if something that is needed was not given, or cannot be read: nothing is said about the file.
@@ -55,7 +62,14 @@ def verify_file(
     if file.exists() and not (file.is_file() or file.is_dir()):
         raise Refused(f"cannot read {file}: a queue or a device has no end")
     try:
-        return _ledger(file, given) if file.suffix == ".jsonl" else _certificate(file, given, progress)
+        if file.suffix == ".jsonl":
+            return _ledger(file, given)
+        file = certificate_in(file)
+        if file.name != CERTIFICATE:
+            return _certificate(file, given, progress)
+        from .beside.finding import compared, with_beside
+
+        return compared(file, _certificate(file, with_beside(file, given), progress))
     except OSError as error:
         raise unreadable(error) from error
 
@@ -81,7 +95,9 @@ def _ledger(file: Path, given: GivenFiles) -> LedgerVerdict:
 
 def _certificate(file: Path, given: GivenFiles, progress: Progress | None) -> Verdict:
     if given.data is None:
-        raise Refused("the sample is needed: give it with --data")
+        raise Refused(
+            "the sample is needed, and no sample.npz lies beside the certificate: give it with --data"
+        )
     if lacking := _lacking(file, given):
         raise Refused(f"this certificate cannot be checked without {' and '.join(lacking)}")
     from .data import TooLarge, load_data

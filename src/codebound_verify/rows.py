@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,29 +27,18 @@ PIECE = 1 << 18  # keys that are looked at together
 class Repeats:
     """Examples that occur before, byte for byte: with their label, or with other labels only.
 
-    ``equal`` are copies as numbers, of which one is minus zero and the other zero. ``keys`` begin the hashes
-    of all inputs.
+    ``equal`` are copies as numbers, of which one is minus zero and the other zero.
     """
 
     n: int
     copies: int
     contradictions: int
     equal: int
-    keys: NDArray[np.uint64] = field(repr=False, compare=False)
 
     @property
     def are_many(self) -> bool:
         """More than one copy in a hundred examples: hardly independent draws."""
         return 100 * self.equal > self.n
-
-    def begin_with(self, looked_for: NDArray[np.uint64]) -> bool:
-        """Whether the hash of some input begins with the 48 bits of one of these numbers."""
-        ordered = np.sort(looked_for)
-        for at in range(0, len(self.keys), PIECE):
-            begin = self.keys[at : at + PIECE] >> np.uint64(16)
-            if (ordered[np.searchsorted(ordered, begin).clip(max=len(ordered) - 1)] == begin).any():
-                return True
-        return False
 
 
 def count_repeats(x: Inputs, y: Labels) -> Repeats:
@@ -60,7 +49,7 @@ def count_repeats(x: Inputs, y: Labels) -> Repeats:
     if _has_minus_zero(x):
         again = _beginnings(_keys(x, _without_minus), len(x))
         equal, _ = _count(again, y, lambda place: _key(_without_minus(x[place])))
-    return Repeats(len(x), copies, contradictions, equal, short)
+    return Repeats(len(x), copies, contradictions, equal)
 
 
 def _beginnings(keys: Iterator[bytes], n: int) -> NDArray[np.uint64]:
@@ -81,7 +70,7 @@ def _count(short: NDArray[np.uint64], y: Labels, key: Callable[[int], bytes]) ->
 
 
 def _has_minus_zero(x: Inputs) -> bool:
-    return x.dtype.kind == "f" and any(bool(np.signbit(part[part == 0]).any()) for part in _parts(x))
+    return x.dtype.kind == "f" and any(bool(np.signbit(part[part == 0]).any()) for part in parts(x))
 
 
 def _without_minus(rows: Inputs) -> Inputs:
@@ -160,13 +149,14 @@ def _sums(x: Inputs, divisor: float) -> tuple[Inputs, Inputs]:
     """Sums over the examples of x / divisor and of its square, in float64."""
     total, squares = np.zeros(x.shape[1:]), np.zeros(x.shape[1:])
     with np.errstate(over="ignore", invalid="ignore"):
-        for part in _parts(x):
+        for part in parts(x):
             values = part.astype(np.float64) / divisor
             total += values.sum(0)
             squares += (values**2).sum(0)
     return total, squares
 
 
-def _parts(x: Inputs) -> Iterator[Inputs]:
+def parts(x: Inputs) -> Iterator[Inputs]:
+    """The rows, as many at a time as fit into memory in float64."""
     size = max(1, NUMBERS // max(1, x[0].size))
     return (x[start : start + size] for start in range(0, len(x), size))

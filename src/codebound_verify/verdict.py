@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from .assumptions import assumed_by, developed_on
+from .assumptions import assumed_by
 from .container import Source, load, read
 from .course import Course, Given, decoded
+from .developed import developed_on
 from .forms import guessing
 from .header import Abstaining
 from .refusal import Refused
@@ -98,8 +99,8 @@ def verify(
         base: The tensors of the base, if the header names one.
         unlabelled: Unlabelled inputs, for the statement C-12b.
         subject_weights: The tensors of the original network f, for C-12a and C-12b.
-        learned_weights: The tensors of g that were handed over beside a C-15 certificate: are they what the
-            rule learns from this sample?
+        learned_weights: The tensors of g that were handed over beside the file: are they what the rule learns
+            from this sample, or what the message decodes to?
         test: Inputs and labels that took no part in making the network: they may refute the claim.
         trust_code: Accept a factory whose module cannot be traced; its code is then part of what is assumed.
         allow_copies: More than one example in a hundred may be an exact copy: the user vouches that they
@@ -146,6 +147,7 @@ def verify(
 def _concluded(course: Course) -> Verdict:
     """The verdict at the end of a course, with answers to what was asked beside it."""
     header, repeats = course.header, course.repeats
+    developed = developed_on(header, None if course.sample is None else course.sample[0])
     table, tested = course.by_class(), course.tested()
     vacuous = header.bound >= guessing(header, course.commonest)
     return Verdict(
@@ -154,7 +156,7 @@ def _concluded(course: Course) -> Verdict:
         None if course.reasons else header.bound,
         declarations=header.declarations,
         checked=tuple(course.passed),
-        assumptions=assumed_by(header, course.made, repeats),
+        assumptions=assumed_by(header, course.made, repeats, developed),
         statement=header.statement,
         subject=header.subject,
         fault=header.fault.text,
@@ -171,7 +173,7 @@ def _concluded(course: Course) -> Verdict:
         vacuous=vacuous,
         copies=None if repeats is None else repeats.copies,
         contradictions=None if repeats is None else repeats.contradictions,
-        development_sample=developed_on(header, repeats),
+        development_sample=developed,
     )
 
 

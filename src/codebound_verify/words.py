@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from fractions import Fraction
 
 from .faults import WRONG
 from .header import Abstaining, Costly, Disagreement, Domain, Header, PartOfPicks, Picked, Split
+
+_ENCODER = re.compile("The inputs are rows of the encoder (.*?) [(]SHA-256 ([0-9a-f]{64})")
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,12 @@ def _fault_counts(header: Header) -> tuple[Counted, ...]:
     return tuple(found)
 
 
+def encoders_of(header: Header) -> list[tuple[str, str]]:
+    """The encoders that a file says its inputs have gone through: names and hashes."""
+    found = (_ENCODER.match(each) for each in header.declarations)
+    return [(each[1], each[2]) for each in found if each]
+
+
 def claimed(header: Header, *, vacuous: bool) -> str:
     """The guarantee as a sentence; whether it says anything is this program's own judgement."""
     drawn, data = "the sample", "new data"
@@ -81,9 +90,11 @@ def claimed(header: Header, *, vacuous: bool) -> str:
         drawn = f"the sample and of the {extra.n_unlabelled} unlabelled inputs"
     if isinstance(extra, Domain):
         data = f"new data with stored values from {extra.input_low} to {extra.input_high}"
+    unseen = "the examples after the split" if isinstance(extra, Split) else "the sample"
+    if has_encoder := bool(encoders_of(header)):
+        data += f", if the encoder never saw {unseen},"
     if header.base is not None:
-        unseen = "the examples after the split" if isinstance(extra, Split) else "the sample"
-        data += f", if the base never saw {unseen},"
+        data += " and if the base never did," if has_encoder else f", if the base never saw {unseen},"
     return (
         f"With probability at least 1 - {header.delta} over the draw of {drawn}, the {header.fault.claim} of "
         f"{header.subject} on {data} is at most {percent(header.bound)}{_share(header)} ({header.bound!r}, "

@@ -2,6 +2,8 @@
 
 import contextlib
 import copy
+import hashlib
+import json
 import time
 import tracemalloc
 from collections.abc import Iterator
@@ -96,6 +98,15 @@ def agree_on_every_flipped_bit(message: writer.Message, positions: range) -> Non
     for data in flipped(message, positions):
         ours, theirs = both(data)
         assert ours == theirs
+
+
+def changed(data: bytes, **fields: object) -> bytes:
+    """A file with other fields in its header, sealed again."""
+    end = 12 + int.from_bytes(data[8:12], "little")
+    said = {**json.loads(data[12:end]), **fields}
+    header = json.dumps(said, sort_keys=True, separators=(",", ":")).encode()
+    again = data[:8] + len(header).to_bytes(4, "little") + header + data[end:-32]
+    return again + hashlib.sha256(again).digest()
 
 
 def refused(data: bytes, because: str, x=X, y=Y, **given) -> Verdict:

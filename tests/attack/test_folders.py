@@ -136,7 +136,7 @@ def test_a_report_is_about_the_certificate_beside_it(folders, codebound, command
         {"data": ""},
         {"data": ["sample.npz"]},
         {"data": "sample.npz", "allow_copies": "yes"},
-        {"data": "sample.npz", "weights": "g.safetensors"},
+        {"data": "sample.npz", "test": "sample.npz"},
         {"data": "sample.npz", "signed_by": "evil.pem"},
     ],
 )

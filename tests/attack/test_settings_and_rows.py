@@ -1,22 +1,15 @@
 """What a decoder was told for nothing: classes, constants, rows. Each was once accepted, and is refused."""
 
 import contextlib
-import hashlib
-import json
-import re
 
 import cbound_writer as writer
 import numpy as np
 import pytest
-import rule_writer as rules
 import torch
 from attack import crafting
 from attack.crafting import both
-from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 
-from codebound.certificate import declarations
 from codebound.certificate.claims import ByDisagreement
-from codebound.certificate.declarations import DEVELOPED, development_sample
 from codebound.certificate.decoding import decode
 from codebound.certificate.file import Certificate
 from codebound.certificate.rows import rows_of
@@ -26,10 +19,9 @@ from codebound.coding.chain import Chain
 from codebound.coding.operations import Linear
 from codebound.data.arrays import from_arrays
 from codebound.data.dataset import Scaling
-from codebound.data.load import load_dataset
 from codebound.errors import CertificateError, CodeboundError, DataError
 from codebound_verify import verify
-from codebound_verify.assumptions import DEVELOPMENT, DEVELOPMENT_3, ROWS, SKETCHES
+from codebound_verify.assumptions import ROWS
 
 X, Y = writer.clusters()
 LINEAR = [["linear", 3, True]]
@@ -321,86 +313,3 @@ def test_another_split_of_delta(risk):
     fresh, _ = writer.clusters(300, seed=1)
     data, given = disagreement(fresh, delta_risk=risk, delta_disagreement=0.05 - risk)
     refused(data, "half of delta", **given)
-
-
-# ---------------------------------------------------------------- samples that the format was made with
-
-
-def test_digits_are_no_fresh_sample_to_either_program():
-    digits = load_dataset("digits")
-    assert DEVELOPMENT[digits.sha256] == "digits" == development_sample(digits, 1)
-    path = next(iter(sorted((writer.PAGE.parents[1] / "tests/golden/version-1").glob("digits-l*.cbound"))))
-    verdict = verify(path, digits.x, digits.y)
-    assert verdict.development_sample == "digits"
-    assert any("developed on this very sample" in line for line in verdict.assumptions)
-    assert not any("was fixed without looking" in line for line in verdict.assumptions)
-    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10))
-    declared = certify(model, digits, effort="quick", method="prune").certificate.declarations
-    assert DEVELOPED in declared
-    assert not any("before the sample was seen" in line for line in declared)
-
-
-@pytest.mark.parametrize("version", [2, 3])
-@pytest.mark.parametrize(("load", "name"), [(load_digits, "digits"), (load_wine, "sklearn-wine")])
-def test_a_part_of_a_sample_that_the_format_was_made_with_is_no_fresh_one(version, load, name):
-    """In another order, too: its rows say what the hash of the whole does not."""
-    x, y = load(return_X_y=True)
-    x = x.reshape(-1, 1, 8, 8).astype(np.uint8) if name == "digits" else x
-    some = np.random.default_rng(0).permutation(len(x))[: len(x) // 2]
-    classes = int(y.max()) + 1
-    message = rules.RuleMessage(classes=classes, scaling={"divisor": 1, "mean": [0.0], "std": [1.0]})
-    data = rules.certificate(
-        message, x[some], y[some], errors=len(some) - message.first - message.picks, version=version
-    )
-    verdict = verify(data, x[some], y[some])
-    assert verdict.reasons == ()
-    is_known = name == "digits" or version == 3
-    assert (f"a part of {name}" in str(verdict.development_sample)) == is_known
-    assert any("was fixed without looking" in line for line in verdict.assumptions) != is_known
-
-
-def test_sketches_are_those_of_the_samples():
-    sketches = json.loads(SKETCHES.read_text())
-    assert set(sketches) == {*DEVELOPMENT.values(), *DEVELOPMENT_3.values()}
-    for name, x in (
-        ("digits", load_dataset("digits").x),
-        ("sklearn-wine", load_wine().data),
-        ("sklearn-breast-cancer", load_breast_cancer().data),
-    ):
-        keys = {hashlib.sha256(row.tobytes()).hexdigest()[:12] for row in x}
-        assert sketches[name] == sorted(keys)[:64]
-
-
-def test_both_programs_have_the_samples_of_the_page():
-    section = writer.PAGE.read_text().partition("## 11.")[2]
-    stated = dict(map(str.split, re.findall(r"^    (\S+ +[0-9a-f]{64})$", section, flags=re.MULTILINE)))
-    assert {sha256: name for name, sha256 in stated.items()} == DEVELOPMENT
-    assert set(DEVELOPMENT) == set(declarations._DEVELOPMENT)
-    section = writer.PAGE.with_name("format-3.md").read_text().partition("## 11.")[2]
-    stated = dict(map(str.split, re.findall(r"^    (\S+ +[0-9a-f]{64})$", section, flags=re.MULTILINE)))
-    assert {sha256: name for name, sha256 in stated.items()} == DEVELOPMENT_3
-    assert declarations._DEVELOPMENT_3 == declarations._DEVELOPMENT | DEVELOPMENT_3
-
-
-@pytest.mark.parametrize("version", [2, 3])
-def test_version_3_alone_was_made_with_a_view_of_wine(version):
-    """Files of version 2 on the same sample are about a format that was fixed before anybody looked."""
-    x, y = load_wine(return_X_y=True)
-    sample = from_arrays(x, y, name="wine")
-    assert development_sample(sample, version) == ("sklearn-wine" if version == 3 else "")
-    message = rules.RuleMessage(classes=3, scaling={"divisor": 1, "mean": [0.0], "std": [1.0]})
-    verdict = verify(rules.certificate(message, x, y, errors=138, version=version), x, y)
-    assert verdict.reasons == ()
-    assert verdict.development_sample == ("sklearn-wine" if version == 3 else None)
-    assert any("developed on this very sample" in line for line in verdict.assumptions) == (version == 3)
-    assert any("was fixed without looking" in line for line in verdict.assumptions) == (version == 2)
-    fault = "class:1" if version == 3 else "wrong"  # which version 2 cannot count under picks
-    certificate = certify(None, sample, method="picks", effort="quick", fault=fault).certificate
-    assert certificate.version == version
-    assert (DEVELOPED in certificate.declarations) == (version == 3)
-
-
-def test_other_samples_are_declared_unseen():
-    verdict = verify(claimed(), X, Y)
-    assert verdict.development_sample is None
-    assert any(line.startswith("The format (version 2") for line in verdict.assumptions)

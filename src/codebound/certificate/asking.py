@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 CERTIFICATE = "certificate.cbound"
-_PATHS = ("data_folder", "base", "subject_weights")
+_PATHS = ("data_folder", "base", "subject_weights", "weights")
 _FILES = ("data", "unlabelled", *_PATHS)  # the first two may be names that the second program knows
 _SWITCHES = ("allow_copies", "trust_code")
 _CODE = ("model", "trust_code")

@@ -29,6 +29,7 @@ from codebound.certificate.evaluate import count_errors, estimated_error_rate
 from codebound.certificate.file import Certificate, CertificateFacts, Claim
 from codebound.certificate.format import PAGES, code_commit
 from codebound.certificate.rows import commonest
+from codebound.data.developed import DEVELOPED
 from codebound.errors import CertificateError, FormatError, RefusedError
 from codebound.faults import WRONG
 from codebound.interrupts import finishing
@@ -419,6 +420,11 @@ def issue(assessed: AbstractAssessed, task: Task, *, progress: Progress = silent
             "the independent verifier refuses this certificate, so it was not issued:\n  "
             + "\n  ".join(verdict.reasons),
             reasons=verdict.reasons,
+        )
+    if verdict.development_sample is not None and DEVELOPED not in certificate.declarations:
+        raise CertificateError(
+            "the independent verifier says that this format was developed on the sample "
+            f"({verdict.development_sample}), and the certificate would not say it: it was not issued."
         )
     return certificate
 

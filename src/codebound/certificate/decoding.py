@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -11,18 +12,18 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from codebound.certificate.declarations import MAX_CHARACTERS
 from codebound.certificate.file import Certificate, Helper
+from codebound.certificate.named import require_learned
 from codebound.certificate.tracing import sources_of, traced_sha256
 from codebound.coding.message import decode as decode_message
 from codebound.coding.tensors import Witness
 from codebound.data.dataset import as_dataset
-from codebound.errors import CertificateError
+from codebound.errors import CertificateError, FormatError
 from codebound.nets.rebuild import with_weights
 from codebound.nets.tensors import float32_sha256
 from codebound.progress import Progress, silent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     import numpy as np
     from numpy.typing import NDArray
@@ -116,6 +117,7 @@ def _learned(certificate: Certificate, weights: Path | str | None) -> nn.Module:
     if certificate.witness != message.witness():
         raise CertificateError("the file has a witness, and a rule needs none.")
     tensors = load_weights(weights)
+    require_learned(certificate, tensors)
     return PickedNetwork.load(message.rule, message.setting.scaling.divisor, tensors)
 
 
@@ -136,6 +138,7 @@ def verify(
     base: Mapping[str, NDArray[np.float32]] | None = None,
     unlabelled: Dataset | None = None,
     original: Mapping[str, NDArray[np.float32]] | None = None,
+    weights: Path | str | None = None,
     test_set: Dataset | None = None,
     trust_code: bool = False,
     allow_copies: bool = False,
@@ -150,6 +153,7 @@ def verify(
         base: The tensors of the base, where the message codes differences.
         unlabelled: The unlabelled inputs of a C-12b certificate.
         original: The tensors of f, for C-12a and C-12b.
+        weights: The file of g that was saved beside the certificate: is it the network that was certified?
         test_set: Examples used for no choice: the verdict says whether they refute the claim.
         trust_code: Accept a module that cannot be traced: its code is then part of what is assumed.
         allow_copies: Whether more than one example in a hundred may be a copy of an earlier one.
@@ -166,11 +170,23 @@ def verify(
         base=base,
         unlabelled=None if unlabelled is None else unlabelled.x,
         subject_weights=original,
+        learned_weights=None if weights is None else _arrays(Path(weights)),
         test=None if test_set is None else (test_set.x, test_set.y),
         trust_code=trust_code,
         allow_copies=allow_copies,
         progress=lambda done, total: progress(done, total, "the verifier counts"),
     )
+
+
+def _arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """The tensors of a file as the verifier reads them."""
+    from codebound_verify.refusal import Refused
+    from codebound_verify.weights import read_tensors
+
+    try:
+        return read_tensors(path)
+    except Refused as refused:
+        raise FormatError(str(refused)) from refused
 
 
 def decode_bits(

@@ -111,7 +111,7 @@ def print_result(saved: Saved, output: Format, *, quiet: bool) -> None:
         typer.Exit: With status 3, after all is printed, where test data refute the certificate.
     """
     from codebound.bounds.risk import percent
-    from codebound.certificate.declarations import DEVELOPED
+    from codebound.data.developed import DEVELOPED
     from codebound.report.html import class_rows
     from codebound.report.summary import refused_lines, result_rows, skipped_lines
 

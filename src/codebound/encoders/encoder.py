@@ -17,6 +17,7 @@ from torch import nn
 
 from codebound.bounds.risk import count_of
 from codebound.data.dataset import Dataset, Scaling
+from codebound.data.developed import development_sample, known_by_name
 from codebound.data.load import load_dataset
 from codebound.data.texts import Texts, load_texts
 from codebound.errors import DataError, ModelError, UsageError
@@ -218,6 +219,9 @@ class Encoder:
             encoder="\n".join([self.declared, *([before] if before else [])]),
             class_names=sample.levels if isinstance(sample, Texts) else sample.class_names,
             columns=() if isinstance(sample, Texts) else sample.columns,
+            development=known_by_name(sample.name)
+            if isinstance(sample, Texts)
+            else development_sample(sample, 3),
         )
 
 

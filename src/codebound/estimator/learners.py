@@ -174,7 +174,7 @@ def _part(inputs: Any, at: Positions) -> Any:
 
 def _advice(inputs: Any) -> str:
     """A likely cause of a failure, and what to do about it."""
-    shape = getattr(inputs, "shape", ())
+    shape: tuple[int, ...] = getattr(inputs, "shape", ())
     if len(shape) == 2 and shape[1] == 1:
         cell = np.asarray(_safe_indexing(inputs, [0]), dtype=object).item()
         if isinstance(cell, str):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from codebound.bounds import risk
 from codebound.bounds.risk import percent
-from codebound.certificate.declarations import DEVELOPED
+from codebound.data.developed import DEVELOPED
 from codebound.faults import WRONG
 
 if TYPE_CHECKING:
@@ -124,6 +124,10 @@ _STARTS = {
     "The message says that": _OTHERWISE,
     "There are ": _OTHERWISE,
     "The network is run in": "In use it runs in lower precision, such as float16 or int8.",
+    "The names of classes and columns": "Somebody renamed classes or columns: every answer is another then.",
+    "The tensors of the network that was learned": (
+        "In use it has other weights than the file g.safetensors that was saved with the certificate."
+    ),
     "About the data:": (
         "This is a warning of the program about these very data. If it applies, the promise is void."
     ),

@@ -43,8 +43,13 @@ def test_a_large_sample_is_a_folder_beside_the_certificate(folder, monkeypatch, 
 def test_what_cannot_be_read_says_nothing_about_the_certificate(folder):
     with pytest.raises(UsageError, match=r"codebound-verify: cannot read .*none\.npz: no such file"):
         ask(folder, {"data": "none.npz"})
+    (folder / "sample.npz").unlink()
     with pytest.raises(UsageError, match="the sample is needed"):
         ask(folder, {})
+
+
+def test_the_sample_of_a_folder_needs_no_name(folder):
+    assert ask(folder, {})["verdict"] == "ACCEPT"
 
 
 def test_files_are_named_from_here_and_from_the_folder():

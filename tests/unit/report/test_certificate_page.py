@@ -26,10 +26,10 @@ from codebound.bounds.original import occam_disagreement
 from codebound.bounds.picked import picked_risk
 from codebound.certificate.base import Pretrained
 from codebound.certificate.claims import CLAIMS, AboutG, AfterSplit, ByDisagreement, OnDomain
-from codebound.certificate.declarations import DEVELOPED
 from codebound.certificate.stated import bound_at
 from codebound.certification import certify
 from codebound.data.arrays import from_arrays
+from codebound.data.developed import DEVELOPED
 from codebound.faults import WRONG, parse_fault
 from codebound.report.examples import shown_examples
 from codebound.report.formula import costs, formulas
