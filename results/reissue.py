@@ -97,9 +97,10 @@ def main() -> None:
         before = path.read_text()
         record = json.loads(before)
         numbers = record.get("from_base", record)
-        numbers |= {"bound": new.claim.bound, "vacuous": new.claim.vacuous, "code_bits": new.facts.code_bits}
-        numbers["train_errors"] = new.facts.errors
-        numbers |= {name: getattr(new.claim, name) for name in ("kl", "hoeffding") if name in numbers}
+        claim, facts = new.claim, new.facts
+        found = {"bound": claim.bound, "vacuous": claim.vacuous, "kl": claim.kl, "hoeffding": claim.hoeffding}
+        found |= {"code_bits": facts.code_bits, "train_errors": facts.errors}
+        numbers |= {name: value for name, value in found.items() if name in numbers}
         indent = len(before) - len(before[1:].lstrip()) - 2  # of a record, as it was
         path.write_text(json.dumps(record, indent=indent) + "\n")
     for name, each in (("before", old), ("after", new)):

@@ -156,6 +156,12 @@ def test_headline_tables_are_known_whatever_their_file_says(name, kind):
         assert verdict.development_sample == f"a table made of {title}"
         assert any(line.startswith(DEVELOPED) for line in verdict.assumptions)
         assert not any("was fixed without looking" in line for line in verdict.assumptions)
+        assert "if the base never" in verdict.claim
+        assert any("no encoder that made them saw it" in line for line in verdict.assumptions)
+        assert any(line.startswith("The base, of SHA-256") for line in verdict.assumptions)
+    told = verify(content, x, y, base=base)
+    assert "if the encoder never saw the sample" in told.claim
+    assert any(line.startswith("The encoder '") for line in told.assumptions)
     declared = Certificate.load(path.with_suffix(".cbound")).declarations
     assert any(each.startswith("There are 10 classes, as many as the base has") for each in declared)
 

@@ -1,6 +1,9 @@
 """Old certificates become new ones of the same network, in as many bits more as the page says."""
 
 import importlib.util
+import json
+import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -18,11 +21,16 @@ OLD = Path(__file__).parent / "version-1"
 
 
 @pytest.fixture(scope="module")
-def reissued():
+def script():
     spec = importlib.util.spec_from_file_location("results_reissue", ROOT / "results/reissue.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.reissued
+    return module
+
+
+@pytest.fixture(scope="module")
+def reissued(script):
+    return script.reissued
 
 
 def given(name: str):
@@ -57,3 +65,23 @@ def test_what_cannot_be_reissued(reissued):
         reissued(Certificate.load(OLD / "digits-linear.cbound"), sample)
     with pytest.raises(UsageError, match="give the base exactly"):
         reissued(Certificate.load(OLD / "plain.cbound"), sample, base=base)
+
+
+@pytest.mark.parametrize("folder", ["certificates", "elsewhere"])
+def test_the_record_is_written_beside_the_certificate(script, tmp_path, monkeypatch, folder):
+    """In the folder above where that is called certificates, and never beside the script."""
+    name = "mnist-default"
+    known = (ROOT / f"results/{name}.json").read_text()
+    (tmp_path / folder).mkdir()
+    record = tmp_path / (f"{name}.json" if folder == "certificates" else f"{folder}/{name}.json")
+    for suffix in (".cbound", ".npz", ".base.safetensors"):
+        shutil.copy(ROOT / f"results/certificates/{name}{suffix}", tmp_path / folder)
+    record.write_text(json.dumps({**json.loads(known), "bound": 1.0}, indent=1) + "\n")
+    path = tmp_path / folder / name
+    asked = [f"{path}.cbound", "--data", f"{path}.npz", "--base", f"{path}.base.safetensors"]
+    monkeypatch.setattr(sys, "argv", ["reissue.py", *asked])
+    script.main()
+    assert record.read_text() == known == (ROOT / f"results/{name}.json").read_text()
+    declared = Certificate.load(f"{path}.cbound").declarations
+    assert declared == Certificate.load(ROOT / f"results/certificates/{name}.cbound").declarations
+    assert any(each.startswith("The inputs are rows of the encoder") for each in declared)

@@ -31,6 +31,32 @@ def test_a_pipeline_stops_where_the_error_is_not_shown(ledger, codebound, demand
     code, out, _ = codebound("check", ledger, *demands)
     assert code == status
     assert says in out
+    assert out.splitlines()[0] == ("FAIL" if status else "PASS")
+
+
+def test_the_first_lines_are_the_answer_and_its_reasons(ledger, codebound, tmp_path):
+    """A file that is true, and shows less than was asked for, is no success."""
+    _, out, _ = codebound("check", ledger, "--max-error", 0.03)
+    first, second, third, *_ = out.splitlines()
+    assert (first, third) == ("FAIL", "ACCEPT")
+    assert second.startswith("  - an error of at most 0.03 is not shown")
+    content = (tmp_path / ledger).read_text().replace('"answer":10', '"answer":9')
+    (tmp_path / "forged.jsonl").write_text(content)
+    said = codebound("check", "forged.jsonl", "--max-error", 0.99)[1].splitlines()
+    assert said[0] == "FAIL"
+    assert "  - the file is refused" in said[: said.index("REFUSE")]
+    assert codebound("verify", ledger)[1].startswith("ACCEPT")  # nothing was asked for
+
+
+def test_test_data_that_refute_a_certificate_are_a_reason(codebound):
+    x, y = np.arange(600.0).reshape(300, 2), np.arange(300) % 2
+    np.savez("sample.npz", x=np.where(y[:, None] > 0, x, -x), y=y)
+    np.savez("test.npz", x=np.where(y[:, None] > 0, x, -x) + 0.5, y=1 - y)
+    assert codebound("certify", "--data", "sample.npz", "--method", "split", "--out", "cert")[0] == 0
+    code, out, _ = codebound(
+        "check", "cert", "--data", "sample.npz", "--max-error", 0.5, "--test", "test.npz"
+    )
+    assert (code, out.splitlines()[:2]) == (3, ["FAIL", "  - the test data refute it"])
 
 
 def test_another_fault_shows_nothing(codebound, ledger):
