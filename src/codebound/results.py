@@ -198,10 +198,22 @@ class Certification:
     @property
     def is_new(self) -> bool:
         """Whether g is a network of the method's own, which shares nothing with the one that was given."""
-        if self.method == BY_HELPER:
+        if self._is_helped:
             return True
         known = known_methods().get(self.method)
         return self.base is None and known is not None and known.is_own
+
+    @property
+    def _is_helped(self) -> bool:
+        """Whether something that was made of the first part encodes the rest."""
+        return self.encoder is not None and bool(self.encoder.made_of)
+
+    @property
+    def maker(self) -> str:
+        """What made g, where it is a network of our own: a method, or a helper and what came behind it."""
+        if not self._is_helped:
+            return self.method
+        return BY_HELPER if self.is_base else f"{BY_HELPER} and {self.method}"
 
     def save(self, path: Path | str) -> Path:
         """Writes the certificate."""
@@ -215,7 +227,8 @@ class Certification:
         return target
 
     def _title(self, words: Mapping[str, Any]) -> str:
-        subject = f"a new network made by {self.method}" if self.is_new else words["model"]
+        is_given = not self.is_new and words["model"] not in (None, "none")
+        subject = words["model"] if is_given else f"a new network made by {self.maker}"
         return f"Certificate for {subject} on {words['data']}"
 
     def _page(self, result: Mapping[str, Any], words: Mapping[str, Any]) -> str:
@@ -360,7 +373,7 @@ def _result(found: Certification, path: str, commands: Mapping[str, Any]) -> dic
     from codebound.report.guide import inputs_record
 
     claim, facts = found.certificate.claim, found.certificate.facts
-    counts = found.certificate.counts
+    counts, part = found.certificate.counts, found.certificate.first_part
     result = {
         "bound": claim.bound,
         **{each.key: each.count for each in counts},
@@ -386,7 +399,7 @@ def _result(found: Certification, path: str, commands: Mapping[str, Any]) -> dic
         "hoeffding": claim.hoeffding,
         "counts": [asdict(each) for each in counts],
         "original_train_errors": found.original_errors,
-        "original_train_n": found.sample.n,
+        "original_train_n": found.sample.n if part is None else part[1],
         "messages_tried": found.tried,
         "interrupted": found.is_interrupted,
         "out_of_time": found.is_out_of_time,
@@ -420,12 +433,14 @@ def _network_words(found: Certification) -> str:
     """Whose network the certificate is about."""
     if found.certificate.claim.subject == "f":
         return "the network that was given"
+    if found.certificate.kind.trains_base:
+        return "what the message makes of a network that was learned from the first part of the sample"
     if not found.is_new:
         return "what the message leaves of the network that was given"
     if found.is_behind_f:
         return f"a new last layer, made by {found.method}, on the features of the network that was given"
     given = ", not yours: the one that was given, with its weights, was not used"
-    return f"a new network, made by {found.method}" + (given if found.original_errors is not None else "")
+    return f"a new network, made by {found.maker}" + (given if found.original_errors is not None else "")
 
 
 def _advice(found: Certification) -> str:

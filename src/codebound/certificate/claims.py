@@ -155,6 +155,11 @@ class AboutG(AbstractClaim):
         return (_training_errors(facts),)
 
     @staticmethod
+    def is_held_out(certificate: Certificate) -> bool:
+        """Where its encoder was made of a part of the sample that is not counted."""
+        return certificate.first_part is not None
+
+    @staticmethod
     def event(certificate: Certificate) -> str:
         """It holds for all messages of a code at once."""
         facts = certificate.facts
@@ -258,6 +263,11 @@ class AfterSplit(AbstractClaim):
     def conclude(self, facts: OccamFacts, *, message: Message, network: nn.Module, task: Task) -> Conclusion:  # noqa: D102
         parts = SplitFacts(certify=facts, n_prior=task.sample.n - task.n_rest)
         return Conclusion(occam_split(parts), counted={"n_prior": parts.n_prior})
+
+    @staticmethod
+    def is_held_out(certificate: Certificate) -> bool:
+        """Always: the base comes from the part before the split."""
+        return True
 
     @staticmethod
     def counts(facts: CertificateFacts) -> tuple[Counted, ...]:  # noqa: D102

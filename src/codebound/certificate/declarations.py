@@ -40,8 +40,9 @@ def declared_by(assessed: AbstractAssessed, task: Task, helper: Helper) -> tuple
     lines += naming(task.sample, assessed.network.state_dict() if assessed.kind.is_learned else None)
     lines.append(_setting(assessed))
     if not assessed.kind.is_learned:  # what is, is defined to the last bit
+        network = "The network behind the encoder" if task.sample.encoder else "The network"
         lines.append(
-            "The network is run in float64, or in float32: there the largest deviation seen on the first "
+            f"{network} is run in float64, or in float32: there the largest deviation seen on the first "
             f"4,096 examples was {assessed.count.float32_deviation:.1e} of the largest logit."
         )
     lines.extend(f"About the data: {warning}" for warning in task.sample.warnings)

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
+import numpy as np
+
 from codebound.bounds.facts import Subject  # noqa: TC001  (read at run time, to check the types of a header)
 from codebound.bounds.risk import claim_sentence, count_of, percent
 from codebound.certificate.claims import CLAIMS
@@ -17,15 +19,19 @@ from codebound.coding.bits import Bits
 from codebound.coding.setting import FORM, Setting
 from codebound.coding.tensors import MAX_WITNESS
 from codebound.data.dataset import Scaling  # noqa: TC001 - fields are read by their types
+from codebound.encoders.encoder import declared_names
+from codebound.encoders.helpers import declared_part
 from codebound.errors import CodeboundError, FormatError
 from codebound.faults import WRONG, Fault, parse_fault
 from codebound.files import make_folder, require_file, write_atomically
+from codebound.nets.tensors import float32_sha256
 
 MAGIC = b"CBOUND\x00"
 MAX_HEADER = 1 << 16
 MAX_CODE_BITS = 1 << 32
 _START = len(MAGIC) + 1 + 4  # version, length of the header
 _HASH_BYTES = 32
+_MOST_SCORES = 1024  # classes of a base that is compared with the largest input
 
 T = TypeVar("T")
 
@@ -157,7 +163,7 @@ class Certificate:
     @property
     def sentence(self) -> str:
         """The claim as a sentence."""
-        claim, base = self.claim, self.helper.base
+        claim = self.claim
         return claim_sentence(
             claim.subject,
             claim.bound,
@@ -166,8 +172,31 @@ class Certificate:
             drawn=self.kind.drawn,
             data=self.kind.about(self.facts),
             does=None if self.fault == WRONG else self.does,
-            provided=f"the base never saw {self.kind.unseen}" if base else "",
+            provided=self.condition,
         )
+
+    @property
+    def condition(self) -> str:
+        """What must not have seen which examples, in words; empty where nothing was known beforehand."""
+        encoders = tuple(f"the encoder {name}" for name in declared_names(self.declarations))
+        if not encoders:
+            return f"the base never saw {self.kind.unseen}" if self.helper.base else ""
+        base = ("the base",) if self.has_learned_base else ()
+        return f"{' and '.join((*base, *encoders))} never saw the examples that are counted"
+
+    @property
+    def has_learned_base(self) -> bool:
+        """Whether there is a base with learned numbers: the one that takes the largest input has none."""
+        base, classes = self.helper.base, self.facts.classes
+        if base is None or self.helper.input_shape != (classes,) or classes > _MOST_SCORES:
+            return base is not None
+        largest = {"0.weight": np.eye(classes, dtype="<f4"), "0.bias": np.zeros(classes, "<f4")}
+        return base.sha256 != float32_sha256(largest)
+
+    @property
+    def first_part(self) -> tuple[int, int] | None:
+        """Examples that its encoder was made of, and those of the whole sample; None where it was not."""
+        return declared_part(self.declarations)
 
     @property
     def does(self) -> str:
@@ -189,6 +218,17 @@ class Certificate:
         counts = self.kind.counts(self.facts)
         if self.helper.base is not None:  # which may be all that there is of g: nobody need have trained it
             counts = tuple(replace(each, name=each.name.removeprefix("training ")) for each in counts)
+        if (part := self.first_part) is not None:
+            first, n = part
+            unseen = f"on the {n - first} of {n} examples that its encoder was not made of"
+            counts = tuple(
+                replace(
+                    each,
+                    name=each.name.removeprefix("training "),
+                    meaning=each.meaning.replace("on the whole sample", unseen),
+                )
+                for each in counts
+            )
         return counts if self.fault == WRONG else fault_counts(self, counts)
 
     @property

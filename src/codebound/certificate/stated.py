@@ -132,7 +132,7 @@ class AbstractStatement(ABC):
 
     @staticmethod
     def is_held_out(certificate: Certificate) -> bool:
-        """Whether nothing was learned from the examples that are counted."""
+        """Whether labels were set apart to learn from, and the message pays for all use of the others."""
         return False
 
     @staticmethod

@@ -225,15 +225,20 @@ class Encoder:
         )
 
 
-def declared_name(declarations: Iterable[str]) -> str:
-    """The name of the encoder that a certificate declares; empty where there is none.
+def declared_names(declarations: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of the encoders that a certificate declares.
 
     Example:
-        >>> declared_name(["The sample is i.i.d.", Encoder("plane", abs, "0" * 64).declared])
-        'plane'
+        >>> declared_names(["The sample is i.i.d.", Encoder("plane", abs, "0" * 64).declared])
+        ('plane',)
     """
-    found = (each for each in declarations if each.startswith(_DECLARED))
-    return next(found, "").removeprefix(_DECLARED).partition(" (SHA-256")[0]
+    found = (each.removeprefix(_DECLARED) for each in declarations if each.startswith(_DECLARED))
+    return tuple(each.partition(" (SHA-256")[0] for each in found)
+
+
+def declared_name(declarations: Iterable[str]) -> str:
+    """Return the name of the first of them; empty where there is none."""
+    return next(iter(declared_names(declarations)), "")
 
 
 def _inputs(

@@ -155,7 +155,8 @@ def scale_rows(certificate: Certificate, result: Mapping[str, Any]) -> list[dict
     for each in result["counts"]:
         if each["key"] in shown and each["of"]:
             counted = f"{each['count']:,} of {each['of']:,}: {each['name']}"
-            rows.append(("training", "training error", each["count"] / each["of"], counted))
+            name = "training error" if each["name"].startswith("training ") else "counted error"
+            rows.append(("training", name, each["count"] / each["of"], counted))
     rows.sort(key=lambda row: -row[2])
     return [
         {

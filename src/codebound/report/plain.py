@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 TERMS = {
     "certified error": (
         "The share of new data on which the classifier is wrong is at most this. It is computed from "
-        "counts and a theorem, without a test set."
+        "counts and a theorem."
     ),
     "certificate": (
         "The file certificate.cbound. It holds all that is needed to compute the certified error again."
@@ -40,6 +40,10 @@ TERMS = {
     "training error": (
         "The share of the sample that the classifier gets wrong. It is no promise: the sample was used "
         "to make the classifier."
+    ),
+    "counted error": (
+        "The share of the counted examples that the classifier gets wrong. It is no promise by itself: the "
+        "certified error adds a margin for chance, and for every choice that was made with these examples."
     ),
     "test error": (
         "The share of the test examples that the classifier gets wrong: a measurement, without a margin"
@@ -115,6 +119,7 @@ _FAILURES = {
         "results on these data. With data of your own this line is not there."
     ),
 }
+_LOWER = "In use it runs in lower precision, such as float16 or int8."
 _STARTS = {
     "The inputs are rows of the encoder": _SEEN,
     "The base, of SHA-256": _SEEN,
@@ -123,11 +128,12 @@ _STARTS = {
     "The format (": "The designers of the format had looked at these data before they froze it.",
     "The message says that": _OTHERWISE,
     "There are ": _OTHERWISE,
-    "The network is run in": "In use it runs in lower precision, such as float16 or int8.",
     "The names of classes and columns": "Somebody renamed classes or columns: every answer is another then.",
     "The tensors of the network that was learned": (
         "In use it has other weights than the file g.safetensors that was saved with the certificate."
     ),
+    "The network is run in": _LOWER,
+    "The network behind the encoder is run in": _LOWER,
     "About the data:": (
         "This is a warning of the program about these very data. If it applies, the promise is void."
     ),
@@ -171,7 +177,7 @@ def answer(certificate: Certificate, result: Mapping[str, Any]) -> str:
         does = f"is wrong on at most {bound} of {data}: at most {in_words(certificate.claim.bound)}"
     else:
         does = certificate.does
-    seen = ["the network it starts from"] if certificate.helper.base is not None else []
+    seen = ["the network it starts from"] if certificate.has_learned_base else []
     seen += ["the encoder in front of it"] if "encoder_declared" in result else []
     unless = f", provided that {' and '.join(seen)} never saw these examples" if seen else ""
     return f"{_who(certificate, result)} {does}{unless}."
@@ -182,18 +188,18 @@ def how_sure(delta: float) -> str:
 
     Example:
         >>> how_sure(0.05)
-        'Of 20 samples that might have been drawn, at most 1 leads to a false answer.'
+        'Of 20 samples that might have been drawn, on average at most 1 leads to a false answer.'
     """
     samples = math.floor((1.0 + 1e-12) / delta)
-    return f"Of {samples:,} samples that might have been drawn, at most 1 leads to a false answer."
+    return f"Of {samples:,} samples that might have been drawn, on average at most 1 leads to a false answer."
 
 
 def _who(certificate: Certificate, result: Mapping[str, Any]) -> str:
     if certificate.claim.subject == "f":
         return "The network that was given"
-    if not result["g_is_new"]:
-        return "The compressed network (what is left of the one given)"
     is_given = result["original_train_errors"] is not None
+    if is_given and not result["g_is_new"] and not certificate.kind.trains_base:
+        return "The compressed network (what is left of the one given)"
     return f"A new classifier, {'not the one given' if is_given else 'learned from these data'},"
 
 
@@ -212,25 +218,33 @@ def _about_given(result: Mapping[str, Any]) -> str:
     return f"Nothing about the network that was given. Of that one {', '.join(known)} (see the numbers)."
 
 
+def _labels(certificate: Certificate) -> str:
+    """Which labels were there to learn from, and which to count."""
+    n, part = certificate.facts.n, certificate.first_part
+    if certificate.kind.is_held_out(certificate):
+        return (
+            f"It was learned from a share of the sample, which was set apart; the other {n:,} examples are "
+            "its test, and the message pays for every choice that was made with them."
+        )
+    if part is not None:
+        return (
+            f"Its encoder was made of {part[0]:,} of {part[1]:,} examples, which were set apart. All {n:,} "
+            "examples that it counts were also there to learn from."
+        )
+    return f"No label was set aside for it: all {n:,} examples that it counts were also there to learn from."
+
+
 def meanings(certificate: Certificate, result: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     """What a certificate means, and what it does not."""
-    claim, n = certificate.claim, certificate.facts.n
+    claim = certificate.claim
     is_plain, most = certificate.fault == WRONG, math.ceil(1000.0 * claim.bound)
     of = "" if is_plain else " that the fault can happen on"
-    expected = f"Out of 1,000 new examples{of}, expect at most {most:,} that count against it."
+    expected = f"Out of 1,000 new examples{of}, on average at most {most:,} count against it."
     if certificate.fault.is_mean:
         expected = "It is a mean over new data: single ones may cost as much as the largest cost."
-    labels = (
-        f"No label was set aside for it: all {n:,} examples that it counts were also there to learn from."
-    )
-    if certificate.kind.is_held_out(certificate):
-        labels = (
-            f"It was learned from a share of the sample, which the program set apart; the other {n:,} "
-            "examples are its test, and the message pays for every choice that was made with them."
-        )
     means = [
         expected,
-        labels,
+        _labels(certificate),
         "Anybody with the sample can check the file, with a program that shares no code with this one.",
     ]
     if result.get("holdout", 1.0) < claim.bound and not result["test_copies_in_sample"]:
