@@ -9,10 +9,10 @@ from codebound.bounds.facts import HoldoutFacts, LookFacts, OccamFacts, PickedFa
 from codebound.bounds.faulty import occam_abstaining, occam_cost, picked_abstaining
 from codebound.bounds.held_out import holdout
 from codebound.bounds.lengths import log2_up
-from codebound.bounds.looked import looked_risk
+from codebound.bounds.looked import exact_answer_bits, looked_risk
 from codebound.bounds.occam import occam_binomial, occam_hoeffding, occam_kl
 from codebound.bounds.picked import picked_risk
-from codebound.bounds.risk import percent
+from codebound.bounds.risk import claim_sentence, percent
 from codebound.errors import UsageError
 from codebound.faults import parse_fault
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _PICKED = ("C-15", "learned from picked examples: the sample is its own test set")
 _LOOKED = ("C-16", "the examples were looked at before: every look is paid for")
+_FIXED = ("C-16", "for comparison: had all networks been fixed before the first was tried")
 _HOLDOUT = ("C-11", "Clopper-Pearson limit: the examples were used for no choice")
 _BINOMIAL = ("C-2", "exact binomial tail: the certificate")
 _KL = ("C-3", "Chernoff-kl form, never below the binomial one")
@@ -44,7 +45,8 @@ class Counts:
     Attributes:
         n: Sample size.
         errors: Errors of the network on the sample; None with a mean cost.
-        bits: Length of the whole message; with picks, of what names the rule; with looks, of the answers.
+        bits: Length of the whole message; with picks, of what names the rule; with looks, of the answers that
+            the network was chosen with: by default, the numbers of errors of all other networks.
         picks: Examples that a fixed rule picked; errors are then counted among the others.
         kept: Examples that the network did not abstain from; errors are among them.
         mean_cost: On the sample, between 0 and 1, in place of errors.
@@ -52,7 +54,8 @@ class Counts:
         delta: Failure probability over the draw of the sample.
         classes: Number of classes; None when unknown.
         is_holdout: Whether the examples are fresh.
-        looks: Networks that were tried on fresh examples.
+        looks: Networks that were tried on fresh examples, this one among them.
+        is_fixed_before: Whether all of them were fixed before the first was tried: no answer led to another.
     """
 
     n: int
@@ -66,6 +69,7 @@ class Counts:
     classes: int | None = None
     is_holdout: bool = False
     looks: int | None = None
+    is_fixed_before: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,17 +89,20 @@ class Calculation:
     Attributes:
         forms: The bounds.
         sentence: What the first says; empty where its fault was not named.
+        condition: What has to be true of the looks; empty where there were none before.
         vacuous: Whether it says no more than guessing; None where guessing has no error to compare with.
     """
 
     forms: tuple[Form, ...]
     sentence: str
     vacuous: bool | None = None
+    condition: str = ""
 
     def record(self) -> dict[str, Any]:
         """As JSON."""
-        values = {each.name: each.value for each in self.forms}
-        return values if self.vacuous is None else {**values, "vacuous": self.vacuous}
+        values: dict[str, Any] = {each.name: each.value for each in self.forms}
+        values |= {} if self.vacuous is None else {"vacuous": self.vacuous}
+        return values | ({"provided": self.condition} if self.condition else {})
 
 
 def calculate(counts: Counts) -> Calculation:
@@ -110,12 +117,14 @@ def calculate(counts: Counts) -> Calculation:
     """
     if (counts.errors is None) == (counts.mean_cost is None):
         raise UsageError("give errors, how many, or mean_cost.")
-    fault = _named_fault(counts)
+    fault, condition = _named_fault(counts), _condition(counts)
     if counts.mean_cost is not None or counts.kept is not None:
         forms = _faulty(counts)
         if fault is None or forms[0].value is None:
-            return Calculation(forms, "")
-        return Calculation(forms, f"The network {fault.says(percent(forms[0].value))}.")
+            return Calculation(forms, "", condition=condition)
+        provided = f", provided that {condition}" if condition else ""
+        said = f"The network {fault.says(percent(forms[0].value))}{provided}."
+        return Calculation(forms, said, condition=condition)
     is_holdout, bits, picks, looks = counts.is_holdout, counts.bits, counts.picks, counts.looks
     if is_holdout and ((bits and looks is None) or picks is not None):
         raise UsageError("a hold-out bound has neither message nor picks: leave out bits and picks.")
@@ -129,12 +138,52 @@ def calculate(counts: Counts) -> Calculation:
     forms = tuple(Form(name, ref, bound.value, told) for name, (bound, (ref, told)) in bounds.items())
     best, _ = next(iter(bounds.values()))
     sentence = best.sentence
+    if condition:
+        sentence = claim_sentence(
+            best.subject,
+            best.value,
+            delta=best.delta,
+            vacuous=best.vacuous,
+            drawn="test sample",
+            provided=condition,
+        )
     if is_holdout or picks is not None:
         sentence = sentence.replace(_WHO[best.subject], "the network")
     if fault is not None:
         shown = percent(best.value)
         sentence = sentence.replace(parse_fault("wrong").says(shown), fault.says(shown))
-    return Calculation(forms, sentence, best.vacuous)
+    return Calculation(forms, sentence, best.vacuous, condition)
+
+
+def _condition(counts: Counts) -> str:
+    """What has to be true of the looks, beside what was counted."""
+    if counts.is_fixed_before and (counts.looks is None or counts.bits):
+        raise UsageError(
+            "where all networks were fixed before the first look, there were looks, and no answer was used: "
+            "give looks, and leave out bits."
+        )
+    if counts.looks is None or counts.looks == 1:
+        return ""
+    if counts.is_fixed_before:
+        return f"all {counts.looks:,} networks were fixed before the first was tried"
+    if counts.bits is not None:
+        return f"all that was known of the examples when it was chosen is in answers of {counts.bits:g} bits"
+    told = "numbers of errors" if counts.kept is None else "numbers of errors and of answers"
+    return f"nothing was known of the examples when it was chosen but the {told} of the other networks"
+
+
+def _answer_bits(counts: Counts) -> float:
+    """Length of the answers that the network was chosen with, or of the message."""
+    if counts.bits is not None or counts.looks in (None, 1) or counts.is_fixed_before:
+        return counts.bits or 0.0
+    assert counts.looks is not None
+    if counts.mean_cost is not None:
+        raise UsageError(
+            "with looks at a mean cost, bits is missing: the length of all mean costs that were seen before "
+            "this network was chosen. Give bits, or say that all networks were fixed before the first look."
+        )
+    numbers = 1 if counts.kept is None else 2  # errors, and what was kept
+    return exact_answer_bits(numbers * (counts.looks - 1), n=counts.n)
 
 
 def _named_fault(counts: Counts) -> Fault | None:
@@ -152,7 +201,7 @@ def _named_fault(counts: Counts) -> Fault | None:
 def _plain(counts: Counts) -> dict[str, tuple[RiskBound, tuple[str, str]]]:
     """Bounds on a share of errors, with what each is."""
     assert counts.errors is not None
-    errors, bits = counts.errors, counts.bits or 0.0
+    errors, bits = counts.errors, _answer_bits(counts)
     told = OccamFacts(errors=errors, n=counts.n, code_bits=bits, delta=counts.delta, classes=counts.classes)
     common: dict[str, Any] = {"n": told.n, "delta": told.delta, "classes": told.classes}
     if counts.picks is not None:
@@ -162,7 +211,9 @@ def _plain(counts: Counts) -> dict[str, tuple[RiskBound, tuple[str, str]]]:
     if counts.looks is not None:
         used = looked_risk(LookFacts(errors=errors, looks=counts.looks, answer_bits=bits, **common))
         once = holdout(HoldoutFacts(errors=errors, **common))
-        return {"looked": (used, _LOOKED), "holdout": (once, _ONCE)}
+        fixed = looked_risk(LookFacts(errors=errors, looks=counts.looks, **common))
+        between = {"fixed": (fixed, _FIXED)} if bits else {}
+        return {"looked": (used, _LOOKED), **between, "holdout": (once, _ONCE)}
     forms = {
         "binomial": (occam_binomial(told), _BINOMIAL),
         "kl": (occam_kl(told), _KL),
@@ -181,7 +232,7 @@ def _faulty(counts: Counts) -> tuple[Form, ...]:
             "after picks a mean cost is bounded cost by cost (docs/picked.md): ask for each cost-above with "
             "errors, at delta divided by their number; certify with the fault cost:COSTS does all of it."
         )
-    bits = (counts.bits or 0.0) + (0.0 if counts.looks is None else log2_up(counts.looks))
+    bits = _answer_bits(counts) + (0.0 if counts.looks is None else log2_up(counts.looks))
     if counts.mean_cost is not None:
         cost = occam_cost(mean_cost=counts.mean_cost, n=n, code_bits=bits, delta=delta)
         return (Form("cost", _COST[0], cost, _COST[1]),)

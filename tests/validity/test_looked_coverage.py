@@ -13,6 +13,7 @@ from worlds import rates
 
 from codebound.bounds.facts import LookFacts
 from codebound.bounds.looked import exact_answer_bits, ladder_bits, looked_risk
+from codebound.calculation import Counts, calculate
 
 N, DELTA, RISK, REPS = 100, 0.1, 0.5, 300
 Bound = Callable[[int, int, float], float]  # of the errors, the looks and the bits of the answers
@@ -86,6 +87,27 @@ def test_paid_looks_hold_against_him(attack):
 @pytest.mark.parametrize("attack", [vote_attack, climbing_attack])
 def test_answers_that_are_not_paid_are_caught(attack):
     assert exceeds(misses(attack, as_if_fixed_beforehand))
+
+
+def led_by_answers(rng: np.random.Generator, *, is_fixed_before: bool) -> bool:
+    """Nineteen guesses, and a majority vote by their numbers of errors, as the calculator bounds it."""
+    n, looks = 397, 20
+    labels = rng.integers(2, size=n)
+    tried = rng.integers(2, size=(looks - 1, n))
+    errors = (tried != labels).sum(axis=1)
+    votes = ((2 * tried - 1) * (n / 2 - errors)[:, None]).sum(axis=0)
+    last = int(((votes > 0) != labels).sum())
+    counts = Counts(
+        n=n, errors=last, delta=DELTA, is_holdout=True, looks=looks, is_fixed_before=is_fixed_before
+    )
+    return calculate(counts).forms[0].value < RISK
+
+
+@pytest.mark.parametrize("is_fixed_before", [False, True])
+def test_the_calculator_pays_for_the_answers_unless_it_is_told_that_none_was_used(is_fixed_before):
+    rng = np.random.default_rng(0)
+    found = sum(led_by_answers(rng, is_fixed_before=is_fixed_before) for _ in range(REPS))
+    assert exceeds(found) is is_fixed_before
 
 
 def test_a_choice_among_many_that_is_not_paid_is_caught():

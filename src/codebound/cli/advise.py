@@ -40,7 +40,9 @@ def command(
     slope: Annotated[
         float, option("The error falls with the labels learned from as m**-slope; 0 for not at all.")
     ] = 0.25,
-    looks: Annotated[int, option("Networks that will be tried on the held-out examples.")] = 1,
+    looks: Annotated[
+        int, option("Networks that will be tried on the held-out examples, all fixed before the first.")
+    ] = 1,
     bits: Annotated[float | None, option("Length of a message in bits, where one is in sight.")] = None,
     picks: Annotated[int | None, option("Examples that a rule would pick, where that is known.")] = None,
     train_error: Annotated[

@@ -48,10 +48,20 @@ def command(
     looks: Annotated[
         int | None,
         option(
-            "With --holdout: how many networks were tried on the examples (C-16); --bits is then the length "
-            "of the answers that this one was chosen with."
+            "With --holdout: how many networks were tried on the examples, with this one (C-16); --bits is "
+            "then the length of the answers that it was chosen with (default: the number of errors of each "
+            "of the others)."
         ),
     ] = None,
+    is_fixed_before: Annotated[
+        bool,
+        option(
+            "With --looks: all networks were fixed before the first was tried, so that no answer led to "
+            "another; that costs less.",
+            None,
+            "--fixed-before",
+        ),
+    ] = False,
     output: opt.Output = Format.table,
 ) -> None:
     """Bound the error on new data from errors, sample size and message length.
