@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 from codebound.bounds.facts import MAX_N, LookFacts, OccamFacts, PickedFacts, check_delta
@@ -17,13 +16,12 @@ from codebound.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-SHARES = tuple(i / 20 for i in range(1, 20))
-"""Shares of the labels that may be held out."""
+SHARES = tuple(i / 20 for i in range(2, 11))
+"""Shares of the labels that may be held out: so far the guess of the error is not stretched by much."""
 SPLIT_BITS = 20.0
 """Of a certificate that learns from one part of the sample and counts on the other, without a pick."""
 _TAILS = (0.1, 0.5, 0.9)
 _MOST_LABELS = 10**8
-_NORMAL_VARIANCE = 100.0  # from here on quantiles of errors are those of a normal law: guesses need no more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +37,6 @@ class Situation:
         bits: Length of a message, where one is in sight.
         picks: Examples that a rule would pick, where that is known.
         train_error: Error of the network on what it learned from; by default as on new data.
-        picked_error: Share of the examples that are wrong and not picked; by default as ``train_error``.
-        rule_bits: Length of the message that names the rule of the picks.
     """
 
     n: int
@@ -51,8 +47,6 @@ class Situation:
     bits: float | None = None
     picks: int | None = None
     train_error: float | None = None
-    picked_error: float | None = None
-    rule_bits: float = 0.0
 
     def __post_init__(self) -> None:
         check_delta(self.delta)
@@ -61,8 +55,6 @@ class Situation:
             ("looks", self.looks, 1, MAX_N),
             ("error", self.error, 0.0, 1.0),
             ("train_error", self.train_error, 0.0, 1.0),
-            ("picked_error", self.picked_error, 0.0, 1.0),
-            ("rule_bits", self.rule_bits, 0.0, 1e12),
             ("slope", self.slope, 0.0, 2.0),
             ("bits", self.bits, 0.0, 1e12),
             ("picks", self.picks, 0, self.n),
@@ -87,7 +79,7 @@ class Way:
     Attributes:
         name: ``hold-out``, ``split``, ``message`` or ``picks``.
         expected: The certified error, if the guess is right and the draw is neither lucky nor unlucky.
-        low, high: In eight draws of ten it lies between them, if the guess is right.
+        low, high: In eight draws of ten or more it lies between them, if the guess is right.
         held_out: Labels that are held out; 0 where all are learned from.
     """
 
@@ -193,17 +185,10 @@ def _by_picks(situation: Situation) -> Way:
     left = situation.n - picks
 
     def limit(errors: int) -> float:
-        facts = PickedFacts(
-            picks=picks,
-            errors=min(errors, left),
-            n=situation.n,
-            delta=situation.delta,
-            code_bits=situation.rule_bits,
-        )
+        facts = PickedFacts(picks=picks, errors=min(errors, left), n=situation.n, delta=situation.delta)
         return picked_risk(facts).value
 
-    error = _train_error(situation) if situation.picked_error is None else situation.picked_error
-    return _way("picks", max(1, left), error, limit)
+    return _way("picks", max(1, left), _train_error(situation), limit)
 
 
 def _train_error(situation: Situation) -> float:
@@ -216,13 +201,20 @@ def _way(name: str, n: int, error: float, limit: Callable[[int], float], *, held
 
 
 def _quantile(n: int, p: float, tail: float) -> int:
-    """Fewest errors that are not exceeded with probability ``tail``, or nearly."""
-    if (variance := n * p * (1.0 - p)) > _NORMAL_VARIANCE:
-        return min(n, max(0, round(NormalDist(n * p, math.sqrt(variance)).inv_cdf(tail))))
-    low, high = -1, n
+    """Fewest errors that are not exceeded with probability ``tail``."""
+
+    def is_enough(errors: int) -> bool:
+        return log_binomial_cdf(errors, n, p) >= math.log(tail)
+
+    near = 4 * math.ceil(1.0 + math.sqrt(n * p * (1.0 - p)))  # errors are seldom farther from their mean
+    low, high = max(-1, math.floor(n * p) - near), min(n, math.ceil(n * p) + near)
+    if low >= 0 and is_enough(low):
+        low = -1
+    if not is_enough(high):
+        high = n
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if log_binomial_cdf(middle, n, p) >= math.log(tail) else (middle, high)
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
     return high
 
 

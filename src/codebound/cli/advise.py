@@ -9,30 +9,19 @@ from codebound.cli import options as opt
 from codebound.cli.console import Format, emit, note
 from codebound.cli.options import option
 from codebound.errors import UsageError
-from codebound.progress import progress_bar
 from codebound.report.tables import tabulate
 
 if TYPE_CHECKING:
     from codebound.advice import Advice, Situation
-    from codebound.trial import Trial
 
 _SIZES = 13  # points of a curve in the picture, over a factor of 100
 
 
 def command(
-    n: Annotated[
-        int | None, option("Labels there are, or will be (default: those of --data).", None, "--n")
-    ] = None,
+    n: Annotated[int, option("Labels there are, or will be.", None, "--n")],
     errors_guess: Annotated[
-        float | None, option("Error on new data that a network trained on all of them would have: a guess.")
-    ] = None,
-    data: Annotated[
-        str | None, option("Labelled data to try the learners on, in place of a guess; with --quick.")
-    ] = None,
-    quick: Annotated[
-        bool, option("Try picks, a message and a hold-out set on up to 2,000 examples of --data (a minute).")
-    ] = False,
-    data_folder: opt.DataFolder = None,
+        float, option("Error on new data that a network trained on all of them would have: a guess.")
+    ],
     delta: opt.Delta = 0.05,
     target: Annotated[
         float | None, option("The certified error that is wanted: how many labels does it need?")
@@ -54,39 +43,22 @@ def command(
     """Compare a hold-out set, a split, a message and picks; says when holding out is better.
 
     Example: codebound advise --n 2000 --errors-guess 0.05 --delta 1e-6 --bits 60 --target 0.08
-    or: codebound advise --data digits --quick --target 0.02 --picture advice.svg
     """
     from dataclasses import asdict
 
     from codebound.advice import Situation, advise
     from codebound.bounds.risk import percent
 
-    if (data is not None) != quick or (errors_guess is None) != quick:
-        raise UsageError("give --errors-guess, or --data with --quick: a guess, or a quick run on data.")
-    if quick and (bits, picks, train_error) != (None, None, None):
-        raise UsageError("--bits, --picks and --train-error are measured with --quick: leave them out.")
-    trial = None
-    if data is not None:
-        from codebound.data.load import load_dataset
-        from codebound.trial import try_learners
-
-        sample = load_dataset(data, role="train", folder=data_folder)
-        with progress_bar("trying learners", quiet=output is not Format.table) as progress:
-            trial = try_learners(sample, labels=n, delta=delta, looks=looks, progress=progress)
-        situation = trial.situation
-    else:
-        if n is None or errors_guess is None:
-            raise UsageError("--n is missing: how many labels there are, or will be.")
-        situation = Situation(
-            n=n,
-            error=errors_guess,
-            delta=delta,
-            slope=slope,
-            looks=looks,
-            bits=bits,
-            picks=picks,
-            train_error=train_error,
-        )
+    situation = Situation(
+        n=n,
+        error=errors_guess,
+        delta=delta,
+        slope=slope,
+        looks=looks,
+        bits=bits,
+        picks=picks,
+        train_error=train_error,
+    )
     if picture is not None and picture.exists():
         raise UsageError(f"{picture} exists already. Choose another file.")
     found = advise(situation, target=target)
@@ -102,10 +74,14 @@ def command(
         )
         for way in found.ways
     ]
-    columns = ("way", "certified error", "in 8 draws of 10", "labels", "labels for the target")
-    record = {**asdict(found), "paragraph": _paragraph(found, situation, trial)}
-    if trial is not None:
-        record["trial"] = asdict(trial)
+    columns = (
+        "way",
+        "certified error",
+        "in 8 draws of 10, if the guess is right",
+        "labels",
+        "labels for the target",
+    )
+    record = {**asdict(found), "paragraph": _paragraph(found, situation)}
     emit(record, output, [tabulate(columns, rows)])
     if output is Format.table:
         note(record["paragraph"])
@@ -118,7 +94,7 @@ def _needed(found: Advice, name: str) -> str:
     return "more than a hundred million" if count is None else f"about {count:,}"
 
 
-def _paragraph(found: Advice, situation: Situation, trial: Trial | None) -> str:
+def _paragraph(found: Advice, situation: Situation) -> str:
     """What to do, and where the ways cross."""
     from codebound.bounds.risk import count_of
 
@@ -139,23 +115,8 @@ def _paragraph(found: Advice, situation: Situation, trial: Trial | None) -> str:
     )
     return (
         f"{advice}. At this error and delta, {bits} as well as the best hold-out set, and {picks}; longer "
-        f"ones lose to it. {_grounds(situation, trial)}"
+        "ones lose to it. All of this rests on the guessed error and proves nothing."
     )
-
-
-def _grounds(situation: Situation, trial: Trial | None) -> str:
-    """What the advice rests on."""
-
-    from codebound.bounds.risk import count_of, rate
-
-    if trial is None:
-        return "All of this rests on the guessed error and proves nothing."
-    return (
-        f"Tried on {trial.tried} examples: {count_of(trial.errors, 'error')} on {trial.held_out} held-out "
-        f"ones, about {rate(situation.error)} for {situation.n} labels if the error falls as it did (slope "
-        f"{situation.slope:.2f}). That proves nothing, and it was a look at these examples: hold out others, "
-        "or plan one look more (codebound holdout seal --looks)."
-    ).replace("%", " %")
 
 
 def _draw(situation: Situation, picture: Path) -> None:
