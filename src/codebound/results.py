@@ -11,7 +11,7 @@ from torch import nn
 
 from codebound.bounds.facts import HoldoutFacts
 from codebound.bounds.held_out import Confrontation, confront
-from codebound.certificate.asking import CERTIFICATE, ways_to_ask
+from codebound.certificate.asking import CERTIFICATE, way_to, ways_to_ask, without_place
 from codebound.certificate.base import BASE_FILE
 from codebound.data.developed import development_sample
 from codebound.data.oddities import remarks
@@ -252,8 +252,8 @@ class Certification:
         Args:
             folder: New, or empty.
             settings: For ``config.json`` in place of our own; with ``model`` and ``data``.
-            data: Where ``codebound-verify`` finds the sample: a name that it knows or an ``.npz`` file.
-                Otherwise the sample is written beside the certificate.
+            data: Where ``codebound-verify`` finds the sample: a name that it knows or, in the current
+                directory, an ``.npz`` file. Otherwise the sample is written beside the certificate.
             data_folder: Where it finds a dataset of that name.
             weights: Name of the file for the network g.
         """
@@ -268,7 +268,7 @@ class Certification:
             raise UsageError(
                 f"{folder} exists already; results are never overwritten. Choose another folder."
             )
-        words = dict(self.settings if settings is None else settings)
+        words = without_place(dict(self.settings if settings is None else settings))
         path = folder / CERTIFICATE
         with finishing(), written_whole(folder) as place:
             asked = _verifier_options(self, place, folder, data, data_folder)
@@ -287,7 +287,7 @@ class Certification:
                 }
                 write_atomically(place / HELPER, tensor_bytes(made))
             write_json(place / "config.json", words)
-            write_json(place / RESULT, result)
+            write_json(place / RESULT, result | {"certificate": CERTIFICATE, "verify": result["verify_here"]})
             write_text(place / "report.html", page)
             files = {path.name, *(each.name for each in place.iterdir())}
             guide = folder_guide(self.certificate, result, title=self._title(words), files=files)
@@ -333,7 +333,8 @@ def _verifier_options(
 
     sample, fresh = found.sample, found.unlabelled
     asked: dict[str, str | Path | bool] = {"data": data if data in NAMES else Path(data)}
-    if data not in NAMES and not data.endswith(".npz") and not (Path(data) / "x.npy").is_file():
+    is_read = data.endswith(".npz") or (Path(data) / "x.npy").is_file()
+    if data not in NAMES and not (is_read and way_to(Path(data), folder)):
         asked["data"] = folder / _write_sample(sample, place)
     if data_folder is not None:
         asked["data_folder"] = data_folder

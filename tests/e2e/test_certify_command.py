@@ -148,7 +148,8 @@ def test_certify_verify_decode_show(certified, codebound, capsys):
     assert record["vacuous"] is False
     assert record["train_errors"] / 400 <= record["bound"] < 0.4
     assert record["certificate"] == str(out / "certificate.cbound")
-    assert json.loads((out / "result.json").read_text()) == record
+    from_there = {"certificate": "certificate.cbound", "verify": record["verify_here"]}
+    assert json.loads((out / "result.json").read_text()) == record | from_there
     assert json.loads((out / "config.json").read_text())["effort"] == "quick"
 
     code, found = verdict(capsys, *printed_command(record))

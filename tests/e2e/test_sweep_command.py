@@ -71,7 +71,7 @@ def run(codebound, empty_folder):
 
 
 @pytest.mark.thorough
-def test_commands_become_rows(run, tmp_path, capsys):
+def test_commands_become_rows(run, tmp_path, capsys, monkeypatch):
     (tmp_path / "plan.toml").write_text(PLAN.replace("seed = [0, 1]", "seed = [0]"))
     record = run("--workers", "1", "--out", "s")
     assert [row["verb"] for row in record["rows"]] == ["train", "certify", "compress", "measure"]
@@ -83,6 +83,7 @@ def test_commands_become_rows(run, tmp_path, capsys):
     output = tmp_path / "s" / "jobs"
     (certificate,) = output.rglob("certificate.cbound")
     command = json.loads((certificate.parent / "result.json").read_text())["verify"].split()
+    monkeypatch.chdir(certificate.parent)
     verify_main(command[1:])
     assert capsys.readouterr().out.startswith("ACCEPT")  # the command in the report works where it is
 

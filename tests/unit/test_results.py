@@ -54,7 +54,8 @@ def test_the_folder_has_all_that_the_verifier_needs(name, tmp_path, capsys):
     assert command == "codebound-verify"
     assert verify(arguments) == 0
     assert "ACCEPT" in capsys.readouterr().out
-    assert json.loads((saved.folder / "result.json").read_text()) == saved.result
+    from_there = {"certificate": "certificate.cbound", "verify": saved.result["verify_here"]}
+    assert json.loads((saved.folder / "result.json").read_text()) == saved.result | from_there
 
 
 def test_settings_and_result_say_what_was_asked_and_found(tmp_path):
@@ -75,7 +76,8 @@ def test_settings_and_result_say_what_was_asked_and_found(tmp_path):
         assert np.array_equal(weights[name], tensor.numpy())
 
 
-def test_a_sample_that_the_verifier_finds_is_not_copied(tmp_path):
+def test_a_sample_that_the_verifier_finds_is_not_copied(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     np.savez(tmp_path / "rows.npz", x=SAMPLE.x, y=SAMPLE.y)
     found = certified()
     known = found.save_to(tmp_path / "known", data=str(tmp_path / "rows.npz"))
@@ -85,6 +87,37 @@ def test_a_sample_that_the_verifier_finds_is_not_copied(tmp_path):
     assert (tmp_path / "unknown" / "sample.npz").exists()
     assert (tmp_path / "unknown" / "model.safetensors").exists()
     assert "some.module:factory" not in unknown.result["verify"]
+
+
+def places_in(folder, *places):
+    """Files of a folder that name a place outside it."""
+    return [
+        (path.name, place)
+        for path in sorted(folder.rglob("*"))
+        for place in places
+        if path.is_file() and str(place).encode() in path.read_bytes()
+    ]
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("is_here", [True, False])
+def test_no_file_of_a_folder_says_where_it_was_made(name, is_here, tmp_path, monkeypatch):
+    home, work = tmp_path / "somebody", tmp_path / "somebody" / "work"
+    (work / "data").mkdir(parents=True)
+    monkeypatch.chdir(work if is_here else tmp_path)
+    np.savez(work / "data" / "rows.npz", x=SAMPLE.x, y=SAMPLE.y)
+    if not is_here:
+        (tmp_path / "elsewhere").mkdir()
+        monkeypatch.chdir(tmp_path / "elsewhere")
+    data = str(work / "data" / "rows.npz")
+    settings = {"model": "linear", "data": data, "weights": [str(home / "f.safetensors")]}
+    found = certified(**CASES[name][0])
+    saved = found.save_to(work / "out", settings=settings, data=data, data_folder=home / "sets")
+    assert places_in(saved.folder, tmp_path, "somebody") == []
+    assert (work / "out" / "sample.npz").exists() is not is_here  # what cannot be named is copied
+    monkeypatch.chdir(saved.folder)
+    asked = [each for each in shlex.split(saved.result["verify_here"])[1:]]
+    assert verify(asked) == 0
 
 
 def test_results_are_never_overwritten(tmp_path):

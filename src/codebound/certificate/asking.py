@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,21 +26,48 @@ _KINDS = dict.fromkeys((*_FILES, *_CODE), str) | dict.fromkeys(_SWITCHES, bool)
 def ways_to_ask(folder: Path, asked: Mapping[str, str | Path | bool]) -> dict[str, Any]:
     """How to ask about the certificate in a folder: from here; from there; and what is not in it.
 
+    Whoever gets the folder reads ``verify_here`` and what follows: no absolute path is there.
+
     Args:
         folder: The folder.
         asked: Options of the second program by name, with underscores. Files are paths, True is a switch.
     """
-    outside = [each for each in asked.values() if isinstance(each, Path) and each.parent != folder]
     inside = {
-        name: each if not isinstance(each, Path) else str(each.absolute()) if each in outside else each.name
+        name: (way_to(each, folder) or each.name) if isinstance(each, Path) else each
         for name, each in asked.items()
     }
     return {
         "verify": words_to_ask(asked, folder / CERTIFICATE),
         "verify_here": words_to_ask(inside),
-        "verify_needs": [str(each.absolute()) for each in outside],
+        "verify_needs": [
+            inside[name] for name, each in asked.items() if isinstance(each, Path) and each.parent != folder
+        ],
         "verify_with": inside,
     }
+
+
+def way_to(path: Path, folder: Path) -> str:
+    """Return the relative path from a folder, if both are in the current directory; else nothing.
+
+    Beyond that directory a path would tell others how this machine and its users are called.
+    """
+    here, target, start = Path.cwd().resolve(), path.resolve(), folder.resolve()
+    is_near = target.is_relative_to(here) and start.is_relative_to(here)
+    return os.path.relpath(target, start) if is_near or target.parent == start else ""
+
+
+def without_place(value: Any) -> Any:
+    """Return settings in which absolute paths are names of files.
+
+    Example:
+        >>> without_place({"data": "/home/me/churn.csv:label", "weights": "runs/f", "holdout": 0.2})
+        {'data': 'churn.csv:label', 'weights': 'runs/f', 'holdout': 0.2}
+    """
+    if isinstance(value, dict):
+        return {name: without_place(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_place(each) for each in value]
+    return Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value
 
 
 def words_to_ask(asked: Mapping[str, str | Path | bool], file: Path = Path(CERTIFICATE)) -> str:

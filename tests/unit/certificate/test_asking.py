@@ -52,15 +52,20 @@ def test_the_sample_of_a_folder_needs_no_name(folder):
     assert ask(folder, {})["verdict"] == "ACCEPT"
 
 
-def test_files_are_named_from_here_and_from_the_folder():
+def test_files_are_named_from_here_and_from_the_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     asked = {"data": Path("runs/c/sample.npz"), "allow_copies": True, "base": Path("/far/b.safetensors")}
     told = ways_to_ask(Path("runs/c"), asked)
     assert told["verify"] == (
         "codebound-verify runs/c/certificate.cbound --data runs/c/sample.npz --allow-copies "
         "--base /far/b.safetensors"
     )
-    assert told["verify_with"] == {"data": "sample.npz", "allow_copies": True, "base": "/far/b.safetensors"}
-    assert told["verify_needs"] == ["/far/b.safetensors"]
+    assert told["verify_with"] == {"data": "sample.npz", "allow_copies": True, "base": "b.safetensors"}
+    assert told["verify_needs"] == ["b.safetensors"]
+    near = ways_to_ask(Path("runs/c"), {"data": tmp_path / "data" / "s.npz", "model": "m:f"})
+    assert near["verify_with"] == {"data": "../../data/s.npz", "model": "m:f"}
+    assert near["verify_here"] == "codebound-verify certificate.cbound --data ../../data/s.npz --model m:f"
+    assert near["verify_needs"] == ["../../data/s.npz"]
 
 
 OPTIONS = {

@@ -246,12 +246,12 @@ def test_the_command_on_the_page_works_wherever_the_folder_is(name, folders, tmp
     assert "ACCEPT" in capsys.readouterr().out
 
 
-def test_a_sample_outside_the_folder_is_named_with_its_place(folders, tmp_path, monkeypatch, capsys):
+def test_a_sample_outside_the_folder_is_named_from_there(folders, tmp_path, monkeypatch, capsys):
     np.savez(tmp_path / "rows.npz", x=SAMPLE.x, y=SAMPLE.y)
     monkeypatch.chdir(tmp_path)
     saved = folders["C-2"][0].save_to("here", data="rows.npz")
-    assert saved.result["verify_needs"] == [str(tmp_path / "rows.npz")]
-    assert str(tmp_path / "rows.npz") in (tmp_path / "here" / "report.html").read_text()
+    assert saved.result["verify_needs"] == ["../rows.npz"]
+    assert "<code>../rows.npz</code>" in (tmp_path / "here" / "report.html").read_text()
     assert verify(shlex.split(saved.result["verify"])[1:]) == 0
     monkeypatch.chdir(tmp_path / "here")
     assert verify(shlex.split(saved.result["verify_here"])[1:]) == 0

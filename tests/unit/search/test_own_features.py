@@ -185,4 +185,5 @@ def test_from_the_command_line(tmp_path, monkeypatch):
     assert "DECLARED" in done.stdout
     record = json.loads((tmp_path / "c" / "result.json").read_text())
     assert record["encoder_declared"]
+    monkeypatch.chdir(tmp_path / "c")
     assert verify_command(shlex.split(record["verify"])[1:]) == 0
