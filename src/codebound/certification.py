@@ -20,8 +20,7 @@ from codebound.certificate.claims import (
     require_shape,
 )
 from codebound.certificate.evaluate import count_errors
-from codebound.data.dataset import as_dataset, cross_duplicates, seen_rows
-from codebound.data.oddities import require_certifiable
+from codebound.data.dataset import as_dataset, cross_duplicates, require_certifiable, seen_rows
 from codebound.device import resolve_device
 from codebound.errors import DataError, UsageError
 from codebound.faults import WRONG, parse_fault

@@ -21,8 +21,8 @@ from codebound.certificate.base import BASE_FILE
 from codebound.certificate.decoding import decode
 from codebound.certificate.file import Certificate
 from codebound.certificate.named import unnamed
-from codebound.data.columns import LARGEST, Title
-from codebound.data.dataset import Scaling
+from codebound.data.columns import Title
+from codebound.data.dataset import LARGEST, Scaling
 from codebound.data.foreign import is_frame, titled, values_of
 from codebound.data.frames import rows_like
 from codebound.encoders.encoder import Encoded, declared_name

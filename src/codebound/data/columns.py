@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-LARGEST = 1e300
-"""The largest number that rules compute with (docs/format.md, 10.2)."""
 _MAX_VALUES = 1 << 28
 _MAX_LEVELS = 1_000_000
 _SHOWN_LEVELS = 12
@@ -226,7 +224,7 @@ def leveled(title: Title, values: Values, name: str) -> Column:
 def admitted(title: Title, values: Values) -> Values:
     """The cells that a title admits; the others are missing."""
     if isinstance(values, np.ndarray) and not (title.levels or title.has_words):
-        return np.where(np.abs(values) <= LARGEST, values, np.nan)
+        return values
     cells = words_of(values)
     if title.levels:
         numbers = {float(level) for level in title.levels if is_number(level)}
@@ -234,13 +232,7 @@ def admitted(title: Title, values: Values) -> Values:
         return [
             cell if cell in known or (is_number(cell) and float(cell) in numbers) else "" for cell in cells
         ]
-    if title.has_words and not title.has_numbers:
-        return cells
-    found = [number_in(cell) for cell in cells]
-    return [
-        cell if (title.has_words if number is None else abs(number) <= LARGEST) else ""
-        for cell, number in zip(cells, found, strict=True)
-    ]
+    return [cell if title.has_words or number_in(cell) is not None else "" for cell in cells]
 
 
 def inputs_with_gaps(columns: Sequence[Column]) -> NDArray[np.float64]:

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from codebound.bounds.risk import count_of
-from codebound.data.columns import LARGEST
 from codebound.errors import DataError
 
 if TYPE_CHECKING:
@@ -24,8 +23,14 @@ if TYPE_CHECKING:
 
     from codebound.data.columns import Title
 
+LARGEST = 1e300
+"""The largest number that rules compute with (docs/format.md, 10.2)."""
 STORED_DTYPES = ("uint8", "float32", "float64")
 _HASH_CHUNK_BYTES = 1 << 24
+_AXES = 4  # of inputs, the examples' own included (docs/format.md)
+_MANY_CLASSES = 1000
+_EACH = 100  # examples of each of so many classes
+_SOME = 20  # examples from which on their labels show that they are no classes
 
 
 def arrays_sha256(*arrays: NDArray[np.generic]) -> str:
@@ -253,6 +258,29 @@ def as_dataset(given: object, *, role: str = "train", like: Dataset | None = Non
     from codebound.data.load import load_dataset
 
     return load_dataset(given, role=role, **({} if like is None else as_read(like)))
+
+
+def require_certifiable(sample: Dataset) -> None:
+    """Refuses a sample before anything is searched that no certificate can be about, or no classifier.
+
+    Raises:
+        DataError: Its inputs have too many axes, or its labels are no classes.
+    """
+    if sample.x.ndim > _AXES:
+        raise DataError(
+            f"{sample.name}: inputs of shape {sample.input_shape} have {len(sample.input_shape)} axes, and a "
+            "certificate is about inputs with one to three: (features), (channels, length) or (channels, "
+            "height, width). Join axes, as in x.reshape(len(x), -1), before anything is learned."
+        )
+    labels = len(np.unique(sample.y))
+    are_singles = sample.n >= _SOME and 2 * labels > sample.n
+    if are_singles or (labels > _MANY_CLASSES and labels * _EACH > sample.n):
+        raise DataError(
+            f"{sample.name}: {sample.n} examples have {labels} different labels. So many are no classes that "
+            "can be learned: this may be a number, a day or a name. Name the column with the classes, or "
+            "make classes of a quantity by limits that were fixed in advance; for a quantity itself see "
+            "PickToLearn(learner, tau=...)."
+        )
 
 
 def as_read(sample: Dataset) -> dict[str, Any]:

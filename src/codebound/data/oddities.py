@@ -8,15 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from codebound.bounds.risk import rate
-from codebound.errors import DataError
 
 if TYPE_CHECKING:
     from codebound.data.dataset import Dataset
 
-_AXES = 4  # of inputs, the examples' own included (docs/format.md)
-_MANY_CLASSES = 1000
-_EACH = 100  # examples of each of so many classes
-_SOME = 20  # examples from which on their labels show that they are no classes
 _FEW = 100
 _PICTURE = 6  # pixels to a side, from which on a rule takes it for one
 _MOST = 0.95
@@ -34,29 +29,6 @@ def remarks(sample: Dataset, *, delta: float = 0.05) -> tuple[str, ...]:
     """
     labels = [] if sample.role == "unlabelled" else _of_labels(sample, delta)
     return (*sample.warnings, *_of_pictures(sample), *labels)
-
-
-def require_certifiable(sample: Dataset) -> None:
-    """Refuses a sample before anything is searched that no certificate can be about, or no classifier.
-
-    Raises:
-        DataError: Its inputs have too many axes, or its labels are no classes.
-    """
-    if sample.x.ndim > _AXES:
-        raise DataError(
-            f"{sample.name}: inputs of shape {sample.input_shape} have {len(sample.input_shape)} axes, and a "
-            "certificate is about inputs with one to three: (features), (channels, length) or (channels, "
-            "height, width). Join axes, as in x.reshape(len(x), -1), before anything is learned."
-        )
-    labels = len(np.unique(sample.y))
-    are_singles = sample.n >= _SOME and 2 * labels > sample.n
-    if are_singles or (labels > _MANY_CLASSES and labels * _EACH > sample.n):
-        raise DataError(
-            f"{sample.name}: {sample.n} examples have {labels} different labels. So many are no classes that "
-            "can be learned: this may be a number, a day or a name. Name the column with the classes, or "
-            "make classes of a quantity by limits that were fixed in advance; for a quantity itself see "
-            "PickToLearn(learner, tau=...)."
-        )
 
 
 def _of_pictures(sample: Dataset) -> list[str]:

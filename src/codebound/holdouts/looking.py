@@ -359,7 +359,7 @@ def _numbered(words: NDArray[np.str_], class_names: tuple[str, ...], path: Path)
     if strange:
         named = f"Its classes are {', '.join(class_names[:8])}" if class_names else "Its classes are numbers"
         raise DataError(f"{path} holds {strange[0]!r:.40}, which is no class of the test set. {named}.")
-    return np.array([known[word] for word in words.tolist()], dtype=np.int64)
+    return np.array([known[each] for each in words.ravel().tolist()], dtype=np.int64).reshape(words.shape)
 
 
 def identity(path: Path, *, model: str = "") -> str:

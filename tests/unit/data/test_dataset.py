@@ -8,8 +8,10 @@ import pytest
 import torch
 from worlds.samples import rows_of
 
+from codebound.certification import certify
 from codebound.data import dataset
-from codebound.data.dataset import Dataset, Scaling
+from codebound.data.arrays import from_arrays
+from codebound.data.dataset import Dataset, Scaling, require_certifiable
 from codebound.errors import DataError
 
 
@@ -168,3 +170,32 @@ def test_the_first_examples_are_a_copy():
     assert first.n == 2
     assert data.x[1].tolist() == [2, 3]
     assert data.first(100).n == 6
+
+
+def test_what_no_certificate_can_be_about_is_refused_before_anything_is_searched():
+    stream = np.random.default_rng(0)
+    with pytest.raises(DataError, match=r"inputs of shape \(2, 3, 4, 5\) have 4 axes.*x\.reshape"):
+        certify(None, (stream.random((20, 2, 3, 4, 5)), np.arange(20) % 2))
+    require_certifiable(from_arrays(stream.random((20, 3, 4, 5)), np.arange(20) % 2, name="fine"))
+
+
+@pytest.mark.parametrize(
+    ("n", "labels", "is_refused"),
+    [
+        (20, 11, True),
+        (20, 10, False),
+        (19, 19, False),
+        (5000, 1001, True),
+        (5000, 1000, False),
+        (100_100, 1001, False),
+    ],
+)
+def test_labels_of_which_nearly_every_example_has_its_own_are_no_classes(n, labels, is_refused):
+    sample = from_arrays(np.zeros((n, 1)), np.arange(n) % labels, name="many")
+    if not is_refused:
+        require_certifiable(sample)
+        return
+    with pytest.raises(
+        DataError, match=f"{n} examples have {labels} different labels. So many are no classes"
+    ):
+        certify(None, sample)

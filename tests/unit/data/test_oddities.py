@@ -5,11 +5,9 @@ import re
 import numpy as np
 import pytest
 
-from codebound.certification import certify
 from codebound.data.arrays import from_arrays
 from codebound.data.dataset import Scaling
-from codebound.data.oddities import remarks, require_certifiable
-from codebound.errors import DataError
+from codebound.data.oddities import remarks
 
 RANDOM = np.random.default_rng(0)
 ORDINARY = RANDOM.integers(0, 3, 300)
@@ -72,35 +70,6 @@ def test_pictures_that_would_be_cut_off_are_told(pictures, is_said):
 def test_what_is_known_to_be_white_is_not_cut_off():
     sample = from_arrays(RANDOM.random((300, 1, 8, 8)) * 16, ORDINARY, name="t", scaling=Scaling(16.0))
     assert remarks(sample) == ()
-
-
-def test_what_no_certificate_can_be_about_is_refused_before_anything_is_searched():
-    stream = np.random.default_rng(0)
-    with pytest.raises(DataError, match=r"inputs of shape \(2, 3, 4, 5\) have 4 axes.*x\.reshape"):
-        certify(None, (stream.random((20, 2, 3, 4, 5)), np.arange(20) % 2))
-    require_certifiable(from_arrays(stream.random((20, 3, 4, 5)), np.arange(20) % 2, name="fine"))
-
-
-@pytest.mark.parametrize(
-    ("n", "labels", "is_refused"),
-    [
-        (20, 11, True),
-        (20, 10, False),
-        (19, 19, False),
-        (5000, 1001, True),
-        (5000, 1000, False),
-        (100_100, 1001, False),
-    ],
-)
-def test_labels_of_which_nearly_every_example_has_its_own_are_no_classes(n, labels, is_refused):
-    sample = from_arrays(np.zeros((n, 1)), np.arange(n) % labels, name="many")
-    if not is_refused:
-        require_certifiable(sample)
-        return
-    with pytest.raises(
-        DataError, match=f"{n} examples have {labels} different labels. So many are no classes"
-    ):
-        certify(None, sample)
 
 
 def test_one_example_is_spoken_of_as_one():
