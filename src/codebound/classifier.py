@@ -23,9 +23,10 @@ from codebound.certificate.file import Certificate
 from codebound.certificate.named import unnamed
 from codebound.data.columns import Title
 from codebound.data.dataset import LARGEST, Scaling
+from codebound.data.declared import declared_name
 from codebound.data.foreign import is_frame, titled, values_of
 from codebound.data.frames import rows_like
-from codebound.encoders.encoder import Encoded, declared_name
+from codebound.encoders.encoder import Encoded
 from codebound.encoders.helpers import KERNEL
 from codebound.errors import FormatError, ModelError, UsageError
 from codebound.files import read_json, write_atomically

@@ -75,7 +75,10 @@ class Evidence:
     @property
     def _message(self) -> tuple[int, Closeness]:
         if self.message is None:
-            raise UsageError("it is about a compressed network g: give a certificate, or let one be made.")
+            raise UsageError(
+                "it is about a network g that a message compresses this one to, and there is none (one that "
+                "was learned from examples is no such g): give the certificate of one, or let one be made."
+            )
         return self.message
 
     def facts(self, kind: FactsKind) -> NetworkFacts:

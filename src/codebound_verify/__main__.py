@@ -126,7 +126,8 @@ def _ledger_text(verdict: LedgerVerdict) -> str:
     lines: list[str] = [verdict.verdict]
     if verdict.is_accepted:
         lines.append(
-            f"{verdict.looks} looks, {'closed' if verdict.is_final else 'open'}; head {verdict.head}."
+            f"{verdict.looks} look{'' if verdict.looks == 1 else 's'}, "
+            f"{'closed' if verdict.is_final else 'open'}; head {verdict.head}."
         )
         if verdict.best is not None:
             lines.append(

@@ -218,6 +218,7 @@ def test_certified_and_verified_from_the_folder_alone(name, samples, tmp_path, m
     assert result.exit_code == 0, result.exception
     monkeypatch.setattr(foreign, name, None)  # the verifier needs none of the code
     record = json.loads((folder / "result.json").read_text())
+    monkeypatch.chdir(folder)
     assert verify(shlex.split(record["verify"])[1:]) == 0
     for path in folder.glob("network_*.py"):
         lines = path.read_text().splitlines()

@@ -19,8 +19,7 @@ from codebound.coding.bits import Bits
 from codebound.coding.setting import FORM, Setting
 from codebound.coding.tensors import MAX_WITNESS
 from codebound.data.dataset import Scaling  # noqa: TC001 - fields are read by their types
-from codebound.encoders.encoder import declared_names
-from codebound.encoders.helpers import declared_part
+from codebound.data.declared import declared_names, declared_part
 from codebound.errors import CodeboundError, FormatError
 from codebound.faults import WRONG, Fault, parse_fault
 from codebound.files import make_folder, require_file, write_atomically

@@ -90,12 +90,13 @@ def _guarantees(picks: Certification, prune: Certification) -> list[dict[str, An
     assert picks.holdout is not None  # the demo has a test sample
     assert isinstance(picks.holdout.facts, HoldoutFacts)
     learned, message = picks.certificate, prune.certificate
-    counted = learned.facts.extra["picks"]
+    n, first, picked = learned.facts.n, learned.facts.extra["first"], learned.facts.extra["picks"]
     return [
         {
             "by": "picks",
             "bound": learned.claim.bound,
-            "words": f"Learned from {counted} picked examples; all {learned.facts.n} are its test set.",
+            "words": f"Learned from {first} first examples and {picked} picks; counted on the {n} after the "
+            "first ones, each pick as an error.",
         },
         {
             "by": "message",
@@ -105,6 +106,7 @@ def _guarantees(picks: Certification, prune: Certification) -> list[dict[str, An
         {
             "by": "hold-out",
             "bound": picks.holdout.value,
-            "words": f"Of the network of picks: {picks.holdout.facts.n} more labels, which may be used once.",
+            "words": f"Of the network of picks, on {picks.holdout.facts.n} labels that the rows above do not "
+            "have; they may be used once.",
         },
     ]

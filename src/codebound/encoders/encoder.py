@@ -17,6 +17,7 @@ from torch import nn
 
 from codebound.bounds.risk import count_of
 from codebound.data.dataset import Dataset, Scaling
+from codebound.data.declared import DECLARED
 from codebound.data.developed import development_sample, known_by_name
 from codebound.data.load import load_dataset
 from codebound.data.texts import Texts, load_texts
@@ -28,7 +29,7 @@ from codebound.store import source_sha256
 from codebound.user_code import import_named
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
     from torch import Tensor
@@ -40,7 +41,6 @@ UNIT = 32
 _LARGEST = 127
 SCALING = Scaling(255.0)
 """Of stored tables; one of those that cost two bits."""
-_DECLARED = "The inputs are rows of the encoder "
 _ROWS = 50
 _LOOKED_AT = 2  # inputs that are encoded once more, alone
 _MOVED = 0.01  # share of bytes that rounding may move
@@ -95,7 +95,7 @@ class Encoder:
 
     def _declared(self, made: str) -> str:
         return (
-            f"{_DECLARED}{self.name} (SHA-256 {self.sha256}; licence: {self.licence}"
+            f"{DECLARED}{self.name} (SHA-256 {self.sha256}; licence: {self.licence}"
             f"{made}), {self.made_of or 'which was fixed without looking at this sample'}."
         )
 
@@ -223,22 +223,6 @@ class Encoder:
             if isinstance(sample, Texts)
             else development_sample(sample, 3),
         )
-
-
-def declared_names(declarations: Iterable[str]) -> tuple[str, ...]:
-    """Return the names of the encoders that a certificate declares.
-
-    Example:
-        >>> declared_names(["The sample is i.i.d.", Encoder("plane", abs, "0" * 64).declared])
-        ('plane',)
-    """
-    found = (each.removeprefix(_DECLARED) for each in declarations if each.startswith(_DECLARED))
-    return tuple(each.partition(" (SHA-256")[0] for each in found)
-
-
-def declared_name(declarations: Iterable[str]) -> str:
-    """Return the name of the first of them; empty where there is none."""
-    return next(iter(declared_names(declarations)), "")
 
 
 def _inputs(

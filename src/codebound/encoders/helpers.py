@@ -6,7 +6,6 @@ any means, is fixed for the rest, and its table is certified like that of any en
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,13 +13,12 @@ import torch
 from torch import nn
 
 from codebound.data.dataset import seen_rows
+from codebound.data.declared import made_of_words
 from codebound.encoders.encoder import Encoder, digest
 from codebound.errors import UsageError
 from codebound.nets.origins import origin_of_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from torch import Tensor
 
     from codebound.data.dataset import Dataset
@@ -28,7 +26,6 @@ if TYPE_CHECKING:
 KERNEL = "codebound.search.helpers:kernel_helper"
 """The helper that ``certify`` makes by itself."""
 _MOST_WORDS = {"name": 50, "licence": 20, "origin": 50}  # characters: a declaration has 400 in all
-_MADE_OF = re.compile(r"made of the first ([0-9]{1,18}) of ([0-9]{1,18}) examples in the fixed order")
 _TRIED = 2  # examples that show what a network returns
 
 
@@ -126,29 +123,6 @@ def _others(network: nn.Module) -> int:
     """Layers with weights that are not linear."""
     own = (each for each in network.modules() if not isinstance(each, nn.Linear))
     return sum(any(True for _ in each.parameters(recurse=False)) for each in own)
-
-
-def made_of_words(first: int, n: int) -> str:
-    """What is declared of an encoder that was made of the first examples of a sample."""
-    return (
-        f"made of the first {first} of {n} examples in the fixed order of C-10; this sample is the other "
-        f"{n - first}, none of which it saw"
-    )
-
-
-def declared_part(declarations: Iterable[str]) -> tuple[int, int] | None:
-    """Return the size of the first part that a declared encoder was made of, and of its whole sample.
-
-    Example:
-        >>> declared_part([f"The inputs are rows of the encoder x, {made_of_words(600, 3000)}."])
-        (600, 3000)
-    """
-    for each in declarations:
-        if found := _MADE_OF.search(each):
-            first, n = map(int, found.groups())
-            if each.endswith(f"{made_of_words(first, n)}."):
-                return first, n
-    return None
 
 
 def helper_encoder(made: object, first: Dataset, *, n: int, says: str, has_scores: bool = False) -> Encoder:

@@ -12,12 +12,15 @@ import datetime
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from codebound.bounds.facts import HoldoutFacts
+from codebound.bounds.held_out import confront, holdout
 from codebound.bounds.risk import count_of, percent
 from codebound.certificate.asking import CERTIFICATE, ask, ask_about_ledger, asked_by, words_to_ask
 from codebound.certificate.file import Certificate
 from codebound.errors import FormatError, UsageError
 from codebound.files import read_json, read_toml, write_text
 from codebound.report.html import rendered
+from codebound.report.summary import fault_words
 from codebound.store import file_sha256
 
 if TYPE_CHECKING:
@@ -33,6 +36,7 @@ _QUESTIONS = {
     "data": "Where the sample comes from, who labelled it, and why it stands for those inputs.",
     "threshold": "The error that had to be shown, who fixed it and when.",
 }
+_AUTHORS = "by the author's count, which the second program was not asked about"
 PROFILES: dict[str, dict[str, str]] = {
     "plain": {},
     "easa": {
@@ -194,13 +198,6 @@ def _items(evidence: Evidence, words: Mapping[str, Any]) -> Sequence[tuple[str, 
     certificate, result = evidence.certificate, evidence.result
     facts, made_by = certificate.facts, certificate.made_by
     counted = "; ".join(map(str, certificate.counts))
-    test = "no test data were given"
-    if "holdout" in result:
-        test = (
-            f"{count_of(result['test_errors'], 'error')} on {result['test_n']} test examples, "
-            f"{result['test_copies_in_sample']} of them copies of the sample; hold-out bound "
-            f"{percent(result['holdout'])}; " + (result.get("alarm") or "the bound is not contradicted")
-        )
     items = [
         ("intended_use", "intended use", words["intended_use"]),
         ("operating_conditions", "operating conditions", words["operating_conditions"]),
@@ -211,7 +208,7 @@ def _items(evidence: Evidence, words: Mapping[str, Any]) -> Sequence[tuple[str, 
             f"{words['threshold']} Failure probability {certificate.claim.delta!r}.",
         ),
         ("statement", "shown", f"{certificate.sentence} ({certificate.claim.statement}; {counted})"),
-        ("test", "test data", test),
+        ("test", "test data", _test(certificate, result)),
         ("looks", "looks at test data", _looks(evidence.ledger)),
         ("message", "compression", _compression(evidence)),
         (
@@ -233,11 +230,26 @@ def _items(evidence: Evidence, words: Mapping[str, Any]) -> Sequence[tuple[str, 
     ]
     at = 1 + next(i for i, (key, *_) in enumerate(items) if key == "statement")
     if rows := result.get("by_class"):
-        items.insert(at, ("by_class", "every class, all at once", _classes(rows)))
+        items.insert(at, ("by_class", "every class, all at once", f"{_AUTHORS}: {_classes(rows)}"))
     if certificate.claim.subject == "f":
         told = "f is bounded through the compressed network g, and what sets them apart is part of the bound"
         items.insert(at, ("surrogate", "surrogate", told))
     return items
+
+
+def _test(certificate: Certificate, result: Mapping[str, Any]) -> str:
+    """What the author counted on test data, with the limits that follow; nobody has counted again."""
+    if "holdout" not in result:
+        return "no test data were given"
+    claim, errors, n = certificate.claim, result["test_errors"], result["test_n"]
+    facts = HoldoutFacts(errors=errors, n=n, delta=claim.delta, subject=claim.subject)
+    met = confront(claim.bound, facts, does=fault_words(claim.fault))
+    return (
+        f"{_AUTHORS}: {count_of(errors, 'error')} on {n} test "
+        f"examples, {result['test_copies_in_sample']} of them copies of the sample. From these counts follow "
+        f"the hold-out bound {percent(holdout(facts).value)}, at the same failure probability, and: "
+        + (met.alarm or "the bound is not contradicted")
+    )
 
 
 def _classes(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -261,5 +273,5 @@ def _looks(ledger: Mapping[str, Any] | None) -> str:
 def _compression(evidence: Evidence) -> str:
     result = evidence.result
     before = result["original_train_errors"]
-    was = "" if before is None else f"; {before} training errors before, on {result['original_train_n']}"
+    was = "" if before is None else f"; {_AUTHORS}: {before} errors before, on {result['original_train_n']}"
     return f"method {result['method']}, {result['code_bits']} bits{was}"

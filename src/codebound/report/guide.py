@@ -9,7 +9,7 @@ from dataclasses import asdict
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from codebound.encoders.encoder import declared_name
+from codebound.data.declared import declared_name
 from codebound.encoders.helpers import KERNEL
 from codebound.report.plain import answer, how_sure
 from codebound.report.summary import result_rows

@@ -18,8 +18,9 @@ import torch
 from torch import nn
 
 from codebound.data.dataset import Dataset, Scaling
+from codebound.data.declared import declared_name
 from codebound.device import exact_products
-from codebound.encoders.encoder import Encoder, declared_name, digest
+from codebound.encoders.encoder import Encoder, digest
 from codebound.encoders.helpers import Scores
 from codebound.errors import FormatError, ModelError, UsageError
 from codebound.nets.loading import load_weights

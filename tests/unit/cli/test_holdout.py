@@ -19,6 +19,13 @@ def files(own_cache):
         np.save(f"{name}.npy", told)
 
 
+def test_one_look_is_one_look(files, codebound):
+    codebound("holdout", "seal", "test.npz")
+    codebound("holdout", "look", "test.looks.jsonl", "--predictions", "good.npy")
+    _, out, _ = codebound("holdout", "verify", "test.looks.jsonl", "--data", "test.npz")
+    assert out.startswith("ACCEPT\n1 look, open; head ")
+
+
 def test_from_the_seal_to_the_final_look(files, codebound):
     code, _, err = codebound("holdout", "seal", "test.npz", "--looks", "3", "--target", "0.15")
     assert code == 0, err

@@ -1,13 +1,17 @@
 """``codebound report``: the page for an auditor, from a certificate that really was issued."""
 
+import json
 import re
 import shlex
 import shutil
+from dataclasses import replace
+from html import unescape
 
 import numpy as np
 import pytest
 
-from codebound.report.dossier import PROFILES
+from codebound.certificate.file import Certificate
+from codebound.report.dossier import PROFILES, _test
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +61,25 @@ def test_the_command_that_signs_can_be_copied_whatever_the_folder_is_called(fill
     code, _, err = codebound("report", folder)
     assert code == 0, err
     assert shlex.split(err.partition("Sign it: ")[2])[:3] == ["codebound", "sign", f"{folder}/dossier.html"]
+
+
+def test_counts_of_the_author_are_marked_and_their_limit_is_computed_anew(filled, codebound, tmp_path):
+    folder = shutil.copytree(filled, tmp_path / "told")
+    told = json.loads((folder / "result.json").read_text())
+    told |= {"test_errors": 0, "test_n": 360, "test_copies_in_sample": 0, "holdout": 0.0002, "alarm": ""}
+    (folder / "result.json").write_text(json.dumps(told))
+    code, _, err = codebound("report", folder)
+    assert code == 0, err
+    page = unescape((folder / "dossier.html").read_text())
+    assert "by the author's count, which the second program was not asked about: 0 errors on 360" in page
+    assert "hold-out bound 0.83 %" in page  # 1 - 0.05**(1/360)
+    assert "0.02 %" not in page
+    certificate = Certificate.load(folder / "certificate.cbound")
+    certificate = replace(certificate, claim=replace(certificate.claim, bound=0.1))
+    assert "not contradicted" in _test(certificate, told)
+    assert "REFUTED BY TEST DATA" in _test(
+        certificate, told | {"test_errors": 90}
+    )  # of which he said nothing
 
 
 def test_empty_words_are_asked_for(filled, codebound):

@@ -1,0 +1,23 @@
+"""``codebound demo``: what its three rows say is what was counted."""
+
+import re
+
+import pytest
+
+from codebound.certification import certify
+from codebound.cli.demo import _guarantees
+from codebound.data.load import load_dataset
+from codebound.data.splits import split
+
+
+@pytest.mark.thorough
+def test_labels_that_were_learned_from_first_are_counted_among_them():
+    parts = split(load_dataset("digits"), {"train": 0.8, "test": 0.2})
+    found = certify(None, parts["train"], method="picks", effort="quick", test_set=parts["test"])
+    picks, message, held_out = _guarantees(found, found)
+    first, picked, counted = map(int, re.findall(r"\d+", picks["words"]))
+    assert first + counted == parts["train"].n
+    assert first > 0
+    assert picked == found.certificate.facts.extra["picks"]
+    assert message["words"].startswith("The network, compressed")
+    assert f"on {parts['test'].n} labels that the rows above do not have" in held_out["words"]
