@@ -322,6 +322,7 @@ BAD = {
     "absent data": (("--data", "absent.npz"), 1, "absent.npz"),
     "data that are no array": (("--data", "some_nets.py"), 1, "some_nets.py"),
     "an unknown method": (("--method", "magic"), 2, "unknown method"),
+    "nearly a method": (("--method", "pick"), 2, "Did you mean picks?"),
     "an unknown effort": (("--effort", "heroic"), 2, "unknown effort"),
     "delta of zero": (("--delta", "0"), 2, "delta"),
     "delta as a word": (("--delta", "small"), 2, "delta"),

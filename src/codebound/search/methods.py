@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from codebound.errors import UsageError
@@ -97,6 +98,8 @@ def require_method(name: str) -> None:
     """Refuses a name that is neither ``auto`` nor that of a method."""
     known = known_methods()
     if name not in ("auto", *known):
+        near = get_close_matches(name, ("auto", *known), n=1)
+        meant = f" Did you mean {near[0]}?" if near else ""
         raise UsageError(
-            f"unknown method {name!r}. Known: auto, {', '.join(known)}.{find_extensions().advice}"
+            f"unknown method {name!r}.{meant} Known: auto, {', '.join(known)}.{find_extensions().advice}"
         )
