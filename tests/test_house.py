@@ -26,7 +26,7 @@ MOST_CODE = 60
 ELSEWHERE = {
     # a second program, an exact number or an attacker says more about it than a test by itself
     "codebound.bounds.faulty": "property/test_faulty_bounds.py",
-    "codebound.certificate.declarations": "attack/test_settings_and_rows.py",
+    "codebound.certificate.declarations": "attack/test_developed.py",
     "codebound.certificate.rounding": "oracle/test_rounding.py",
     "codebound.certificate.tracing": "contract/test_two_tracers.py",
     "codebound.bounds.numerics": "oracle/test_numerics_mpmath.py",

@@ -18,9 +18,9 @@ from torch import nn
 from codebound.bounds.risk import count_of
 from codebound.certificate.asking import CERTIFICATE
 from codebound.certificate.base import BASE_FILE
+from codebound.certificate.declarations import unnamed
 from codebound.certificate.decoding import decode
 from codebound.certificate.file import Certificate
-from codebound.certificate.named import unnamed
 from codebound.data.columns import Title
 from codebound.data.dataset import LARGEST, Scaling
 from codebound.data.declared import declared_name

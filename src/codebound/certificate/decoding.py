@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from codebound.certificate.declarations import MAX_CHARACTERS
+from codebound.certificate.declarations import MAX_CHARACTERS, require_learned
 from codebound.certificate.file import Certificate, Helper
-from codebound.certificate.named import require_learned
 from codebound.certificate.tracing import sources_of, traced_sha256
 from codebound.coding.message import decode as decode_message
 from codebound.coding.tensors import Witness
