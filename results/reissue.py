@@ -23,8 +23,8 @@ from codebound.certificate.claims import AboutG, AfterSplit
 from codebound.certificate.decoding import read_message
 from codebound.certificate.file import Certificate
 from codebound.certificate.task import Task
+from codebound.data.declared import declared_name
 from codebound.data.load import load_dataset
-from codebound.encoders.encoder import declared_name
 from codebound.errors import UsageError
 from codebound.nets.loading import load_arrays
 

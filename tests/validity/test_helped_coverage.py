@@ -14,10 +14,10 @@ from worlds.rates import exceeds
 from codebound.bounds.numerics import binomial_inverse_upper
 from codebound.certificate.claims import prior_and_rest
 from codebound.data.dataset import Dataset
-from codebound.search.helped import CODE_BITS
 from codebound.search.helpers import kernel_helper, linear_helper
 
 DELTA, REPS, N = 0.5, 200, 60
+CODE_BITS = 7  # of the word of a share
 
 
 def world(seed):

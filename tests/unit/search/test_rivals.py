@@ -16,7 +16,7 @@ from codebound.certificate.base import Pretrained
 from codebound.certificate.claims import prior_and_rest
 from codebound.certification import certify
 from codebound.data.dataset import Dataset, Scaling
-from codebound.errors import DataError, UsageError
+from codebound.errors import CertificateError, UsageError
 from codebound.picks.features import ColumnFeatures, PatchFeatures
 from codebound.picks.picking import features_of, learner_of, permutation
 from codebound.picks.rule import Rule
@@ -246,7 +246,7 @@ def test_inputs_that_are_drawn_twice_are_no_reason_to_refuse_a_helper():
     assert len({row.tobytes() for row in prior.x} & {row.tobytes() for row in rest.x}) > 2
     found = certify(None, sample, prior_tenths=5, helper=linear_helper, allow_copies=True)
     assert found.certificate.facts.n == 120
-    with pytest.raises(DataError, match="was made of"):
+    with pytest.raises(CertificateError, match="must not have seen any"):
         found.encoder.table(replace(prior, role="test"))
 
 

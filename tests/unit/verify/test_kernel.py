@@ -13,7 +13,7 @@ import codebound_verify
 
 ROOT = Path(codebound_verify.__file__).parent
 PACKAGES = sorted(path.parent for path in ROOT.glob("*/__init__.py"))
-MOST_LINES = 5_600
+MOST_LINES = 5_680
 """Of the kernel: what can be read in one sitting. It was 7,600 before everything else moved out."""
 
 
