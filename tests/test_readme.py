@@ -14,6 +14,7 @@ PYTHON = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
 CONSOLE = re.findall(r"```console\n(.*?)```", README, flags=re.DOTALL)
 COMMANDS = [line[2:] for block in CONSOLE for line in block.splitlines() if line.startswith("$ codebound ")]
 _NEED_MORE = ("texts.py", "voices.py")  # tests/e2e/test_encoder_examples.py has them run
+SHOWN = re.findall(r"^\$ codebound (.*)\n((?:(?!\$ ).+\n)+)", "\n".join(CONSOLE), flags=re.MULTILINE)
 OFFLINE = [command for command in COMMANDS if " data get " not in command]
 
 pytestmark = pytest.mark.usefixtures("empty_folder")
@@ -42,6 +43,17 @@ def test_commands_run_one_after_the_other(searches, codebound):
         code, out, err = codebound(*shlex.split(command)[1:])
         assert code == 0, f"{command}\n{err}"
         assert out + err, command
+
+
+@pytest.mark.thorough
+def test_commands_print_what_the_readme_shows(codebound):
+    """Every line that stands below a command, in this order; the command prints more."""
+    assert SHOWN
+    for command, shown in SHOWN:
+        _, out, _ = codebound(*shlex.split(command))
+        printed = iter([" ".join(line.split()) for line in out.splitlines()])
+        for line in shown.splitlines():
+            assert " ".join(line.split()) in printed, f"{command} does not print: {line}"
 
 
 def test_every_file_the_readme_names_exists():
