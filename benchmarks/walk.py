@@ -46,7 +46,13 @@ class Walk:
         """How long the way is, and how often it turns."""
         files = [file for file, _ in self.visits]
         packages = [package(file) for file in files]
+        programs = {True: "the second program", False: "the first"}
+        shares = []
+        for is_second, program in sorted(programs.items()):
+            own = [file for file in files if (file.parts[0] == "codebound_verify") == is_second]
+            shares.append(f"{program}: {len(own)} functions, {len(set(own))} files")
         return (
+            f"{'; '.join(shares)}\n"
             f"{len(self.visits)} functions, {len(set(files))} files, {_switches(files)} file switches, "
             f"{len(set(packages))} packages, {_switches(packages)} package switches"
         )
