@@ -25,13 +25,13 @@ from codebound.bounds.risk import percent
 from codebound.certificate.decoding import decode
 from codebound.certificate.file import Certificate
 from codebound.certificate.task import Task
-from codebound.data.arrays import from_arrays
-from codebound.data.dataset import Dataset
-from codebound.data.load import load_dataset
-from codebound.picks.features import ColumnFeatures
-from codebound.picks.message import PickedMessage
-from codebound.picks.picking import permutation, pick
-from codebound.picks.rule import BATCHES, FIRST, ROUNDS, Rule, usual_rule
+from codebound.learn.features import ColumnFeatures
+from codebound.learn.picking import permutation, pick
+from codebound.learn.rule import BATCHES, FIRST, ROUNDS, Rule, usual_rule
+from codebound.learn.rule_message import PickedMessage
+from codebound.sample.arrays import from_arrays
+from codebound.sample.dataset import Dataset
+from codebound.sample.load import load_dataset
 
 DELTA = 0.05
 CHUNK = 250

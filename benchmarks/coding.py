@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 from ratios import beside, is_installed
 
-from codebound.coding.choose import best_tensor_code
-from codebound.coding.modes import decode_tensors, encode_tensors
-from codebound.coding.tensors import AbstractTensorCode, Adaptive, Enumerative, Static
+from codebound_networks.codes.choose import best_tensor_code
+from codebound_networks.codes.modes import decode_tensors, encode_tensors
+from codebound_networks.codes.tensors import AbstractTensorCode, Adaptive, Enumerative, Static
 
 T = TypeVar("T")
 NET = [(1000, 784), (1000, 1000), (714, 1000), (10, 714)]

@@ -13,10 +13,10 @@ import time
 import numpy as np
 import torch
 
-from codebound.data.dataset import Dataset, Scaling
-from codebound.data.load import load_dataset
-from codebound.errors import DataError
-from codebound.nets.loading import load_model
+from codebound.run.errors import DataError
+from codebound.sample.dataset import Dataset, Scaling
+from codebound.sample.load import load_dataset
+from codebound_networks.reading.loading import load_model
 from codebound_papers.compare.table import compare
 from codebound_papers.measure.record import MeasureSettings
 

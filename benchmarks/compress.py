@@ -16,8 +16,8 @@ from ratios import beside
 from torch import Tensor, nn
 from torch.nn.utils import prune
 
-from codebound.coding.modes import encode_tensors
-from codebound.nets.layers import view_of
+from codebound_networks.codes.modes import encode_tensors
+from codebound_networks.views.layers import view_of
 from codebound_papers.compress.compressors import AbstractCompressor
 from codebound_papers.guha23.magnitude import LargestWeights, MagnitudePruning
 from codebound_papers.guha23.pruning import strength_for

@@ -17,11 +17,11 @@ import codebound as cb
 from codebound.certificate.assessment import assess
 from codebound.certificate.evaluate import count_errors
 from codebound.certificate.task import Task
-from codebound.coding.choose import best_tensor_code
-from codebound.coding.message import Message, Options
-from codebound.coding.reading import chain_of
-from codebound.search.units import rescaled, without_biases
-from codebound.train.pruning import PruneSettings, prune
+from codebound_networks.chains.from_module import chain_of
+from codebound_networks.chains.message import Message, Options
+from codebound_networks.codes.choose import best_tensor_code
+from codebound_networks.methods.units import rescaled, without_biases
+from codebound_networks.train.pruning import PruneSettings, prune
 
 ROOT = Path(__file__).parents[1]
 KEPT = (15, 25, 40, 60, 90, 130, 190, 280, 400)

@@ -32,10 +32,10 @@ from numpy.typing import NDArray
 from ratios import beside, is_installed
 from torch import Tensor, nn
 
-from codebound.data.load import load_dataset
-from codebound.errors import DataError
-from codebound.nets.walk import wrap
-from codebound.nets.zoo import build
+from codebound.run.errors import DataError
+from codebound.sample.load import load_dataset
+from codebound_networks.reading.walk import wrap
+from codebound_networks.views.zoo import build
 from codebound_papers.measure.noise.meter import stability
 from codebound_papers.measure.noise.quantities import Smoothness, StabilitySettings
 from codebound_papers.measure.norms import layer_spectra

@@ -15,13 +15,13 @@ import torch
 from ratios import beside
 from torch import nn
 
-from codebound.nets.layers import view_of
+from codebound_networks.views.layers import view_of
 from codebound_papers.measure.spectral import spectral_norm
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from codebound.nets.layers import AbstractLayerView, LinearOperator
+    from codebound_networks.views.layers import AbstractLayerView, LinearOperator
 
 CASES: tuple[tuple[nn.Module, tuple[int, ...]], ...] = (
     (nn.Linear(784, 784), (784,)),

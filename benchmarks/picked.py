@@ -21,14 +21,14 @@ from codebound.bounds.facts import PickedFacts
 from codebound.bounds.picked import picked_risk
 from codebound.bounds.risk import percent
 from codebound.certificate.task import Task
-from codebound.data.dataset import Dataset
-from codebound.data.load import load_dataset
-from codebound.device import exact_products
-from codebound.picks.features import FilterFeatures
-from codebound.picks.message import PickedMessage
-from codebound.picks.picking import features_of, learner_of, permutation, pick
-from codebound.picks.rule import Rule
-from codebound.scores import margins
+from codebound.learn.features import FilterFeatures
+from codebound.learn.picking import features_of, learner_of, permutation, pick
+from codebound.learn.rule import Rule
+from codebound.learn.rule_message import PickedMessage
+from codebound.run.device import exact_products
+from codebound.sample.dataset import Dataset
+from codebound.sample.load import load_dataset
+from codebound.sample.scores import margins
 
 DELTA = 0.05
 START = 10  # examples that Pick-to-Learn starts from, one for each class on average

@@ -23,8 +23,8 @@ import torch
 
 from codebound.certificate.assessment import issue
 from codebound.certificate.task import Task
-from codebound.data.dataset import Dataset, Scaling
-from codebound.search.search import Search, run
+from codebound.methods.search import Search, run
+from codebound.sample.dataset import Dataset, Scaling
 from codebound_verify import verify
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ DIVISORS = {"digits": 16.0}
 def read(name: str, folder: Path | None) -> Dataset:
     """The sample, from the catalogue or from NAME.npz."""
     if folder is None:
-        from codebound.data.load import load_dataset
+        from codebound.sample.load import load_dataset
 
         return load_dataset(name)
     stored = np.load(folder / f"{name}.npz")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from codebound.certificate.file import Certificate
 
 SPOTS = 3
-OURS = ("codebound", "codebound_verify", "codebound_papers")
+OURS = ("codebound", "codebound_networks", "codebound_papers", "codebound_verify")
 Place: TypeAlias = tuple[str, int, str]
 
 
@@ -95,8 +95,8 @@ def jobs() -> dict[str, Callable[[], object]]:
 
     from codebound.certificate.decoding import verify
     from codebound.certification import certify
-    from codebound.data.load import load_dataset
-    from codebound.nets.loading import load_model
+    from codebound.sample.load import load_dataset
+    from codebound_networks.reading.loading import load_model
     from codebound_papers.compare.table import compare
     from codebound_papers.measure.record import MeasureSettings
     from codebound_papers.measure.summary import FAMILIES, summarise

@@ -31,14 +31,14 @@ from typing import TYPE_CHECKING, Any
 from ratios import beside
 
 from codebound import __version__
-from codebound.engine.cluster import RayEngine
-from codebound.engine.job import Engine, Job, value_of
-from codebound.engine.processes import LocalEngine
-from codebound.errors import CodeboundError
+from codebound.run.errors import CodeboundError
+from codebound.run.job import Engine, Job, value_of
+from codebound.run.processes import LocalEngine
 from codebound_papers.journal import Journal
+from codebound_papers.sweep.cluster import RayEngine
 
 if TYPE_CHECKING:
-    from codebound.results import Certification
+    from codebound.report.folder import Certification
 
 SHAPE, CLASSES = (1, 28, 28), 10
 INPUTS = math.prod(SHAPE)
@@ -63,8 +63,8 @@ def case(weights: int, examples: int) -> tuple[Any, Any]:
     """
     import numpy as np
 
-    from codebound.data.dataset import Dataset, Scaling
-    from codebound.nets.loading import load_model
+    from codebound.sample.dataset import Dataset, Scaling
+    from codebound_networks.reading.loading import load_model
 
     random = np.random.default_rng(0)
     x = random.integers(0, 256, size=(examples, *SHAPE), dtype=np.uint8)

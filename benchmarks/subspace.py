@@ -16,9 +16,9 @@ from ratios import beside
 from torch.func import functional_call
 from torch.nn import functional
 
-from codebound.coding.chain import Chain
-from codebound.coding.operations import Linear, MaxPool, NormalisedConv
-from codebound.train.subspace import Features, Learner, SubspaceSettings, train_in_subspace
+from codebound_networks.chains.chain import Chain
+from codebound_networks.chains.operations import Linear, MaxPool, NormalisedConv
+from codebound_networks.train.subspace import Features, Learner, SubspaceSettings, train_in_subspace
 
 CHAIN = Chain(
     (17, 14, 14), (NormalisedConv(32, 3), MaxPool(2), NormalisedConv(64, 3), MaxPool(2), Linear(10, False))

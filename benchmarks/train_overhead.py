@@ -17,9 +17,9 @@ from ratios import beside
 from torch import nn
 from torch.nn import functional
 
-from codebound.data.dataset import Dataset, Scaling
-from codebound.train.config import TrainConfig
-from codebound.train.harness import fit
+from codebound.sample.dataset import Dataset, Scaling
+from codebound_networks.train.config import TrainConfig
+from codebound_networks.train.harness import fit
 
 REPEATS = 7
 

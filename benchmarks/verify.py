@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from ratios import beside
 
-from codebound.data.load import load_dataset
-from codebound.errors import DataError
+from codebound.run.errors import DataError
+from codebound.sample.load import load_dataset
 from codebound_verify.container import load, read
 from codebound_verify.evaluate import chain_evaluator, count_faults
 from codebound_verify.verdict import decode_network

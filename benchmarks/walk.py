@@ -70,8 +70,8 @@ def package(file: Path) -> str:
     """The package of a file: see above.
 
     Example:
-        >>> package(Path("codebound/coding/message.py")), package(Path("codebound/faults.py"))
-        ('codebound.coding', 'codebound')
+        >>> package(Path("codebound_networks/chains/message.py")), package(Path("codebound/sample/losses.py"))
+        ('codebound_networks.chains', 'codebound.sample')
     """
     first, *rest = file.parts
     return first if first == "codebound_verify" or len(rest) == 1 else f"{first}.{rest[0]}"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs/format-3.md"
-MODULES = (ROOT / "src/codebound/certificate/format.py", ROOT / "src/codebound_verify/versions.py")
+MODULES = (ROOT / "src/codebound/certificate/versions.py", ROOT / "src/codebound_verify/versions.py")
 DRAFT = re.compile(r"^Not frozen yet: .*$", flags=re.MULTILINE)
 FROZEN = (
     "Frozen on {day}: both programs carry the SHA-256 of this page and that day, every file of this version "

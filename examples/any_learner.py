@@ -11,8 +11,8 @@ from pathlib import Path
 from sklearn.ensemble import GradientBoostingClassifier
 
 import codebound as cb
+from codebound.any_learner.rerun_file import RerunCertificate, load_examples, rerun, rerun_certificate
 from codebound.bounds.risk import percent
-from codebound.estimator.reruns import RerunCertificate, load_examples, rerun, rerun_certificate
 
 LEARNER = "any_learner:make"
 

@@ -14,7 +14,7 @@ from torch import nn
 
 import codebound as cb
 from codebound.bounds.risk import percent
-from codebound.data.dataset import Dataset
+from codebound.sample.dataset import Dataset
 
 
 def make(first: Dataset) -> nn.Module:

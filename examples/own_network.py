@@ -11,7 +11,7 @@ from torch import nn
 
 import codebound as cb
 from codebound.certificate.claims import prior_and_rest
-from codebound.data.dataset import Dataset
+from codebound.sample.dataset import Dataset
 
 
 def trained(model: nn.Module, data: Dataset, *, steps: int, rate: float) -> nn.Module:

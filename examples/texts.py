@@ -11,8 +11,8 @@ import tempfile
 from pathlib import Path
 
 import codebound as cb
-from codebound.encoders.tables import load_table
-from codebound.errors import CodeboundError
+from codebound.known.encoded_tables import load_table
+from codebound.run.errors import CodeboundError
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from torch import nn
 
 import codebound as cb
-from codebound.estimator.reruns import RerunCertificate, load_examples, rerun, rerun_certificate
+from codebound.any_learner.rerun_file import RerunCertificate, load_examples, rerun, rerun_certificate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

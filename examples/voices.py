@@ -14,8 +14,8 @@ from pathlib import Path
 import torch
 
 import codebound as cb
-from codebound.encoders.tables import encoded
-from codebound.errors import CodeboundError
+from codebound.known.encoded_tables import encoded
+from codebound.run.errors import CodeboundError
 
 CHANNELS, LENGTH = 12, 29
 

@@ -24,9 +24,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC
 
 import codebound as cb
+from codebound.any_learner.rerun_file import load_examples
 from codebound.bounds.risk import percent
-from codebound.data.splits import permutation
-from codebound.estimator.reruns import load_examples
+from codebound.sample.splits import permutation
 
 LEARNERS: dict[str, tuple[Any, dict[str, Any]]] = {
     "logistic regression": (LogisticRegression(max_iter=1000), {"batch": 1}),

@@ -34,23 +34,23 @@ import torch
 from everyday import HELPER_TENTHS, pictures, texts
 
 from codebound import __version__
+from codebound.bounds.adaptive_holdout import looked_risk
 from codebound.bounds.facts import LookFacts
-from codebound.bounds.looked import looked_risk
 from codebound.bounds.numerics import binomial_inverse_upper
 from codebound.bounds.risk import percent
 from codebound.certificate.claims import prior_and_rest
 from codebound.certification import certify
-from codebound.data.load import load_dataset
-from codebound.errors import ModelError
-from codebound.picks.features import RoomError
-from codebound.search import rivals
-from codebound.search.helpers import kernel_helper
-from codebound.search.rivals import HeldOut, held_out_shares
+from codebound.learn.features import RoomError
+from codebound.methods import holdout_baseline as rivals
+from codebound.methods.holdout_baseline import HeldOut, held_out_shares
+from codebound.methods.kernel_share import kernel_helper
+from codebound.run.errors import ModelError
+from codebound.sample.load import load_dataset
 
 if TYPE_CHECKING:
-    from codebound.data.dataset import Dataset
-    from codebound.picks.rule import Rule
-    from codebound.results import Certification
+    from codebound.learn.rule import Rule
+    from codebound.report.folder import Certification
+    from codebound.sample.dataset import Dataset
 
 DELTA = 0.05
 MORE_BITS = 20

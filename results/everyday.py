@@ -29,16 +29,16 @@ from torch import nn
 from codebound.bounds.facts import OccamFacts, PickedFacts
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.picked import picked_risk
-from codebound.certificate.base import Pretrained
 from codebound.certification import certify
-from codebound.data.dataset import Dataset
-from codebound.encoders.encoder import SCALING, UNIT, ZERO
-from codebound.encoders.known import load_encoder
-from codebound.encoders.tables import prototypes
-from codebound.picks.features import ColumnFeatures
-from codebound.picks.rule import Rule, usual_rule
-from codebound.search import rivals
-from codebound.search.helpers import kernel_helper
+from codebound.known.encoded_tables import prototypes
+from codebound.known.encoder import SCALING, UNIT, ZERO
+from codebound.known.named_encoders import load_encoder
+from codebound.learn.features import ColumnFeatures
+from codebound.learn.rule import Rule, usual_rule
+from codebound.methods import holdout_baseline as rivals
+from codebound.methods.kernel_share import kernel_helper
+from codebound.sample.dataset import Dataset
+from codebound_networks.about_f.base import Pretrained
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -274,7 +274,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=900.0)
     parser.add_argument("--out", type=Path, default=Path("results"))
     asked = parser.parse_args()
-    from codebound.data.load import load_dataset
+    from codebound.sample.load import load_dataset
 
     start, rows, path = time.perf_counter(), [], asked.out / "everyday.json"
     bounds = helped if asked.helper else bounds_of

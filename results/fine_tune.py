@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 from codebound import __version__
-from codebound.data.load import load_dataset
+from codebound.sample.load import load_dataset
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -31,9 +31,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import codebound
-from codebound.certificate.format import PAGE
-from codebound.data.catalogue import KNOWN
-from codebound.search.methods import METHODS
+from codebound.certificate.versions import PAGE
+from codebound.methods.registry import METHODS
+from codebound.sample.formats.catalogue import KNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -28,20 +28,33 @@ import torch
 from codebound.bounds.facts import HoldoutFacts, OccamFacts
 from codebound.bounds.held_out import holdout
 from codebound.bounds.occam import occam_kl
-from codebound.coding.chain import Chain
-from codebound.coding.choose import best_tensor_code
-from codebound.coding.message import Message, Options
-from codebound.coding.operations import AveragePool, Dictionary, Linear, MaxPool, NormalisedConv, Shifts
-from codebound.coding.subspace import Subspace
-from codebound.data.load import load_dataset
-from codebound.search.trainers import errors_per_bit
-from codebound.train.polishing import polish
-from codebound.train.subspace import Expansion, Features, Learner, SubspaceSettings, train_in_subspace
+from codebound.sample.load import load_dataset
+from codebound_networks.chains.chain import Chain
+from codebound_networks.chains.message import Message, Options
+from codebound_networks.chains.operations import (
+    AveragePool,
+    Dictionary,
+    Linear,
+    MaxPool,
+    NormalisedConv,
+    Shifts,
+)
+from codebound_networks.codes.choose import best_tensor_code
+from codebound_networks.codes.random_subspace import Subspace
+from codebound_networks.methods.trainers import errors_per_bit
+from codebound_networks.train.polishing import polish
+from codebound_networks.train.subspace import (
+    Expansion,
+    Features,
+    Learner,
+    SubspaceSettings,
+    train_in_subspace,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from codebound.coding.operations import AbstractOperation
+    from codebound_networks.chains.operations import AbstractOperation
 
 HERE = Path(__file__).parent
 DELTA = 0.05

@@ -35,20 +35,20 @@ from codebound.bounds.held_out import holdout
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.picked import picked_risk
 from codebound.certification import certify
-from codebound.data.dataset import Dataset
-from codebound.data.load import load_dataset
-from codebound.encoders.encoder import SCALING, Encoder, digest, stored
-from codebound.encoders.helpers import made_of_words
-from codebound.picks.picking import permutation
-from codebound.search.helpers import linear_helper
-from codebound.search.starts import largest_input
-from codebound.through import bound_through
+from codebound.known.encoder import SCALING, Encoder, digest, stored
+from codebound.known.first_share import made_of_words
+from codebound.learn.picking import permutation
+from codebound.methods.inputs import largest_input
+from codebound.methods.kernel_share import linear_helper
+from codebound.sample.dataset import Dataset
+from codebound.sample.load import load_dataset
+from codebound_networks.about_f.disagreement import bound_through
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from codebound.certificate.file import Certificate
-    from codebound.results import Certification
+    from codebound.report.folder import Certification
 
 DELTAS = (0.05, 1e-6)
 SOURCE = b"results/helped.py, residual networks, version 1"

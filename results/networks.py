@@ -33,7 +33,7 @@ from typer.testing import CliRunner
 
 from codebound.bounds.risk import percent
 from codebound.cli.main import app
-from codebound.errors import CodeboundError
+from codebound.run.errors import CodeboundError
 from codebound_papers.compress.catalogue import COMPRESSORS
 from codebound_verify.__main__ import main as verify
 

@@ -23,14 +23,14 @@ from codebound.bounds.facts import HoldoutFacts
 from codebound.bounds.held_out import holdout
 from codebound.bounds.picked import picked_risk
 from codebound.certificate.assessment import draft, issue
-from codebound.certificate.picked import assess_picked
+from codebound.certificate.rule_assessment import assess_picked
 from codebound.certificate.task import Task
-from codebound.data.dataset import Dataset, Scaling
-from codebound.picks.features import FilterFeatures, PatchFeatures, RoomError
-from codebound.picks.message import PickedMessage
-from codebound.picks.network import PickedNetwork, count_wrong
-from codebound.picks.picking import Picked, features_of, permutation, pick
-from codebound.picks.rule import BATCHES, ROUNDS, Rule
+from codebound.learn.features import FilterFeatures, PatchFeatures, RoomError
+from codebound.learn.kernel_network import PickedNetwork, count_wrong
+from codebound.learn.picking import Picked, features_of, permutation, pick
+from codebound.learn.rule import BATCHES, ROUNDS, Rule
+from codebound.learn.rule_message import PickedMessage
+from codebound.sample.dataset import Dataset, Scaling
 
 _CLOTHES = PatchFeatures(5, 512, 4, 4, 3)
 _COLOURS = PatchFeatures(6, 1024, 4, 3, 7)
@@ -59,7 +59,7 @@ DELTA = 0.05
 def read(name: str, path: Path | None, role: str = "train") -> Dataset:
     """The sample, from an .npz file with x and y or from the catalogue."""
     if path is None:
-        from codebound.data.load import load_dataset
+        from codebound.sample.load import load_dataset
 
         return load_dataset(name, role=role)
     stored = np.load(path)

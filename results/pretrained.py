@@ -27,12 +27,12 @@ from torch import Tensor, nn
 from typer.testing import CliRunner
 
 from codebound.cli.main import app
-from codebound.data.load import load_dataset
-from codebound.nets.zoo import build
+from codebound.sample.load import load_dataset
+from codebound_networks.views.zoo import build
 from codebound_verify.__main__ import main as verify
 
 if TYPE_CHECKING:
-    from codebound.data.dataset import Dataset
+    from codebound.sample.dataset import Dataset
 
 HERE = Path(__file__).parent
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)

@@ -23,14 +23,14 @@ from codebound.certificate.claims import AboutG, AfterSplit
 from codebound.certificate.decoding import read_message
 from codebound.certificate.file import Certificate
 from codebound.certificate.task import Task
-from codebound.data.declared import declared_name
-from codebound.data.load import load_dataset
-from codebound.errors import UsageError
-from codebound.nets.loading import load_arrays
+from codebound.known.declared import declared_name
+from codebound.run.errors import UsageError
+from codebound.sample.load import load_dataset
+from codebound_networks.reading.loading import load_arrays
 
 if TYPE_CHECKING:
     from codebound.certificate.task import Tensors
-    from codebound.data.dataset import Dataset
+    from codebound.sample.dataset import Dataset
 
 
 def reissued(

@@ -28,16 +28,16 @@ from codebound.bounds.facts import HoldoutFacts
 from codebound.bounds.held_out import holdout
 from codebound.bounds.picked import picked_risk
 from codebound.certificate.assessment import issue
-from codebound.certificate.picked import assess_picked
+from codebound.certificate.rule_assessment import assess_picked
 from codebound.certificate.task import Task
-from codebound.data.dataset import Dataset, Scaling
-from codebound.encoders.known import load_encoder
-from codebound.picks.features import ColumnFeatures, FeatureMap, FilterFeatures, PatchFeatures, RoomError
-from codebound.picks.message import PickedMessage
-from codebound.picks.network import count_wrong
-from codebound.picks.picking import Picked, features_of, is_wrong, learner_of, permutation, pick
-from codebound.picks.ridge import exact_products
-from codebound.picks.rule import BATCHES, FIRST, ROUNDS, Rule
+from codebound.known.named_encoders import load_encoder
+from codebound.learn.features import ColumnFeatures, FeatureMap, FilterFeatures, PatchFeatures, RoomError
+from codebound.learn.kernel_network import count_wrong
+from codebound.learn.picking import Picked, features_of, is_wrong, learner_of, permutation, pick
+from codebound.learn.ridge import exact_products
+from codebound.learn.rule import BATCHES, FIRST, ROUNDS, Rule
+from codebound.learn.rule_message import PickedMessage
+from codebound.sample.dataset import Dataset, Scaling
 
 ENCODER = "efficientnet-lite0"
 STARTS = {
@@ -65,7 +65,7 @@ MOST_SUPPORTS = 60_000  # of a hold-out rival; beyond, its examples enter withou
 def read(name: str, pieces: list[Path], role: str) -> Dataset:
     """The sample, from pieces in their order or from the catalogue."""
     if not pieces:
-        from codebound.data.load import load_dataset
+        from codebound.sample.load import load_dataset
 
         return load_dataset(name, role=role)
     loaded = [np.load(piece) for piece in pieces]

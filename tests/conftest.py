@@ -96,13 +96,16 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def all_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Jobs that run in this process leave its threads alone."""
-    monkeypatch.setattr("codebound.engine.job.use_threads", lambda count: None)
+    monkeypatch.setattr("codebound.run.job.use_threads", lambda count: None)
 
 
 @pytest.fixture
 def short_searches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every method of ``certify`` does all of its work, only less of each: seconds instead of a minute."""
-    from codebound.search import features, picked, pruned, subspace
+    from codebound.methods import rule_search as picked
+    from codebound_networks.methods import pruned
+    from codebound_networks.methods import sparse_features as features
+    from codebound_networks.methods import subspace_networks as subspace
     from codebound_papers.guha23 import masks
 
     budget = pruned.PruneBudget(steps=60, runs=2, styles=((1e-2, 2),))

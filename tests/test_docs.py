@@ -55,7 +55,9 @@ NAMES = re.compile(r"(?<![\w/.])(?:cb|codebound|codebound_papers|codebound_verif
 def test_names_of_the_library_exist(page):
     if page.name == "CHANGELOG.md":
         pytest.skip("tells what was once there")
-    for name in sorted(set(NAMES.findall(page.read_text("utf-8")))):
+    for name in sorted(
+        set(NAMES.findall(page.read_text("utf-8"))) - {"codebound.extensions"}
+    ):  # entry points
         reached = None
         for part, whole in parts_of(re.sub("^cb", "codebound", name)):
             reached = getattr(reached, part, None) or importlib.import_module(whole)

@@ -62,7 +62,8 @@ def test_training_and_measuring_import_with_torch_and_numpy_alone():
     blocked = ("scipy", "sklearn", "PIL", "safetensors", "typer", "rich")
     run(
         f"import sys\nfor name in {blocked!r}: sys.modules[name] = None\n"
-        "import codebound.train.harness, codebound_papers.measure.noise.meter, codebound.data.arrays"
+        "import codebound_networks.train.harness, codebound_papers.measure.noise.meter\n"
+        "import codebound.sample.arrays"
     )
 
 
@@ -72,7 +73,8 @@ def test_import_touches_no_global_state():
         "import logging, random, warnings, torch\n"
         "before = (torch.get_rng_state().tolist(), random.getstate(), list(warnings.filters),"
         " logging.getLogger().handlers[:], torch.get_num_threads())\n"
-        "import codebound.train.harness, codebound_papers.measure.noise.meter, codebound.data.arrays\n"
+        "import codebound_networks.train.harness, codebound_papers.measure.noise.meter\n"
+        "import codebound.sample.arrays\n"
         "after = (torch.get_rng_state().tolist(), random.getstate(), list(warnings.filters),"
         " logging.getLogger().handlers[:], torch.get_num_threads())\n"
         "assert before == after"

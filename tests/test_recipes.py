@@ -20,34 +20,34 @@ from torch import nn
 from torch.nn import functional
 from worlds.bright_rows import images, solved
 
+from codebound.audit.joint import read_statement
 from codebound.bounds.facts import OccamFacts
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.risk import RiskBound
-from codebound.certificate.base import Pretrained, load_base
 from codebound.certificate.claims import CLAIMS, AbstractClaim, Conclusion, OnDomain
 from codebound.certificate.file import Certificate
-from codebound.certificate.format import PAGES, Page
-from codebound.certificate.stated import Counted, bound_at
+from codebound.certificate.statement import Counted, bound_at
+from codebound.certificate.versions import PAGES, Page
 from codebound.certification import certify
 from codebound.classifier import load_classifier
-from codebound.coding.choose import best_tensor_code
-from codebound.coding.message import Message
-from codebound.coding.quantization import quantize, step_for_levels
-from codebound.data.catalogue import KNOWN, KnownDataset
-from codebound.data.load import load_dataset
-from codebound.errors import CertificateError
-from codebound.extensions import Verb, find_extensions
-from codebound.faults import WRONG, Fault, parse_fault
-from codebound.nets.layers import LAYER_VIEWS, AbstractConvView, layer_view
-from codebound.nets.walk import wrap
-from codebound.nets.zoo import build
-from codebound.refs import REGISTRY, implements
+from codebound.methods.registry import METHODS, Method
+from codebound.methods.search import UnsuitedError
 from codebound.report.formula import formulas
 from codebound.report.html import scale_rows
-from codebound.search.methods import METHODS, Method
-from codebound.search.search import UnsuitedError
-from codebound.statements import read_statement
-from codebound.through import bound_through
+from codebound.run.errors import CertificateError
+from codebound.run.extensions import Verb, find_extensions
+from codebound.run.references import REGISTRY, implements
+from codebound.sample.formats.catalogue import KNOWN, KnownDataset
+from codebound.sample.load import load_dataset
+from codebound.sample.losses import WRONG, Fault, parse_fault
+from codebound_networks.about_f.base import Pretrained, load_base
+from codebound_networks.about_f.disagreement import bound_through
+from codebound_networks.chains.message import Message
+from codebound_networks.codes.choose import best_tensor_code
+from codebound_networks.codes.quantization import quantize, step_for_levels
+from codebound_networks.reading.walk import wrap
+from codebound_networks.views.layers import LAYER_VIEWS, AbstractConvView, layer_view
+from codebound_networks.views.zoo import build
 from codebound_papers.compress.catalogue import COMPRESSORS, Entry
 from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer, compress
 from codebound_papers.measure.spectral import spectral_norm
@@ -240,7 +240,7 @@ def test_the_option_of_a_claim_is_named_in_the_files_of_its_recipe():
         for path in (ROOT / "src/codebound").rglob("*.py")
         if "prior_fraction" in path.read_text("utf-8")
     }
-    assert {"src/codebound/commands.py"} < naming
+    assert {"src/codebound/cli/actions.py"} < naming
     assert naming <= set(touched(RECIPES["A claim of a certificate"]))
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import codebound
 import codebound_papers
-from codebound.refs import REGISTRY, implements
+from codebound.run.references import REGISTRY, implements
 from codebound_papers.reproduce.items import known_items
 
 ROOT = Path(__file__).parents[1]

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from codebound.certificate.decoding import read_message
-from codebound.coding.subspace import Subspace
+from codebound_networks.codes.random_subspace import Subspace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,36 +6,35 @@ The public names below are resolved on first use, so that ``import codebound`` s
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # for type checkers and editors, which cannot follow the names below
+    from codebound.any_learner.pick_to_learn import PickToLearn as PickToLearn
     from codebound.bounds.facts import HoldoutFacts as HoldoutFacts
     from codebound.bounds.facts import OccamFacts as OccamFacts
-    from codebound.bounds.held_out import holdout as holdout
     from codebound.bounds.occam import occam_binomial as occam_binomial
     from codebound.bounds.occam import occam_hoeffding as occam_hoeffding
     from codebound.bounds.occam import occam_kl as occam_kl
     from codebound.bounds.risk import RiskBound as RiskBound
-    from codebound.certificate.base import load_base as load_base
     from codebound.certificate.decoding import decode as decode
     from codebound.certificate.decoding import verify as verify
     from codebound.certificate.file import Certificate as Certificate
     from codebound.certification import certify as certify
     from codebound.classifier import load_classifier as load_classifier
-    from codebound.data.arrays import from_arrays as from_arrays
-    from codebound.data.dataset import Dataset as Dataset
-    from codebound.data.dataset import Scaling as Scaling
-    from codebound.data.foreign import from_frame as from_frame
-    from codebound.data.load import load_dataset as load_dataset
-    from codebound.data.splits import split as split
-    from codebound.encoders.known import load_encoder as load_encoder
-    from codebound.errors import CodeboundError as CodeboundError
-    from codebound.estimator.wrapper import PickToLearn as PickToLearn
-    from codebound.holdouts.metric import RiskBoundMetric as RiskBoundMetric
-    from codebound.nets.loading import load_model as load_model
-    from codebound.nets.rebuild import with_weights as with_weights
-    from codebound.nets.walk import wrap as wrap
-    from codebound.results import Certification as Certification
-    from codebound.through import bound_through as bound_through
-    from codebound.train.config import TrainConfig as TrainConfig
-    from codebound.train.harness import fit as fit
+    from codebound.holdout.metric import RiskBoundMetric as RiskBoundMetric
+    from codebound.known.named_encoders import load_encoder as load_encoder
+    from codebound.report.folder import Certification as Certification
+    from codebound.run.errors import CodeboundError as CodeboundError
+    from codebound.sample.arrays import from_arrays as from_arrays
+    from codebound.sample.dataframes import from_frame as from_frame
+    from codebound.sample.dataset import Dataset as Dataset
+    from codebound.sample.dataset import Scaling as Scaling
+    from codebound.sample.load import load_dataset as load_dataset
+    from codebound.sample.splits import split as split
+    from codebound_networks.about_f.base import load_base as load_base
+    from codebound_networks.about_f.disagreement import bound_through as bound_through
+    from codebound_networks.reading.loading import load_model as load_model
+    from codebound_networks.reading.walk import wrap as wrap
+    from codebound_networks.train.config import TrainConfig as TrainConfig
+    from codebound_networks.train.harness import fit as fit
+    from codebound_networks.views.rebuild import with_weights as with_weights
 
 __version__ = "0.1.0"
 
@@ -47,35 +46,34 @@ _HOME = {
     "occam_binomial": "codebound.bounds.occam",
     "occam_kl": "codebound.bounds.occam",
     "occam_hoeffding": "codebound.bounds.occam",
-    "holdout": "codebound.bounds.held_out",
     # data, networks, training
-    "Dataset": "codebound.data.dataset",
-    "Scaling": "codebound.data.dataset",
-    "from_arrays": "codebound.data.arrays",
-    "load_dataset": "codebound.data.load",
-    "from_frame": "codebound.data.foreign",
-    "split": "codebound.data.splits",
-    "load_encoder": "codebound.encoders.known",
-    "load_model": "codebound.nets.loading",
-    "wrap": "codebound.nets.walk",
-    "with_weights": "codebound.nets.rebuild",
-    "fit": "codebound.train.harness",
-    "TrainConfig": "codebound.train.config",
+    "Dataset": "codebound.sample.dataset",
+    "Scaling": "codebound.sample.dataset",
+    "from_arrays": "codebound.sample.arrays",
+    "load_dataset": "codebound.sample.load",
+    "from_frame": "codebound.sample.dataframes",
+    "split": "codebound.sample.splits",
+    "load_encoder": "codebound.known.named_encoders",
+    "load_model": "codebound_networks.reading.loading",
+    "wrap": "codebound_networks.reading.walk",
+    "with_weights": "codebound_networks.views.rebuild",
+    "fit": "codebound_networks.train.harness",
+    "TrainConfig": "codebound_networks.train.config",
     # certificates
     "Certificate": "codebound.certificate.file",
-    "Certification": "codebound.results",
+    "Certification": "codebound.report.folder",
     "certify": "codebound.certification",
-    "load_base": "codebound.certificate.base",
+    "load_base": "codebound_networks.about_f.base",
     "load_classifier": "codebound.classifier",
     "decode": "codebound.certificate.decoding",
     "verify": "codebound.certificate.decoding",
-    "bound_through": "codebound.through",
+    "bound_through": "codebound_networks.about_f.disagreement",
     # test sets
-    "RiskBoundMetric": "codebound.holdouts.metric",
+    "RiskBoundMetric": "codebound.holdout.metric",
     # any learner with the interface of scikit-learn
-    "PickToLearn": "codebound.estimator.wrapper",
+    "PickToLearn": "codebound.any_learner.pick_to_learn",
     # errors
-    "CodeboundError": "codebound.errors",
+    "CodeboundError": "codebound.run.errors",
 }
 _EXTENDED = ("measure", "compress", "sketch", "compare")  # with codebound_papers
 
@@ -83,7 +81,7 @@ __all__ = ["__version__", *_HOME, *_EXTENDED]
 
 
 def __getattr__(name: str) -> object:
-    from codebound.extensions import find_extensions, loaded
+    from codebound.run.extensions import find_extensions, loaded
 
     if name in _HOME:
         return loaded(f"{_HOME[name]}:{name}")

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from torch import nn
 
 from codebound.bounds.facts import HoldoutFacts, check_delta
-from codebound.certificate.answers import answered, differing
-from codebound.certificate.beside import held_out, holdout_of_f
 from codebound.certificate.claims import (
     AboutG,
     AbstractClaim,
@@ -20,30 +18,32 @@ from codebound.certificate.claims import (
     require_shape,
 )
 from codebound.certificate.evaluate import count_errors
-from codebound.data.dataset import as_dataset, cross_duplicates, require_certifiable, seen_rows
-from codebound.device import resolve_device
-from codebound.errors import DataError, UsageError
-from codebound.faults import WRONG, parse_fault
-from codebound.nets.graphs import Traced
-from codebound.nets.origins import UNKNOWN, Origin, origin_of, remember
-from codebound.nets.walk import Network
-from codebound.progress import Progress, silent, watched
-from codebound.results import Certification
-from codebound.search.attempts import Attempts
-from codebound.search.course import Course
-from codebound.search.methods import known_methods, require_method
-from codebound.search.routes import BY_HELPER
-from codebound.search.search import EFFORTS, Effort
-from codebound.search.starts import ENCODES, encoded_rest, read_start
+from codebound.certificate.test_errors import held_out, holdout_of_f
+from codebound.known.provenance import UNKNOWN, Origin, origin_of, remember
+from codebound.methods.attempt import Attempts
+from codebound.methods.comparison import BY_HELPER
+from codebound.methods.inputs import ENCODES, encoded_rest, read_start
+from codebound.methods.registry import known_methods, require_method
+from codebound.methods.search import EFFORTS, Effort
+from codebound.methods.strategy import Course
+from codebound.report.folder import Certification
+from codebound.run.device import resolve_device
+from codebound.run.errors import DataError, UsageError
+from codebound.run.progress import Progress, silent, watched
+from codebound.sample.dataset import as_dataset, cross_duplicates, require_certifiable, seen_rows
+from codebound.sample.losses import WRONG, parse_fault
+from codebound_networks.about_f.answers import answered, differing
+from codebound_networks.reading.walk import Network
+from codebound_networks.views.graphs import Traced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from codebound.bounds.risk import RiskBound
-    from codebound.certificate.base import Pretrained
-    from codebound.data.dataset import Dataset
-    from codebound.engine.job import Engine
-    from codebound.search.attempts import Attempt
+    from codebound.methods.attempt import Attempt
+    from codebound.run.job import Engine
+    from codebound.sample.dataset import Dataset
+    from codebound_networks.about_f.base import Pretrained
 
 SHARES = (3, 5, 7, 8, 9)
 """Tenths of a sample that a helper is made of where the best is asked for."""
@@ -134,8 +134,8 @@ def certify(
             best one, the next best is issued, and ``refusals`` says so.
 
     Example:
-        >>> from codebound.data.load import load_dataset
-        >>> from codebound.nets.loading import load_model
+        >>> from codebound.sample.load import load_dataset
+        >>> from codebound_networks.reading.loading import load_model
         >>> digits = load_dataset("digits")
         >>> network = load_model("linear", input_shape=(1, 8, 8), classes=10)
         >>> certify(network, digits, method="prune", effort="quick").certificate.claim.vacuous  # untrained
@@ -218,7 +218,7 @@ def certify(
     notes, search = start.notes, found.search
     is_new = base is None and (found.method == BY_HELPER or known_methods()[found.method].is_own)
     if f is not None and is_new and method == "auto" and stated == AboutG():
-        from codebound.search.own_features import own_message_words, why_no_features
+        from codebound.methods.base_features import own_message_words, why_no_features
 
         costs = own_message_words(f, sample, delta=delta, bound=found.best.bound.value)
         notes += (costs, why_no_features(origin, sample))

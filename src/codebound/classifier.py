@@ -16,23 +16,23 @@ import torch
 from torch import nn
 
 from codebound.bounds.risk import count_of
-from codebound.certificate.asking import CERTIFICATE
-from codebound.certificate.base import BASE_FILE
 from codebound.certificate.declarations import unnamed
 from codebound.certificate.decoding import decode
 from codebound.certificate.file import Certificate
-from codebound.data.columns import Title
-from codebound.data.dataset import LARGEST, Scaling
-from codebound.data.declared import declared_name
-from codebound.data.foreign import is_frame, titled, values_of
-from codebound.data.frames import rows_like
-from codebound.encoders.encoder import Encoded
-from codebound.encoders.helpers import KERNEL
-from codebound.errors import FormatError, ModelError, UsageError
-from codebound.files import read_json, write_atomically
-from codebound.nets.loading import load_arrays, load_model
-from codebound.picks.network import PickedNetwork
-from codebound.results import HELPER, RESULT, WEIGHTS
+from codebound.certificate.verification import CERTIFICATE
+from codebound.known.declared import declared_name
+from codebound.known.encoder import Encoded
+from codebound.known.first_share import KERNELS
+from codebound.learn.kernel_network import PickedNetwork
+from codebound.report.folder import HELPER, RESULT, WEIGHTS
+from codebound.run.errors import FormatError, ModelError, UsageError
+from codebound.run.files import read_json, write_atomically
+from codebound.sample.columns import Title
+from codebound.sample.dataframes import is_frame, titled, values_of
+from codebound.sample.dataset import LARGEST, Scaling
+from codebound.sample.frames import rows_like
+from codebound_networks.about_f.base import BASE_FILE
+from codebound_networks.reading.loading import load_arrays, load_model
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from torch import Tensor
 
-    from codebound.data.columns import Values
-    from codebound.encoders.encoder import Encoder
+    from codebound.known.encoder import Encoder
+    from codebound.sample.columns import Values
 
 _OPSET = 20
 _UNCOMPARED = (
@@ -314,7 +314,7 @@ def load_classifier(
         >>> import tempfile
         >>> import torch
         >>> from codebound.certification import certify
-        >>> from codebound.data.load import load_dataset
+        >>> from codebound.sample.load import load_dataset
         >>> digits = load_dataset("digits")
         >>> few = digits.select(range(300), role="train")
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -343,7 +343,7 @@ def load_classifier(
         base = base or _beside(file, BASE_FILE)
     scaling, shape = helper.scaling, helper.input_shape
     if encoder is None and file.with_name(HELPER).is_file() and _is_of_kernel(certificate):
-        from codebound.search.helpers import load_helper
+        from codebound.methods.kernel_share import load_helper
 
         declared = next(each for each in certificate.declarations if declared_name([each]))
         encoder, kernel = load_helper(file.with_name(HELPER), declared)
@@ -393,7 +393,7 @@ def _columns(result: Mapping[str, Any]) -> tuple[Title, ...]:
 def _is_of_kernel(certificate: Certificate) -> bool:
     """Whether the inputs are scores of the helper that ``certify`` makes, and of nothing before it."""
     names = [name for each in certificate.declarations if (name := declared_name([each]))]
-    return names == [KERNEL] and certificate.helper.scaling == Scaling()
+    return len(names) == 1 and names[0] in KERNELS and certificate.helper.scaling == Scaling()
 
 
 def _beside(file: Path, name: str) -> Path:

@@ -12,7 +12,7 @@ import math
 from dataclasses import replace
 from functools import partial
 
-from codebound.refs import implements
+from codebound.run.references import implements
 from codebound_papers.conditions import has_no_biases, is_fully_connected, separates
 from codebound_papers.facts import NetworkFacts
 from codebound_papers.framework import big_o_risk, over_squared_margin, spectral_capacity, spectral_products

@@ -1,7 +1,7 @@
 """What the papers add to ``codebound``: found through the entry point group ``codebound.extensions``."""
 
-from codebound.extensions import SweepVerb, Verb
-from codebound.search.methods import Method
+from codebound.methods.registry import Method
+from codebound.run.extensions import SweepVerb, Verb
 from codebound_papers.compress.catalogue import COMPRESSORS
 
 VERBS = {

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from codebound.bounds.facts import check_delta
-from codebound.errors import UsageError
+from codebound.run.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,8 +8,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from codebound.errors import UsageError
-from codebound.refs import implements
+from codebound.run.errors import UsageError
+from codebound.run.references import implements
 from codebound_papers.conditions import separates
 from codebound_papers.facts import NetworkFacts
 from codebound_papers.logs import log_sum, risk_of, safe_exp, safe_log

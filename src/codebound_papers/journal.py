@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from codebound.errors import CodeboundError, FormatError, UsageError
-from codebound.files import read_json, write_text
-from codebound.progress import Progress, silent
-from codebound.store import BusyError, differences, lock_beside, locked
+from codebound.run.errors import CodeboundError, FormatError, UsageError
+from codebound.run.files import read_json, write_text
+from codebound.run.progress import Progress, silent
+from codebound.run.store import BusyError, differences, lock_beside, locked
 
 Value = Mapping[str, Any]
 

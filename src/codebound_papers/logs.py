@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from codebound.errors import UsageError
+from codebound.run.errors import UsageError
 
 
 def safe_exp(log_value: float) -> float:

@@ -6,7 +6,7 @@ from functools import cached_property
 from types import ModuleType
 from typing import Any
 
-from codebound.errors import CodeboundError, ModelError, UsageError
+from codebound.run.errors import CodeboundError, ModelError, UsageError
 from codebound_papers import baselines, framework
 from codebound_papers.arora18 import noise_stability, truncation
 from codebound_papers.arora18.noise_stability import OUTLIERS

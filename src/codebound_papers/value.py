@@ -8,9 +8,9 @@ from functools import wraps
 from typing import Any, ClassVar, Literal, ParamSpec, TypeVar
 
 from codebound.bounds.facts import Subject
-from codebound.errors import UsageError
-from codebound.files import finite
-from codebound.refs import Kind, implements
+from codebound.run.errors import UsageError
+from codebound.run.files import finite
+from codebound.run.references import Kind, implements
 from codebound_papers.logs import safe_exp
 
 Unit = Literal["risk", "capacity", "numbers", "deviation", "probability"]

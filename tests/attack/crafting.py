@@ -14,7 +14,7 @@ import pytest
 
 from codebound.certificate.decoding import decode
 from codebound.certificate.file import Certificate
-from codebound.errors import CodeboundError
+from codebound.run.errors import CodeboundError
 from codebound_verify import Refused, Verdict, decode_network, verify
 
 N = 30

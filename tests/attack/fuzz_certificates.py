@@ -88,13 +88,13 @@ def claims() -> list[Seed]:
     from codebound.certificate.assessment import assess, issue
     from codebound.certificate.claims import AboutG, AfterSplit, ByDisagreement, OnDomain
     from codebound.certificate.task import Original, Task
-    from codebound.coding.chain import Chain
-    from codebound.coding.message import Message
-    from codebound.coding.operations import Linear
-    from codebound.coding.tensors import Dense
-    from codebound.data.arrays import from_arrays
-    from codebound.data.dataset import Scaling
-    from codebound.faults import parse_fault
+    from codebound.sample.arrays import from_arrays
+    from codebound.sample.dataset import Scaling
+    from codebound.sample.losses import parse_fault
+    from codebound_networks.chains.chain import Chain
+    from codebound_networks.chains.message import Message
+    from codebound_networks.chains.operations import Linear
+    from codebound_networks.codes.tensors import Dense
 
     def sample(n: int, seed: int, role: str = "train"):
         x, y = writer.clusters(n, seed)
@@ -135,18 +135,18 @@ def shorts() -> list[Seed]:
 
     from codebound.certificate.assessment import assess, issue
     from codebound.certificate.claims import AboutG, AfterSplit
-    from codebound.certificate.picked import assess_picked
+    from codebound.certificate.rule_assessment import assess_picked
     from codebound.certificate.task import Original, Task
-    from codebound.coding.chain import Chain
-    from codebound.coding.message import Message
-    from codebound.coding.operations import Linear
-    from codebound.coding.tensors import Dense, Zero
-    from codebound.data.arrays import from_arrays
-    from codebound.data.dataset import Scaling
-    from codebound.faults import parse_fault
-    from codebound.picks.features import ColumnFeatures
-    from codebound.picks.picking import pick
-    from codebound.picks.rule import Rule
+    from codebound.learn.features import ColumnFeatures
+    from codebound.learn.picking import pick
+    from codebound.learn.rule import Rule
+    from codebound.sample.arrays import from_arrays
+    from codebound.sample.dataset import Scaling
+    from codebound.sample.losses import parse_fault
+    from codebound_networks.chains.chain import Chain
+    from codebound_networks.chains.message import Message
+    from codebound_networks.chains.operations import Linear
+    from codebound_networks.codes.tensors import Dense, Zero
 
     x, y = writer.clusters(200, 0)
     sample = from_arrays(x, y, name="clusters", classes=3, scaling=Scaling(16.0))
@@ -175,15 +175,15 @@ def picks() -> list[Seed]:
     """Certificates of networks that were learned from picked examples, of every kind of features."""
     from codebound.certificate.assessment import issue
     from codebound.certificate.claims import AboutG
-    from codebound.certificate.picked import assess_picked
+    from codebound.certificate.rule_assessment import assess_picked
     from codebound.certificate.task import Task
-    from codebound.data.arrays import from_arrays
-    from codebound.data.dataset import Scaling
-    from codebound.faults import parse_fault
-    from codebound.picks.features import ColumnFeatures, FilterFeatures, PatchFeatures
-    from codebound.picks.picking import pick
-    from codebound.picks.rule import Rule
-    from codebound.picks.weighting import LayerFeatures
+    from codebound.learn.feature_weights import LayerFeatures
+    from codebound.learn.features import ColumnFeatures, FilterFeatures, PatchFeatures
+    from codebound.learn.picking import pick
+    from codebound.learn.rule import Rule
+    from codebound.sample.arrays import from_arrays
+    from codebound.sample.dataset import Scaling
+    from codebound.sample.losses import parse_fault
 
     x, y = rules.shapes(90, seed=1)
     sample = from_arrays(x, y, name="shapes", classes=3, scaling=Scaling(16.0))
@@ -210,10 +210,11 @@ def codes() -> list[Seed]:
     """True certificates of every mode and operation, with their samples; they claim nothing."""
     from codebound.certificate.assessment import assess, issue
     from codebound.certificate.task import Task
-    from codebound.coding.bell import Bell
-    from codebound.coding.chain import Chain
-    from codebound.coding.message import Message, Options
-    from codebound.coding.operations import (
+    from codebound.sample.arrays import from_arrays
+    from codebound.sample.dataset import Scaling
+    from codebound_networks.chains.chain import Chain
+    from codebound_networks.chains.message import Message, Options
+    from codebound_networks.chains.operations import (
         AveragePool,
         Conv,
         Dictionary,
@@ -225,11 +226,10 @@ def codes() -> list[Seed]:
         Residual,
         Shifts,
     )
-    from codebound.coding.static import frequency_table
-    from codebound.coding.subspace import Subspace
-    from codebound.coding.tensors import Adaptive, Codebook, Dense, Enumerative, Raw, Static, Zero
-    from codebound.data.arrays import from_arrays
-    from codebound.data.dataset import Scaling
+    from codebound_networks.codes.bell import Bell
+    from codebound_networks.codes.random_subspace import Subspace
+    from codebound_networks.codes.static import frequency_table
+    from codebound_networks.codes.tensors import Adaptive, Codebook, Dense, Enumerative, Raw, Static, Zero
     from codebound_papers.compress.codes import Filled, Filling, LowRank, Mixed, Projected, Ticket
     from codebound_papers.guha23.sketch.code import Sketched
     from codebound_papers.guha23.sketch.codec import solved
@@ -584,7 +584,7 @@ def recoded(seed: Seed, choice: random.Random) -> Seed:
     """Another network, coded as it should be, under a header that is right but for its number of errors."""
     from codebound.certificate.decoding import read_message
     from codebound.certificate.file import Certificate
-    from codebound.coding.subspace import Subspace
+    from codebound_networks.codes.random_subspace import Subspace
 
     certificate = Certificate.from_bytes(seed.data)
     message = read_message(
@@ -668,7 +668,7 @@ def judged(seed: Seed) -> str:
     """What became of a case: a word if all is well, a sentence with a space if not."""
     from codebound.certificate.decoding import decode
     from codebound.certificate.file import Certificate
-    from codebound.errors import CodeboundError
+    from codebound.run.errors import CodeboundError
     from codebound_verify import Refused, decode_network, verify
 
     verdict = verify(seed.data, seed.x, seed.y, **seed.given)
@@ -697,7 +697,7 @@ def rules_differ(seed: Seed) -> str:
     """Whether only one program reads a rule in the message, or they read different ones; else nothing."""
     from codebound.certificate.decoding import rule_message
     from codebound.certificate.file import Certificate
-    from codebound.errors import CodeboundError
+    from codebound.run.errors import CodeboundError
     from codebound_verify import Refused
     from codebound_verify.container import read
     from codebound_verify.message import decode
@@ -737,8 +737,8 @@ def false_picks(seed: Seed, certificate) -> list[str]:
     import torch
 
     from codebound.certificate.decoding import rule_message
-    from codebound.data.dataset import Dataset, Scaling
-    from codebound.picks.picking import pick
+    from codebound.learn.picking import pick
+    from codebound.sample.dataset import Dataset, Scaling
 
     claim, facts = certificate.claim, certificate.facts
     message = rule_message(certificate)

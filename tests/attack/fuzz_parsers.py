@@ -31,22 +31,22 @@ import torch
 from PIL import Image
 from safetensors.torch import save
 
+from codebound.any_learner.rerun_file import RerunCertificate
 from codebound.certificate.file import Certificate
-from codebound.data.arrays import from_arrays, read_npy_folder, read_npz
-from codebound.data.cifar import read_pickled
-from codebound.data.idx import parse_idx
-from codebound.data.load import load_dataset
-from codebound.data.pictures import read_image_folder
-from codebound.errors import CodeboundError
-from codebound.estimator.reruns import RerunCertificate
-from codebound.files import read_json, read_toml
-from codebound.holdouts.ledger import parsed_ledger
-from codebound.holdouts.looking import SealSettings, seal
-from codebound.nets.loading import load_weights
-from codebound.nets.tensors import load_tensors, peek_record, save_tensors
-from codebound.sweep.jobs import JobFolder
-from codebound.sweep.plan import PlannedVerb, read_plan
+from codebound.holdout.ledger import parsed_ledger
+from codebound.holdout.sealed import SealSettings, seal
+from codebound.run.errors import CodeboundError
+from codebound.run.files import read_json, read_toml
+from codebound.run.tensor_files import load_tensors, peek_record, save_tensors
+from codebound.sample.arrays import from_arrays, read_npy_folder, read_npz
+from codebound.sample.formats.cifar import read_pickled
+from codebound.sample.formats.idx import parse_idx
+from codebound.sample.formats.pictures import read_image_folder
+from codebound.sample.load import load_dataset
+from codebound_networks.reading.loading import load_weights
 from codebound_papers.journal import Journal
+from codebound_papers.sweep.grid import PlannedVerb, read_plan
+from codebound_papers.sweep.jobs import JobFolder
 from codebound_verify import verify
 from codebound_verify.data import load_data
 from codebound_verify.looks.ledger import verify_ledger

@@ -6,8 +6,8 @@ from attack.crafting import X, Y
 from torch import Tensor, nn
 from torch.nn import functional
 
-from codebound.data.arrays import from_arrays
-from codebound.data.dataset import Scaling
+from codebound.sample.arrays import from_arrays
+from codebound.sample.dataset import Scaling
 
 SAMPLE = from_arrays(X, Y, name="clusters", classes=3, scaling=Scaling(16.0, (0.0,), (1.0,)))
 LEARNED = torch.from_numpy(np.random.default_rng(0).normal(size=(3, 4)))

@@ -13,10 +13,10 @@ from sklearn.datasets import load_iris
 
 from codebound.certification import certify
 from codebound.classifier import load_classifier
-from codebound.data.load import load_dataset
-from codebound.errors import FormatError
-from codebound.search.helpers import kernel_helper
-from codebound.through import bound_through
+from codebound.methods.kernel_share import kernel_helper
+from codebound.run.errors import FormatError
+from codebound.sample.load import load_dataset
+from codebound_networks.about_f.disagreement import bound_through
 from codebound_verify.__main__ import main as second
 
 DIGITS = load_dataset("digits")

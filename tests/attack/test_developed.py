@@ -15,12 +15,12 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from codebound.certificate import declarations
 from codebound.certificate.file import Certificate
 from codebound.certification import certify
-from codebound.data import developed
-from codebound.data.arrays import from_arrays
-from codebound.data.developed import DEVELOPED, development_sample
-from codebound.data.load import load_dataset
-from codebound.errors import CertificateError
-from codebound.search.helpers import kernel_helper
+from codebound.methods.kernel_share import kernel_helper
+from codebound.run.errors import CertificateError
+from codebound.sample import development as developed
+from codebound.sample.arrays import from_arrays
+from codebound.sample.development import DEVELOPED, development_sample
+from codebound.sample.load import load_dataset
 from codebound_verify import verify
 from codebound_verify.developed import SKETCHES, read_lists, row_keys
 from codebound_verify.weights import read_weights

@@ -22,8 +22,8 @@ from attack.networks import (
 from torch import Tensor, nn
 
 from codebound.certification import certify
-from codebound.errors import CodeboundError
-from codebound.nets.written import load_file
+from codebound.run.errors import CodeboundError
+from codebound_networks.reading.source_file import load_file
 from codebound_verify import Refused, verify
 from codebound_verify.factories.factory import message_state, parts_sha256, sources
 from codebound_verify.factories.graph import trace

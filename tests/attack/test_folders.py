@@ -15,7 +15,7 @@ from torch import Tensor
 
 from codebound.certification import certify
 from codebound.classifier import load_classifier
-from codebound.errors import UsageError
+from codebound.run.errors import UsageError
 from codebound_verify.__main__ import main as verify
 
 EVIL = "open('ran', 'w')\n"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from attack.fuzz_parsers import Target, attempt, fuzz, targets
 
-from codebound.errors import DataError
+from codebound.run.errors import DataError
 
 KNOWN = targets()
 UNSOUND = ("cifar pickle", "rerun")  # whose files to start from are not whole

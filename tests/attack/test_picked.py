@@ -12,14 +12,14 @@ from attack import crafting
 
 from codebound.certificate.assessment import issue
 from codebound.certificate.claims import AboutG
-from codebound.certificate.picked import assess_picked
+from codebound.certificate.rule_assessment import assess_picked
 from codebound.certificate.task import Task
-from codebound.data.arrays import from_arrays
-from codebound.data.dataset import Scaling
-from codebound.picks.features import ColumnFeatures, FilterFeatures, PatchFeatures
-from codebound.picks.picking import pick
-from codebound.picks.rule import Rule
-from codebound.picks.weighting import LayerFeatures
+from codebound.learn.feature_weights import LayerFeatures
+from codebound.learn.features import ColumnFeatures, FilterFeatures, PatchFeatures
+from codebound.learn.picking import pick
+from codebound.learn.rule import Rule
+from codebound.sample.arrays import from_arrays
+from codebound.sample.dataset import Scaling
 from codebound_verify import Refused, verify
 from codebound_verify.container import read
 from codebound_verify.message import decode

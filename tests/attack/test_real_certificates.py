@@ -15,19 +15,19 @@ import torch
 from codebound.certificate.assessment import assess, issue
 from codebound.certificate.decoding import decode
 from codebound.certificate.file import Certificate
-from codebound.certificate.picked import assess_picked
+from codebound.certificate.rule_assessment import assess_picked
 from codebound.certificate.task import Task
 from codebound.certification import certify
-from codebound.coding.chain import Chain
-from codebound.coding.message import Message, Options
-from codebound.coding.operations import Conv, Linear, MaxPool
-from codebound.coding.static import frequency_table
-from codebound.coding.tensors import Adaptive, Dense, Enumerative, Static, Zero
-from codebound.data.arrays import from_arrays
-from codebound.data.dataset import Scaling
-from codebound.errors import CodeboundError
-from codebound.picks.picking import pick
-from codebound.picks.rule import usual_rule
+from codebound.learn.picking import pick
+from codebound.learn.rule import usual_rule
+from codebound.run.errors import CodeboundError
+from codebound.sample.arrays import from_arrays
+from codebound.sample.dataset import Scaling
+from codebound_networks.chains.chain import Chain
+from codebound_networks.chains.message import Message, Options
+from codebound_networks.chains.operations import Conv, Linear, MaxPool
+from codebound_networks.codes.static import frequency_table
+from codebound_networks.codes.tensors import Adaptive, Dense, Enumerative, Static, Zero
 from codebound_verify import decode_network, verify
 
 

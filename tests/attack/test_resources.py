@@ -49,7 +49,7 @@ REFUSED = {
 def test_huge_work_in_a_tiny_file_is_refused_before_anything_is_allocated(name):
     from codebound.certificate.decoding import decode
     from codebound.certificate.file import Certificate
-    from codebound.errors import FormatError
+    from codebound.run.errors import FormatError
     from codebound_verify import verify
 
     data = zeros(REFUSED[name])

@@ -20,7 +20,7 @@ from torch import nn
 from codebound.certificate.decoding import decode
 from codebound.certificate.evaluate import count_errors as count_by_writer
 from codebound.certificate.file import Certificate
-from codebound.data.load import load_dataset
+from codebound.sample.load import load_dataset
 from codebound_verify import evaluate, verify
 from codebound_verify.factories.graph import trace
 

@@ -7,15 +7,15 @@ import pytest
 from safetensors.torch import save_file
 from torch import nn
 
-from codebound.certificate.base import Pretrained, load_base
 from codebound.certificate.claims import prior_and_rest
 from codebound.certification import certify
-from codebound.data.arrays import from_arrays
-from codebound.encoders.helpers import helper_encoder
-from codebound.errors import CertificateError
-from codebound.nets.loading import load_model
-from codebound.train.config import TrainConfig
-from codebound.train.harness import fit
+from codebound.known.first_share import helper_encoder
+from codebound.run.errors import CertificateError
+from codebound.sample.arrays import from_arrays
+from codebound_networks.about_f.base import Pretrained, load_base
+from codebound_networks.reading.loading import load_model
+from codebound_networks.train.config import TrainConfig
+from codebound_networks.train.harness import fit
 
 SHORT = TrainConfig(epochs=1)
 ONLY = "must not have seen any"

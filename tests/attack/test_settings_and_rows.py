@@ -12,14 +12,14 @@ from attack.crafting import both
 from codebound.certificate.claims import ByDisagreement
 from codebound.certificate.decoding import decode
 from codebound.certificate.file import Certificate
-from codebound.certificate.rows import rows_of
 from codebound.certificate.task import Original, Task
 from codebound.certification import certify
-from codebound.coding.chain import Chain
-from codebound.coding.operations import Linear
-from codebound.data.arrays import from_arrays
-from codebound.data.dataset import Scaling
-from codebound.errors import CertificateError, CodeboundError, DataError
+from codebound.run.errors import CertificateError, CodeboundError, DataError
+from codebound.sample.arrays import from_arrays
+from codebound.sample.dataset import Scaling
+from codebound.sample.rows import rows_of
+from codebound_networks.chains.chain import Chain
+from codebound_networks.chains.operations import Linear
 from codebound_verify import verify
 from codebound_verify.assumptions import ROWS
 

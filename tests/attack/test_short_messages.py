@@ -13,27 +13,27 @@ import torch
 from attack import crafting
 
 import codebound as cb
+from codebound.bits.bitstring import Bits
+from codebound.bits.setting import Setting
 from codebound.certificate.assessment import issue
-from codebound.certificate.base import Pretrained
 from codebound.certificate.decoding import decode, rule_message
 from codebound.certificate.file import Certificate
-from codebound.certificate.picked import assess_picked
+from codebound.certificate.rule_assessment import assess_picked
 from codebound.certificate.task import Task
-from codebound.coding.bits import Bits
-from codebound.coding.chain import Chain
-from codebound.coding.message import Message, Options
-from codebound.coding.message import decode as decode_message
-from codebound.coding.operations import AveragePool, Linear
-from codebound.coding.setting import Setting
-from codebound.coding.tensors import Dense, Raw, Zero
-from codebound.data.arrays import from_arrays
-from codebound.data.dataset import Dataset, Scaling
-from codebound.errors import CodeboundError, FormatError, UsageError
-from codebound.faults import parse_fault
-from codebound.picks.features import ColumnFeatures, FilterFeatures
-from codebound.picks.message import PickedMessage
-from codebound.picks.picking import pick
-from codebound.picks.rule import Rule, usual_rule
+from codebound.learn.features import ColumnFeatures, FilterFeatures
+from codebound.learn.picking import pick
+from codebound.learn.rule import Rule, usual_rule
+from codebound.learn.rule_message import PickedMessage
+from codebound.run.errors import CodeboundError, FormatError, UsageError
+from codebound.sample.arrays import from_arrays
+from codebound.sample.dataset import Dataset, Scaling
+from codebound.sample.losses import parse_fault
+from codebound_networks.about_f.base import Pretrained
+from codebound_networks.chains.chain import Chain
+from codebound_networks.chains.message import Message, Options
+from codebound_networks.chains.message import decode as decode_message
+from codebound_networks.chains.operations import AveragePool, Linear
+from codebound_networks.codes.tensors import Dense, Raw, Zero
 from codebound_verify import verify
 
 X, Y = writer.clusters(200, 0)

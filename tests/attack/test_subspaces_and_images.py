@@ -23,13 +23,13 @@ from attack.crafting import (
 
 from codebound.certificate.assessment import assess, issue
 from codebound.certificate.task import Task
-from codebound.coding.chain import Chain
-from codebound.coding.message import Message, Options
-from codebound.coding.operations import Dictionary, Linear, NormalisedConv, Shifts
-from codebound.coding.subspace import Subspace
-from codebound.coding.tensors import Dense
-from codebound.data.arrays import from_arrays
-from codebound.data.dataset import Scaling
+from codebound.sample.arrays import from_arrays
+from codebound.sample.dataset import Scaling
+from codebound_networks.chains.chain import Chain
+from codebound_networks.chains.message import Message, Options
+from codebound_networks.chains.operations import Dictionary, Linear, NormalisedConv, Shifts
+from codebound_networks.codes.random_subspace import Subspace
+from codebound_networks.codes.tensors import Dense
 from codebound_verify import decode_network, verify
 
 LAST = (1, "0")  # linear without bias; its outputs are the classes

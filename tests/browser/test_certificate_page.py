@@ -7,19 +7,19 @@ import numpy as np
 import pytest
 from worlds.bright_rows import images, solved
 
+from codebound.bounds.adaptive_holdout import looked_risk
 from codebound.bounds.facts import HoldoutFacts, LookFacts, OccamFacts, PickedFacts
 from codebound.bounds.held_out import holdout
-from codebound.bounds.looked import looked_risk
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.picked import picked_risk
 from codebound.bounds.risk import percent
-from codebound.certificate.base import Pretrained
 from codebound.certificate.claims import AboutG, ByDisagreement
-from codebound.certificate.stated import bound_at
+from codebound.certificate.statement import bound_at
 from codebound.certification import certify
-from codebound.data.arrays import from_arrays
-from codebound.faults import parse_fault
 from codebound.report.formula import formulas
+from codebound.sample.arrays import from_arrays
+from codebound.sample.losses import parse_fault
+from codebound_networks.about_f.base import Pretrained
 
 pytestmark = pytest.mark.browser
 

@@ -9,13 +9,13 @@ import torch
 from torch import nn
 
 from codebound.certification import certify
-from codebound.coding.modes import decode_tensors, encode_tensors
-from codebound.data.load import load_dataset
-from codebound.errors import ModelError, UnsupportedLayerError, UsageError
-from codebound.extensions import find_extensions
-from codebound.nets.walk import wrap
-from codebound.nets.zoo import build
-from codebound.search.methods import Method
+from codebound.methods.registry import Method
+from codebound.run.errors import ModelError, UnsupportedLayerError, UsageError
+from codebound.run.extensions import find_extensions
+from codebound.sample.load import load_dataset
+from codebound_networks.codes.modes import decode_tensors, encode_tensors
+from codebound_networks.reading.walk import wrap
+from codebound_networks.views.zoo import build
 from codebound_papers.compress.catalogue import COMPRESSORS, Entry
 from codebound_papers.compress.compressors import (
     AbstractCompressor,

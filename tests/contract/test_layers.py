@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from codebound.errors import UsageError
-from codebound.nets.layers import LAYER_VIEWS, LinearOperator, conv_output_size, view_of
+from codebound.run.errors import UsageError
+from codebound_networks.views.layers import LAYER_VIEWS, LinearOperator, conv_output_size, view_of
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 

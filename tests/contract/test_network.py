@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn.utils import parametrizations, prune
 
-from codebound.errors import CodeboundError
-from codebound.nets.fold import fold_batch_norms
-from codebound.nets.rebuild import with_weights
-from codebound.nets.walk import wrap
+from codebound.run.errors import CodeboundError
+from codebound_networks.reading.walk import wrap
+from codebound_networks.views.fold import fold_batch_norms
+from codebound_networks.views.rebuild import with_weights
 from codebound_papers.measure.steps import activations
 
 

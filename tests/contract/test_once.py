@@ -12,11 +12,11 @@ from worlds.bright_rows import images
 from worlds.networks import mlp
 
 from codebound.certification import certify
-from codebound.data import dataset
-from codebound.nets.exported import plain_network
-from codebound.nets.fold import fold_batch_norms
-from codebound.nets.graphs import _Tracer
-from codebound.nets.walk import wrap
+from codebound.sample import dataset
+from codebound_networks.reading.export import plain_network
+from codebound_networks.reading.walk import wrap
+from codebound_networks.views.fold import fold_batch_norms
+from codebound_networks.views.graphs import _Tracer
 from codebound_papers.compare.table import compare
 from codebound_papers.measure.record import MeasureSettings, measure_facts
 from codebound_papers.measure.steps import fold_and_wrap

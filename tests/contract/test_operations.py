@@ -9,10 +9,12 @@ import pytest
 import torch
 from torch import nn
 
-from codebound.coding.arithmetic import Reader, Writer
-from codebound.coding.chain import Chain
-from codebound.coding.message import Message, Options, decode
-from codebound.coding.operations import (
+from codebound.bits.arithmetic import Reader, Writer
+from codebound.run.errors import ModelError
+from codebound_networks.chains.chain import Chain
+from codebound_networks.chains.from_module import chain_of
+from codebound_networks.chains.message import Message, Options, decode
+from codebound_networks.chains.operations import (
     OPERATIONS,
     AbstractOperation,
     AveragePool,
@@ -28,9 +30,7 @@ from codebound.coding.operations import (
     Work,
     register,
 )
-from codebound.coding.reading import chain_of
-from codebound.coding.tensors import Dense
-from codebound.errors import ModelError
+from codebound_networks.codes.tensors import Dense
 
 EXAMPLES = [
     (Linear(5, True), (7,)),

@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from codebound.errors import UsageError
+from codebound.run.errors import UsageError
 from codebound_papers.guha23.items import phase
 from codebound_papers.reproduce.items import Settings, known_items
 from codebound_papers.reproduce.run import find_item, reproduce

@@ -11,15 +11,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from codebound.coding.arithmetic import Reader, Writer
-from codebound.coding.bell import Bell
-from codebound.coding.bits import Bits, join
-from codebound.coding.choose import best_tensor_code
-from codebound.coding.modes import decode_tensors, encode_tensors, read_tensor
-from codebound.coding.numbers import gamma
-from codebound.coding.static import frequency_table
-from codebound.coding.tensors import Adaptive, Codebook, Dense, Enumerative, Raw, Static, Zero, matrix_shape
-from codebound.errors import CodeboundError, FormatError
+from codebound.bits.arithmetic import Reader, Writer
+from codebound.bits.bitstring import Bits, join
+from codebound.bits.numbers import gamma
+from codebound.run.errors import CodeboundError, FormatError
+from codebound_networks.codes.bell import Bell
+from codebound_networks.codes.choose import best_tensor_code
+from codebound_networks.codes.modes import decode_tensors, encode_tensors, read_tensor
+from codebound_networks.codes.static import frequency_table
+from codebound_networks.codes.tensors import (
+    Adaptive,
+    Codebook,
+    Dense,
+    Enumerative,
+    Raw,
+    Static,
+    Zero,
+    matrix_shape,
+)
 from codebound_papers.compress.codes import Filled, Filling, LowRank, Mixed, Projected, Ticket
 from codebound_papers.guha23.sketch.code import Sketched
 

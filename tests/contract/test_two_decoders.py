@@ -12,10 +12,12 @@ from hypothesis import given, reject
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from codebound.coding.bell import Bell
-from codebound.coding.chain import Chain
-from codebound.coding.message import Message, Options
-from codebound.coding.operations import (
+from codebound.bits.setting import Setting
+from codebound.run.errors import CodeboundError
+from codebound.sample.dataset import Scaling
+from codebound_networks.chains.chain import Chain
+from codebound_networks.chains.message import Message, Options
+from codebound_networks.chains.operations import (
     AveragePool,
     Conv,
     Dictionary,
@@ -27,12 +29,10 @@ from codebound.coding.operations import (
     Residual,
     Shifts,
 )
-from codebound.coding.setting import Setting
-from codebound.coding.static import frequency_table
-from codebound.coding.subspace import Subspace
-from codebound.coding.tensors import Adaptive, Codebook, Dense, Enumerative, Raw, Static, Zero
-from codebound.data.dataset import Scaling
-from codebound.errors import CodeboundError
+from codebound_networks.codes.bell import Bell
+from codebound_networks.codes.random_subspace import Subspace
+from codebound_networks.codes.static import frequency_table
+from codebound_networks.codes.tensors import Adaptive, Codebook, Dense, Enumerative, Raw, Static, Zero
 from codebound_papers.compress.codes import Filled, Filling, LowRank, Mixed, Projected, Ticket
 from codebound_papers.guha23.sketch.code import Sketched
 from codebound_papers.guha23.sketch.codec import solved

@@ -8,15 +8,15 @@ import rule_writer as rules
 import torch
 
 from codebound.certificate.assessment import issue
-from codebound.certificate.picked import assess_picked
+from codebound.certificate.rule_assessment import assess_picked
 from codebound.certificate.task import Task
-from codebound.data.dataset import Dataset, Scaling
-from codebound.data.load import load_dataset
-from codebound.picks.features import ColumnFeatures, FilterFeatures, PatchFeatures
-from codebound.picks.network import count_wrong
-from codebound.picks.picking import pick
-from codebound.picks.rule import Rule
-from codebound.picks.weighting import LayerFeatures
+from codebound.learn.feature_weights import LayerFeatures
+from codebound.learn.features import ColumnFeatures, FilterFeatures, PatchFeatures
+from codebound.learn.kernel_network import count_wrong
+from codebound.learn.picking import pick
+from codebound.learn.rule import Rule
+from codebound.sample.dataset import Dataset, Scaling
+from codebound.sample.load import load_dataset
 from codebound_verify import verify
 from codebound_verify.container import read
 from codebound_verify.message import decode

@@ -6,9 +6,9 @@ from attack.networks import ATTACKS, EachByItself, Residual
 from torch import nn
 
 from codebound.certificate.decoding import message_state as our_state
-from codebound.certificate.tracing import sources_of, traced_sha256
-from codebound.errors import ModelError
-from codebound.nets.zoo import ZOO, build
+from codebound.run.errors import ModelError
+from codebound_networks.about_f.tracing import sources_of, traced_sha256
+from codebound_networks.views.zoo import ZOO, build
 from codebound_verify.factories.factory import message_state, sources
 from codebound_verify.factories.graph import trace
 from codebound_verify.refusal import Refused

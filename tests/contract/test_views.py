@@ -7,14 +7,14 @@ import torch
 from codebound.certificate.assessment import assess, issue
 from codebound.certificate.decoding import decode, verify
 from codebound.certificate.task import Task
-from codebound.coding.chain import Chain
-from codebound.coding.choose import best_tensor_code
-from codebound.coding.message import Message, Options
-from codebound.coding.message import decode as decode_message
-from codebound.coding.operations import Dictionary, Linear, NormalisedConv, Shifts
-from codebound.coding.subspace import Subspace
-from codebound.data.arrays import from_arrays
-from codebound.data.dataset import Scaling
+from codebound.sample.arrays import from_arrays
+from codebound.sample.dataset import Scaling
+from codebound_networks.chains.chain import Chain
+from codebound_networks.chains.message import Message, Options
+from codebound_networks.chains.message import decode as decode_message
+from codebound_networks.chains.operations import Dictionary, Linear, NormalisedConv, Shifts
+from codebound_networks.codes.choose import best_tensor_code
+from codebound_networks.codes.random_subspace import Subspace
 
 FRONTS = {
     "a stack": (Dictionary(3, 2), NormalisedConv(24, 1)),

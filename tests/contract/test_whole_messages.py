@@ -7,14 +7,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from codebound.coding.bits import Bits
-from codebound.coding.chain import Chain
-from codebound.coding.message import Message, Options, decode
-from codebound.coding.operations import Linear
-from codebound.coding.setting import Setting
-from codebound.coding.subspace import Subspace
-from codebound.coding.tensors import Adaptive, Dense, Static, Zero
-from codebound.errors import FormatError
+from codebound.bits.bitstring import Bits
+from codebound.bits.setting import Setting
+from codebound.run.errors import FormatError
+from codebound_networks.chains.chain import Chain
+from codebound_networks.chains.message import Message, Options, decode
+from codebound_networks.chains.operations import Linear
+from codebound_networks.codes.random_subspace import Subspace
+from codebound_networks.codes.tensors import Adaptive, Dense, Static, Zero
 from codebound_papers.compress.codes import Filled, Projected, Ticket
 
 pytestmark = pytest.mark.thorough

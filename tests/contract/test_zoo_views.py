@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from codebound.nets.fold import fold_batch_norms
-from codebound.nets.walk import wrap
-from codebound.nets.zoo import ZOO, build
+from codebound_networks.reading.walk import wrap
+from codebound_networks.views.fold import fold_batch_norms
+from codebound_networks.views.zoo import ZOO, build
 from codebound_papers.measure.steps import activations, steps_of
 
 

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from worlds.samples import cloud_arrays
 
-from codebound.search import subspace
+from codebound_networks.methods import subspace_networks as subspace
 from codebound_verify.__main__ import main as verify_main
 
 MODULE = """

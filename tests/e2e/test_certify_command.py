@@ -202,7 +202,7 @@ STATEMENTS = {
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_every_statement_is_accepted_by_the_printed_command(name, certified, capsys, monkeypatch):
     if name == "prior fraction":  # ten seconds of training otherwise
-        monkeypatch.setattr("codebound.search.starts._PRIOR_STEPS", 1500)
+        monkeypatch.setattr("codebound.methods.inputs._PRIOR_STEPS", 1500)
     arguments, statement, subject = STATEMENTS[name]
     _, record = certified(*arguments)
     assert (record["statement"], record["subject"]) == (statement, subject)
@@ -268,7 +268,7 @@ def test_code_that_cannot_be_traced_is_an_assumption_or_refused(certified, codeb
 @pytest.mark.thorough
 def test_the_standard_effort_trains_and_is_better(certified, monkeypatch):
     """Everything that the standard effort does, with a tenth of its epochs."""
-    from codebound.search import pruned as pruning
+    from codebound_networks.methods import pruned as pruning
 
     whole = pruning.prune
 

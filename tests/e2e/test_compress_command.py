@@ -12,9 +12,9 @@ import pytest
 from safetensors.numpy import load_file
 from typer.testing import CliRunner
 
+from codebound.bits.bitstring import Bits
 from codebound.cli.main import app
-from codebound.coding.bits import Bits
-from codebound.coding.modes import decode_tensors
+from codebound_networks.codes.modes import decode_tensors
 from codebound_papers.compress.methods import method_names
 
 MODELS = Path(os.environ.get("CODEBOUND_MODELS", Path(__file__).parents[3] / "shared" / "models"))

@@ -11,11 +11,11 @@ import pytest
 import torch
 
 import codebound as cb
-from codebound.data import texts
-from codebound.data.catalogue import KNOWN
-from codebound.data.dataset import Dataset
-from codebound.encoders.encoder import Encoder
-from codebound.errors import DataError
+from codebound.known.encoder import Encoder
+from codebound.run.errors import DataError
+from codebound.sample.dataset import Dataset
+from codebound.sample.formats import texts
+from codebound.sample.formats.catalogue import KNOWN
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 WORDS = {"acq": "shares stake", "earn": "profit quarter", "grain": "wheat harvest"}

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from codebound.certificate.file import Certificate
-from codebound.data.catalogue import KNOWN
-from codebound.search.methods import METHODS
+from codebound.methods.registry import METHODS
+from codebound.sample.formats.catalogue import KNOWN
 
 ROOT = Path(__file__).parents[2]
 RESULT = {
@@ -136,7 +136,7 @@ def test_an_interrupted_look_leaves_its_record(fresh, monkeypatch, tmp_path):
 
 
 def test_recipes_are_committed_and_the_format_is_frozen_before(fresh, monkeypatch, tmp_path):
-    fresh.said["status"] = " M src/codebound/search/pruned.py"
+    fresh.said["status"] = " M src/codebound_networks/methods/pruned.py"
     with pytest.raises(fresh.RefusedError, match=r"commit these before.*pruned\.py"):
         fresh.look(fresh.RECIPES["letter"], tmp_path)
     fresh.said["status"] = ""

@@ -13,13 +13,13 @@ from torch import nn
 from typer.testing import CliRunner
 
 from codebound.cli.main import app
-from codebound.coding.reading import chain_of
-from codebound.errors import CodeboundError
-from codebound.nets.exported import plain_network
-from codebound.nets.layered import with_layers
-from codebound.nets.loading import load_model
-from codebound.nets.walk import wrap
-from codebound.nets.zoo import ResidualBlock
+from codebound.run.errors import CodeboundError
+from codebound_networks.chains.from_module import chain_of
+from codebound_networks.reading.export import plain_network
+from codebound_networks.reading.layered import with_layers
+from codebound_networks.reading.loading import load_model
+from codebound_networks.reading.walk import wrap
+from codebound_networks.views.zoo import ResidualBlock
 from codebound_verify.__main__ import main as verify
 
 CLASSES = foreign.CLASSES

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from safetensors.torch import save_file
 
-from codebound.nets.loading import load_model
+from codebound_networks.reading.loading import load_model
 
 MODULE = """
 from torch import nn

@@ -7,13 +7,13 @@ import pytest
 from worlds.bright_rows import images, solved
 
 from codebound.certification import certify
-from codebound.data.arrays import from_arrays
-from codebound.data.load import load_dataset
-from codebound.errors import CertificateError, ModelError
-from codebound.nets.loading import load_model
-from codebound.search.methods import known_methods
-from codebound.train.config import TrainConfig
-from codebound.train.harness import fit
+from codebound.methods.registry import known_methods
+from codebound.run.errors import CertificateError, ModelError
+from codebound.sample.arrays import from_arrays
+from codebound.sample.load import load_dataset
+from codebound_networks.reading.loading import load_model
+from codebound_networks.train.config import TrainConfig
+from codebound_networks.train.harness import fit
 
 
 def pictures(count=300):
@@ -75,5 +75,5 @@ def test_it_would_be_noticed(monkeypatch):
     sample, model = images(), solved().build()
     alone = certify(model, sample, method="prune", effort="quick").bound
     first = dict(list(known_methods().items())[:1])
-    monkeypatch.setattr("codebound.search.search.known_methods", lambda: first)
+    monkeypatch.setattr("codebound.methods.search.known_methods", lambda: first)
     assert certify(model, sample, effort="quick").bound > alone

@@ -9,9 +9,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import codebound as cb
-from codebound.certificate.base import Pretrained
-from codebound.errors import CertificateError, FormatError, UsageError
-from codebound.search.search import UnsuitedError
+from codebound.methods.search import UnsuitedError
+from codebound.run.errors import CertificateError, FormatError, UsageError
+from codebound_networks.about_f.base import Pretrained
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
@@ -127,7 +127,7 @@ UNSUITED = {
 
 @pytest.mark.parametrize("name", UNSUITED)
 def test_picks_are_skipped_with_the_reason(name, digits, fresh, monkeypatch):
-    monkeypatch.setattr("codebound.search.starts._PRIOR_STEPS", 50)
+    monkeypatch.setattr("codebound.methods.inputs._PRIOR_STEPS", 50)
     asked, reason = UNSUITED[name]
     model = cb.load_model("linear", input_shape=digits.input_shape, classes=10)
     if "base" in asked:

@@ -12,12 +12,12 @@ from safetensors.torch import save_file
 
 from codebound.certificate.decoding import decode
 from codebound.certification import certify
-from codebound.coding.message import decode as read
-from codebound.coding.tensors import Witness
-from codebound.data.load import load_dataset
-from codebound.nets.loading import load_model
-from codebound.train.config import TrainConfig
-from codebound.train.harness import fit
+from codebound.sample.load import load_dataset
+from codebound_networks.chains.message import decode as read
+from codebound_networks.codes.tensors import Witness
+from codebound_networks.reading.loading import load_model
+from codebound_networks.train.config import TrainConfig
+from codebound_networks.train.harness import fit
 from codebound_papers.guha23.sketch.code import Sketched
 
 KEYS = [

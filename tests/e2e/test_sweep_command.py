@@ -9,11 +9,11 @@ import pytest
 from typer.testing import CliRunner
 
 from codebound.cli.main import app
-from codebound.engine.cluster import RayEngine
-from codebound.engine.job import Job
-from codebound.errors import CodeboundError
-from codebound.sweep.execution import execute, states
-from codebound.sweep.plan import PlannedVerb, plan_jobs
+from codebound.run.errors import CodeboundError
+from codebound.run.job import Job
+from codebound_papers.sweep.cluster import RayEngine
+from codebound_papers.sweep.execution import execute, states
+from codebound_papers.sweep.grid import PlannedVerb, plan_jobs
 from codebound_verify.__main__ import main as verify_main
 
 PLAN = """

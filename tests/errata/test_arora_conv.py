@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from codebound.errors import UsageError
-from codebound.nets.layers import conv_output_size
+from codebound.run.errors import UsageError
+from codebound_networks.views.layers import conv_output_size
 from codebound_papers.arora18.conv import (
     location_correlation,
     mixed_moment_sum,

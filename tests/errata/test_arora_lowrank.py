@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from codebound.nets.layers import view_of
+from codebound_networks.views.layers import view_of
 from codebound_papers.arora18.truncation import Truncation, delta_for_margin, factor_count, truncate
 
 

@@ -11,7 +11,7 @@ from codebound.bounds.facts import OccamFacts
 from codebound.bounds.margin import margin_for_deviation
 from codebound.bounds.occam import occam_hoeffding
 from codebound.bounds.original import LayerBounds, output_deviation
-from codebound.rng import torch_stream
+from codebound.run.rng import torch_stream
 from codebound_papers.compress.summary import exponential_deviation
 from codebound_papers.guha23.magnitude import prune_randomly
 from codebound_papers.measure.outputs import MarginReport, published_margin_loss

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from codebound.coding.stream import Stream
+from codebound.bits.stream import Stream
 from codebound_papers.guha23.pruning import least_kept_share
 from codebound_papers.guha23.sketch.operators import column_ensemble, row_ensemble, sketch
 from codebound_papers.guha23.sketch.recovery import recover_l1

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from codebound.coding.chain import Chain
-from codebound.coding.message import Message, Options, decode
-from codebound.coding.operations import Linear
-from codebound.coding.stream import Stream
-from codebound.coding.tensors import Dense, Raw
-from codebound.rng import torch_stream
+from codebound.bits.stream import Stream
+from codebound.run.rng import torch_stream
+from codebound_networks.chains.chain import Chain
+from codebound_networks.chains.message import Message, Options, decode
+from codebound_networks.chains.operations import Linear
+from codebound_networks.codes.tensors import Dense, Raw
 from codebound_papers.compress.compressors import number_of_levels
 from codebound_papers.guha23.magnitude import prune_randomly
 from codebound_papers.guha23.pruning import expected_nonzeros, kept_share

@@ -89,7 +89,7 @@ def parts_of_journal(folder: Path) -> set[str]:
 
 
 def epochs_of_run(folder: Path) -> set[str]:
-    from codebound.train.runs import epochs_on_disk
+    from codebound_networks.train.runs import epochs_on_disk
 
     return {str(epoch) for epoch in range(epochs_on_disk(folder / "out"))}
 
@@ -126,7 +126,7 @@ def fresh_inputs(folder: Path) -> None:
 
 def slow_network(folder: Path) -> None:
     """Datasets of a few examples, from addresses that take their time."""
-    from codebound.data.catalogue import KNOWN
+    from codebound.sample.formats.catalogue import KNOWN
 
     random_bytes = np.random.default_rng(0)
     files = {}

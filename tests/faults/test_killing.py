@@ -11,7 +11,7 @@ BROKEN = """
 import sys, time
 from contextlib import contextmanager
 sys.path.insert(0, sys.argv[1])
-import killing, codebound.files
+import killing, codebound.run.files
 
 @contextmanager
 def in_place(path):
@@ -19,7 +19,7 @@ def in_place(path):
         time.sleep(0.1)
         yield file
 
-codebound.files.replacing = in_place
+codebound.run.files.replacing = in_place
 killing.disturb("train", 20, 0)
 """
 

@@ -19,9 +19,9 @@ from worlds.samples import cloud_arrays
 
 from codebound.certificate.file import Certificate
 from codebound.certification import certify
-from codebound.data.load import load_dataset
-from codebound.interrupts import finishing, interrupt_on_signals
-from codebound.store import BusyError, locked
+from codebound.run.interrupts import finishing, interrupt_on_signals
+from codebound.run.store import BusyError, locked
+from codebound.sample.load import load_dataset
 from codebound_verify.__main__ import main as verify_main
 
 PICKS = ("--method", "picks", "--effort", "quick")
@@ -117,7 +117,7 @@ def insist():
 
 
 def test_a_sigterm_while_saving_loses_nothing(sample, sigterm, codebound, monkeypatch):
-    from codebound import results
+    from codebound.report import folder as results
 
     written = results.write_json
 
@@ -139,7 +139,7 @@ def test_a_sigterm_while_saving_loses_nothing(sample, sigterm, codebound, monkey
 
 
 def remove(monkeypatch, written):
-    from codebound import results
+    from codebound.report import folder as results
 
     monkeypatch.setattr(results, "write_json", written)
 
@@ -166,7 +166,7 @@ def test_two_processes_never_share_a_run_folder(sample, codebound, command):
 
 def test_one_process_fetches_at_a_time(empty_folder, codebound, monkeypatch):
     monkeypatch.setenv("CODEBOUND_CACHE", str(empty_folder))
-    monkeypatch.setattr("codebound.data.download._OTHER_SECONDS", 0.1)
+    monkeypatch.setattr("codebound.sample.formats.download._OTHER_SECONDS", 0.1)
     (empty_folder / "data").mkdir()
     with locked(empty_folder / "data", "another"):
         code, _, err = codebound("data", "get", "mnist")
@@ -188,7 +188,7 @@ def test_a_clock_that_jumps_changes_nothing(sample, codebound, monkeypatch):
 
 
 def test_a_sample_that_changes_is_kept_as_it_was_read(sample, codebound, monkeypatch):
-    from codebound import commands
+    from codebound.cli import actions as commands
 
     def change(*arguments, **options):
         found = certify(*arguments, **options)
@@ -288,7 +288,7 @@ def test_a_disk_without_room_is_said_and_nothing_half_written_stays(
 
 
 def test_the_result_of_a_search_is_not_lost_where_the_folder_has_no_room(sample, codebound, monkeypatch):
-    from codebound import files
+    from codebound.run import files
 
     def full(descriptor):
         raise OSError(28, "No space left on device")

@@ -4,9 +4,9 @@ import cbound_writer as reference
 import numpy as np
 import pytest
 
-from codebound.coding.bits import Bits
-from codebound.coding.modes import decode_tensors, encode_tensors
-from codebound.coding.tensors import Adaptive, Dense, Enumerative, Static, Zero
+from codebound.bits.bitstring import Bits
+from codebound_networks.codes.modes import decode_tensors, encode_tensors
+from codebound_networks.codes.tensors import Adaptive, Dense, Enumerative, Static, Zero
 from codebound_papers.compress.codes import Filled, Filling, LowRank, Mixed, Projected, Ticket
 from codebound_papers.guha23.sketch.code import Sketched
 from codebound_papers.guha23.sketch.codec import solved

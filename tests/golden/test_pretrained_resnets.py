@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from codebound.errors import CodeboundError, ModelError
-from codebound.nets.loading import load_model
+from codebound.run.errors import CodeboundError, ModelError
+from codebound_networks.reading.loading import load_model
 from codebound_papers.measure.outputs import margin_report
 
 FOLDER = Path(os.environ.get("CODEBOUND_MODELS", Path(__file__).parents[3] / "shared" / "models"))
@@ -40,8 +40,8 @@ def test_a_file_of_another_depth_is_refused():
 def test_accuracy_on_the_test_set_is_the_published_one(name, accuracy):
     from dataclasses import replace
 
-    from codebound.data.dataset import Scaling
-    from codebound.data.load import load_dataset
+    from codebound.sample.dataset import Scaling
+    from codebound.sample.load import load_dataset
 
     model = pretrained(name)
     try:

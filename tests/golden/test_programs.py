@@ -15,8 +15,8 @@ from codebound.bounds.facts import OccamFacts
 from codebound.bounds.occam import occam_binomial
 from codebound.certificate.decoding import decode
 from codebound.certificate.file import Certificate
-from codebound.data.load import load_dataset
-from codebound.errors import DataError
+from codebound.run.errors import DataError
+from codebound.sample.load import load_dataset
 
 RESULTS = Path(__file__).parents[2] / "results"
 COUNTED = json.loads((RESULTS / "as_program" / "counted.json").read_text())

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from codebound.certificate.file import Certificate
-from codebound.data.arrays import from_arrays
-from codebound.data.dataset import Scaling
-from codebound.data.load import load_dataset
-from codebound.errors import UsageError
+from codebound.run.errors import UsageError
+from codebound.sample.arrays import from_arrays
+from codebound.sample.dataset import Scaling
+from codebound.sample.load import load_dataset
 from codebound_verify import decode_network
 
 ROOT = Path(__file__).parents[2]

@@ -10,9 +10,9 @@ from safetensors.numpy import load_file
 
 from codebound.certificate.decoding import decode, rule_message
 from codebound.certificate.file import Certificate
-from codebound.data.load import load_dataset
-from codebound.errors import CodeboundError
-from codebound.picks.message import decode_rule
+from codebound.learn.rule_message import decode_rule
+from codebound.run.errors import CodeboundError
+from codebound.sample.load import load_dataset
 from codebound_verify import decode_network, verify
 from codebound_verify.container import read
 from codebound_verify.message import decode as decode_message

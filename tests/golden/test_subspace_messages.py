@@ -4,13 +4,13 @@ import cbound_writer as reference
 import numpy as np
 import pytest
 
-from codebound.coding.bits import Bits
-from codebound.coding.chain import Chain
-from codebound.coding.message import Message, Options, decode
-from codebound.coding.operations import Dictionary, Linear, NormalisedConv, Shifts
-from codebound.coding.setting import Setting
-from codebound.coding.subspace import Subspace
-from codebound.coding.tensors import Adaptive, Dense, Static
+from codebound.bits.bitstring import Bits
+from codebound.bits.setting import Setting
+from codebound_networks.chains.chain import Chain
+from codebound_networks.chains.message import Message, Options, decode
+from codebound_networks.chains.operations import Dictionary, Linear, NormalisedConv, Shifts
+from codebound_networks.codes.random_subspace import Subspace
+from codebound_networks.codes.tensors import Adaptive, Dense, Static
 
 Z = np.array([3, -1, 0, 2, -3], dtype=np.int32)
 F = [4096, 2048, 16384, 20480, 8192, 6144, 8192]

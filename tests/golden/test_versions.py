@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import codebound.certificate.format as ours
+import codebound.certificate.versions as ours
 import codebound_verify.versions as theirs
 from codebound.certificate.decoding import decode, rule_message
 from codebound.certificate.file import Certificate
-from codebound.data.load import load_dataset
-from codebound.errors import FormatError
+from codebound.run.errors import FormatError
+from codebound.sample.load import load_dataset
 from codebound_verify import decode_network, verify
 
 HERE = Path(__file__).parent

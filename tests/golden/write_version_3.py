@@ -33,16 +33,16 @@ def certificates():
     import codebound as cb
     from codebound.certificate.assessment import assess, issue
     from codebound.certificate.claims import AboutG
-    from codebound.certificate.picked import assess_picked
+    from codebound.certificate.rule_assessment import assess_picked
     from codebound.certificate.task import Original, Task
-    from codebound.coding.chain import Chain
-    from codebound.coding.message import Message
-    from codebound.coding.operations import Linear
-    from codebound.coding.tensors import Dense, Zero
-    from codebound.data.arrays import from_arrays
-    from codebound.data.dataset import Scaling
-    from codebound.faults import parse_fault
-    from codebound.picks.picking import pick
+    from codebound.learn.picking import pick
+    from codebound.sample.arrays import from_arrays
+    from codebound.sample.dataset import Scaling
+    from codebound.sample.losses import parse_fault
+    from codebound_networks.chains.chain import Chain
+    from codebound_networks.chains.message import Message
+    from codebound_networks.chains.operations import Linear
+    from codebound_networks.codes.tensors import Dense, Zero
 
     with np.load(OLD / "given.npz") as arrays:
         found = dict(arrays)
@@ -75,9 +75,9 @@ def certificates():
 
 def rules():
     """Rules with another fault, and with a coded layer: above columns, above the usual ones, computed."""
-    from codebound.picks.features import ColumnFeatures
-    from codebound.picks.rule import Rule
-    from codebound.picks.weighting import LayerFeatures
+    from codebound.learn.feature_weights import LayerFeatures
+    from codebound.learn.features import ColumnFeatures
+    from codebound.learn.rule import Rule
 
     for name, below in (("picked-layer", ColumnFeatures()), ("picked-directions", ColumnFeatures(True))):
         yield name, Rule(LayerFeatures(below, (3, 2, 0, 1)), first=20, batch=2, rounds=4), "wrong"

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebound.coding import numbers
-from codebound.coding.arithmetic import Reader, Writer
-from codebound.coding.bits import Bits, join
-from codebound.coding.modes import decode_tensors, encode_tensors
-from codebound.coding.numbers import FlagContexts, SymbolContext
-from codebound.coding.tensors import Adaptive, Codebook, Dense, Enumerative, Raw, Static, Zero
+from codebound.bits import numbers
+from codebound.bits.arithmetic import Reader, Writer
+from codebound.bits.bitstring import Bits, join
+from codebound.bits.numbers import FlagContexts, SymbolContext
+from codebound_networks.codes.modes import decode_tensors, encode_tensors
+from codebound_networks.codes.tensors import Adaptive, Codebook, Dense, Enumerative, Raw, Static, Zero
 
 # ---------------------------------------------------------------- the code of docs/format.md, section 3
 

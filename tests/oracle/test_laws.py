@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from codebound.errors import UsageError
+from codebound.run.errors import UsageError
 from codebound_papers.shin21.laws import PowerLaw, Stable, tail_constant
 
 PLACES = np.array([-40.0, -5.0, -2.0, -1.0, -0.3, 0.0, 1e-9, 0.2, 0.9999, 1.0, 1.7, 4.0, 30.0])

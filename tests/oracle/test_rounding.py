@@ -12,9 +12,10 @@ from drawing import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebound.certificate.rounding import RoundingBound
-from codebound.coding.chain import Chain
-from codebound.coding.operations import (
+from codebound.sample.dataset import Scaling
+from codebound_networks.about_f.rounding import RoundingBound
+from codebound_networks.chains.chain import Chain
+from codebound_networks.chains.operations import (
     AveragePool,
     Conv,
     Dictionary,
@@ -26,7 +27,6 @@ from codebound.coding.operations import (
     Residual,
     Shifts,
 )
-from codebound.data.dataset import Scaling
 from codebound_verify import evaluate, operations, rounding
 from codebound_verify.chain import fit
 from codebound_verify.images.dictionary import features

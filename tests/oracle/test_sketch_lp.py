@@ -6,7 +6,7 @@ import torch
 from scipy import sparse
 from scipy.optimize import linprog
 
-from codebound.coding.stream import Stream
+from codebound.bits.stream import Stream
 from codebound_papers.guha23.sketch.operators import column_ensemble, row_ensemble, sketch
 from codebound_papers.guha23.sketch.recovery import recover_l1
 

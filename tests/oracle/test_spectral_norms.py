@@ -10,8 +10,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from torch import nn
 
-from codebound.errors import ModelError, UsageError
-from codebound.nets.layers import view_of
+from codebound.run.errors import ModelError, UsageError
+from codebound_networks.views.layers import view_of
 from codebound_papers.measure import spectral
 from codebound_papers.measure.spectral import embedding_bound, matrix_spectral_norm, spectral_norm
 

@@ -9,9 +9,9 @@ from scipy.optimize import brentq
 from scipy.stats import beta
 
 from codebound.bounds.facts import OccamFacts
-from codebound.bounds.faulty import occam_abstaining, occam_cost, occam_fault, occam_table
+from codebound.bounds.loss_bounds import occam_abstaining, occam_cost, occam_fault, occam_table
 from codebound.bounds.occam import occam_binomial, occam_kl
-from codebound.errors import UsageError
+from codebound.run.errors import UsageError
 
 COUNTS = st.integers(1, 10**6).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
 DELTAS = st.floats(1e-12, 0.5)

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codebound.bounds.adaptive_holdout import ladder_bits, looked_risk
 from codebound.bounds.facts import HoldoutFacts, LookFacts
 from codebound.bounds.held_out import holdout
-from codebound.bounds.looked import ladder_bits, looked_risk
-from codebound.errors import UsageError
+from codebound.run.errors import UsageError
 
 
 @st.composite

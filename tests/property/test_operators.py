@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from codebound.nets.layers import conv_output_size, view_of
+from codebound_networks.views.layers import conv_output_size, view_of
 
 
 @st.composite

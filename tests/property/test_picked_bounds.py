@@ -14,7 +14,7 @@ from codebound.bounds.facts import HoldoutFacts, PickedFacts
 from codebound.bounds.held_out import holdout
 from codebound.bounds.picked import picked_risk
 from codebound.bounds.risk import FIRST_APART
-from codebound.errors import UsageError
+from codebound.run.errors import UsageError
 
 SIZES = st.integers(1, 10**9)
 DELTAS = st.floats(1e-12, 0.5)

@@ -12,9 +12,9 @@ from torch import nn
 from torch.nn import functional
 
 from codebound.certification import certify
-from codebound.coding.reading import chain_of
-from codebound.data.dataset import Dataset
-from codebound.nets.zoo import ResidualBlock
+from codebound.sample.dataset import Dataset
+from codebound_networks.chains.from_module import chain_of
+from codebound_networks.views.zoo import ResidualBlock
 
 SHAPE, CLASSES = (2, 8, 8), 3
 

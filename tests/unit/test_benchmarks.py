@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from codebound.train.descent import Adam
+from codebound_networks.train.descent import Adam
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 
@@ -79,7 +79,7 @@ def test_time_in_calls_of_others_belongs_to_the_function_of_ours_that_made_them(
     profile = profiles.cProfile.Profile()
     profile.runcall(steps)
     found = profiles.spots(profile)[0]
-    assert found.name == "codebound.train.descent.step"
+    assert found.name == "codebound_networks.train.descent.step"
     assert found.dearest.startswith("torch._foreach")
     table = profiles.pstats.Stats(profile).stats
     own = next(row[2] for place, row in table.items() if "descent.py" in place[0] and place[2] == "step")

@@ -8,12 +8,12 @@ import torch
 from torch import nn
 from worlds.samples import random_labels
 
-from codebound.certificate.base import Pretrained
 from codebound.certificate.decoding import verify
 from codebound.certification import certify
-from codebound.search import subspace
-from codebound.train.config import TrainConfig
-from codebound.train.harness import fit
+from codebound_networks.about_f.base import Pretrained
+from codebound_networks.methods import subspace_networks as subspace
+from codebound_networks.train.config import TrainConfig
+from codebound_networks.train.harness import fit
 
 RISK = 0.75  # of every classifier, when four labels are drawn at random
 

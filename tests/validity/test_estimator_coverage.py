@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from worlds import rates
 
 import codebound
-from codebound.estimator.stages import Terms
+from codebound.any_learner.round_value import Terms
 
 N, CELLS, DELTA = 60, 30, 0.2
 REPS, MANY = 24, 200
@@ -86,7 +86,7 @@ def test_it_holds_with_every_choice_paid(world, settings, request):
 
 @pytest.mark.thorough
 def test_candidates_that_cost_nothing_are_caught(monkeypatch):
-    monkeypatch.setattr("codebound.estimator.stages.RuleMessage.bits", lambda self, candidates: 0.0)
+    monkeypatch.setattr("codebound.any_learner.round_value.RuleMessage.bits", lambda self, candidates: 0.0)
 
     def make(inputs, labels):
         return codebound.PickToLearn(Votes(), delta=DELTA, **SETTINGS["many guesses"])

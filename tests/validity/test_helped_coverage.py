@@ -13,8 +13,8 @@ from worlds.rates import exceeds
 
 from codebound.bounds.numerics import binomial_inverse_upper
 from codebound.certificate.claims import prior_and_rest
-from codebound.data.dataset import Dataset
-from codebound.search.helpers import kernel_helper, linear_helper
+from codebound.methods.kernel_share import kernel_helper, linear_helper
+from codebound.sample.dataset import Dataset
 
 DELTA, REPS, N = 0.5, 200, 60
 CODE_BITS = 7  # of the word of a share

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from worlds import rates
 
+from codebound.bounds.adaptive_holdout import exact_answer_bits, ladder_bits, looked_risk
 from codebound.bounds.facts import LookFacts
-from codebound.bounds.looked import exact_answer_bits, ladder_bits, looked_risk
-from codebound.calculation import Counts, calculate
+from codebound.certificate.calculator import Counts, calculate
 
 N, DELTA, RISK, REPS = 100, 0.1, 0.5, 300
 Bound = Callable[[int, int, float], float]  # of the errors, the looks and the bits of the answers

@@ -11,8 +11,8 @@ import pytest
 from worlds import rates
 
 from codebound.bounds.facts import HoldoutFacts, OccamFacts, PickedFacts
-from codebound.bounds.faulty import kept_disagreement, part_disagreement, picked_abstaining, picked_cost
 from codebound.bounds.held_out import holdout
+from codebound.bounds.loss_bounds import kept_disagreement, part_disagreement, picked_abstaining, picked_cost
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.picked import picked_risk
 

@@ -17,16 +17,16 @@ from codebound.bounds.occam import occam_binomial
 from codebound.certificate.assessment import assess
 from codebound.certificate.task import Task
 from codebound.certification import certify
-from codebound.coding.choose import best_tensor_code
-from codebound.coding.message import Message, Options
-from codebound.coding.reading import chain_of
-from codebound.data.arrays import from_arrays
-from codebound.data.dataset import Dataset
-from codebound.search.search import Search
-from codebound.search.units import without_biases, without_dead_units
-from codebound.train.config import TrainConfig
-from codebound.train.harness import fit
-from codebound.train.pruning import PruneSettings, prune
+from codebound.methods.search import Search
+from codebound.sample.arrays import from_arrays
+from codebound.sample.dataset import Dataset
+from codebound_networks.chains.from_module import chain_of
+from codebound_networks.chains.message import Message, Options
+from codebound_networks.codes.choose import best_tensor_code
+from codebound_networks.methods.units import without_biases, without_dead_units
+from codebound_networks.train.config import TrainConfig
+from codebound_networks.train.harness import fit
+from codebound_networks.train.pruning import PruneSettings, prune
 
 N, FEATURES, DELTA, RISK = 100, 16, 0.05, 0.5
 

@@ -12,11 +12,11 @@ from worlds.samples import random_labels
 from codebound.bounds.facts import HoldoutFacts, OccamFacts
 from codebound.bounds.held_out import REFUTING_LEVEL, confront
 from codebound.bounds.occam import occam_binomial
-from codebound.certificate.base import Pretrained
 from codebound.certificate.decoding import verify
 from codebound.certification import certify
-from codebound.train.config import TrainConfig
-from codebound.train.harness import fit
+from codebound_networks.about_f.base import Pretrained
+from codebound_networks.train.config import TrainConfig
+from codebound_networks.train.harness import fit
 from codebound_verify.formulas import probability_of_more
 from codebound_verify.questions.testing import LEVEL
 

@@ -7,16 +7,17 @@ import torch
 from codebound.certificate.assessment import assess
 from codebound.certificate.task import Task
 from codebound.certification import certify
-from codebound.coding.chain import Chain
-from codebound.coding.choose import best_tensor_code
-from codebound.coding.message import Message
-from codebound.coding.operations import Linear
-from codebound.coding.subspace import Subspace
-from codebound.data.arrays import from_arrays
-from codebound.nets.loading import load_model
-from codebound.search import features, subspace
-from codebound.search.pruned import PruneBudget
-from codebound.train.subspace import Features, Learner, SubspaceSettings, train_in_subspace
+from codebound.sample.arrays import from_arrays
+from codebound_networks.chains.chain import Chain
+from codebound_networks.chains.message import Message
+from codebound_networks.chains.operations import Linear
+from codebound_networks.codes.choose import best_tensor_code
+from codebound_networks.codes.random_subspace import Subspace
+from codebound_networks.methods import sparse_features as features
+from codebound_networks.methods import subspace_networks as subspace
+from codebound_networks.methods.pruned import PruneBudget
+from codebound_networks.reading.loading import load_model
+from codebound_networks.train.subspace import Features, Learner, SubspaceSettings, train_in_subspace
 
 CHAIN = Chain((8,), (Linear(16, False), Linear(4, False)))
 RISK = 0.75  # of every classifier, when four labels are drawn at random

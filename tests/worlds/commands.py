@@ -7,7 +7,7 @@ import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
-from codebound.engine.job import Engine, Finished, call
+from codebound.run.job import Engine, Finished, call
 
 
 def python(code: str, *arguments: object, env: dict[str, str] | None = None) -> str:

@@ -3,7 +3,7 @@
 import torch
 from torch import fx, nn
 
-from codebound.nets.exported import holder, put
+from codebound_networks.reading.export import holder, put
 
 
 class _Noting(fx.Interpreter):

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from codebound.nets.loading import load_model
+from codebound_networks.reading.loading import load_model
 
 
 def mlp(*sizes, bias=True, activation=nn.ReLU, flat=False, seed=0):

@@ -3,8 +3,8 @@
 import cbound_writer as writer
 import numpy as np
 
-from codebound.data.arrays import from_arrays
-from codebound.data.dataset import Dataset, Scaling
+from codebound.sample.arrays import from_arrays
+from codebound.sample.dataset import Dataset, Scaling
 
 
 def cloud_arrays(n, *, classes=3, features=None, apart=2.0, noise=1.0, seed=0, in_turn=False):

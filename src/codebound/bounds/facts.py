@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from codebound.bounds.numerics import round_up
-from codebound.errors import UsageError
+from codebound.run.errors import UsageError
 
 Subject = Literal["g", "f"]
 """Whose risk a bound is about: ``g``, the network that the message decodes to, or ``f``, the original."""

@@ -15,7 +15,7 @@ from codebound.bounds.risk import (
     PRIOR_SPLIT,
     RiskBound,
 )
-from codebound.refs import implements
+from codebound.run.references import implements
 
 REFUTING_LEVEL = 1e-3
 """Probability below which test errors refute a certified error; a true bound meets it at most that often."""

@@ -6,8 +6,8 @@ All lengths are rounded up, so that they may be added to a message and given to 
 import math
 from collections.abc import Sequence
 
-from codebound.errors import UsageError
-from codebound.refs import implements
+from codebound.run.errors import UsageError
+from codebound.run.references import implements
 
 
 def log2_up(value: int) -> float:

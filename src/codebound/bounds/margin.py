@@ -7,8 +7,8 @@ from typing import Literal
 from codebound.bounds.facts import MarginFacts
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.risk import RiskBound
-from codebound.errors import UsageError
-from codebound.refs import implements
+from codebound.run.errors import UsageError
+from codebound.run.references import implements
 
 Norm = Literal["sup", "l2"]
 

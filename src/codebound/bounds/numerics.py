@@ -13,7 +13,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from codebound.refs import implements
+from codebound.run.references import implements
 
 _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 _Series = Callable[[int, int, float, float], tuple[float, int]]

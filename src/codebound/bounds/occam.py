@@ -9,8 +9,8 @@ import math
 from codebound.bounds.facts import OccamFacts, check_counts, error_rate_up
 from codebound.bounds.numerics import bernoulli_kl, binomial_inverse_upper, kl_inverse_upper, round_up
 from codebound.bounds.risk import RiskBound, occam_assumptions
-from codebound.errors import UsageError
-from codebound.refs import implements
+from codebound.run.errors import UsageError
+from codebound.run.references import implements
 
 
 @implements("C-1", kind="certificate")

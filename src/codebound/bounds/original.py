@@ -13,8 +13,8 @@ from codebound.bounds.lengths import elias_gamma_bits
 from codebound.bounds.margin import margin_for_deviation
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.risk import BOUNDED_DOMAIN, NORMS_ABOVE, UNLABELLED_FRESH, RiskBound
-from codebound.errors import UsageError
-from codebound.refs import implements
+from codebound.run.errors import UsageError
+from codebound.run.references import implements
 
 # 2**23 * 2**(i/8) for i = 0..7, rounded to integers: the grid must be the same doubles on every machine
 _EIGHTHS = (8388608, 9147842, 9975792, 10878679, 11863283, 12937002, 14107901, 15384775)

@@ -14,7 +14,7 @@ from codebound.bounds.risk import (
     RULE_LOOKS,
     RiskBound,
 )
-from codebound.refs import implements
+from codebound.run.references import implements
 
 
 @implements("C-15", kind="certificate")

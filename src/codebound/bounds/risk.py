@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from codebound.bounds.facts import DisagreementFacts, Facts, HoldoutFacts, LookFacts, Subject
-from codebound.refs import implements
+from codebound.run.references import implements
 
 IID = "The sample is an independent draw from the distribution on which the network will be used."
 CODE_FIRST = (

@@ -18,7 +18,7 @@ import numpy as np
 
 from codebound import __version__
 from codebound.bounds.facts import HoldoutFacts, OccamFacts
-from codebound.bounds.faulty import kept_disagreement, occam_cost, occam_fault, occam_table
+from codebound.bounds.loss_bounds import kept_disagreement, occam_cost, occam_fault, occam_table
 from codebound.bounds.numerics import round_up
 from codebound.bounds.occam import occam_binomial, occam_hoeffding, occam_kl
 from codebound.bounds.original import grid_theta
@@ -27,33 +27,33 @@ from codebound.certificate.declarations import declared_by
 from codebound.certificate.decoding import build_network, decode_bits, read_message, verify
 from codebound.certificate.evaluate import count_errors, estimated_error_rate
 from codebound.certificate.file import Certificate, CertificateFacts, Claim
-from codebound.certificate.format import PAGES, code_commit
-from codebound.certificate.rows import commonest
-from codebound.data.developed import DEVELOPED
-from codebound.errors import CertificateError, FormatError, RefusedError
-from codebound.faults import WRONG
-from codebound.interrupts import finishing
-from codebound.progress import Progress, silent
-from codebound.refs import implements
+from codebound.certificate.versions import PAGES, code_commit
+from codebound.run.errors import CertificateError, FormatError, RefusedError
+from codebound.run.interrupts import finishing
+from codebound.run.progress import Progress, silent
+from codebound.run.references import implements
+from codebound.sample.development import DEVELOPED
+from codebound.sample.losses import WRONG
+from codebound.sample.rows import commonest
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from torch import nn
 
+    from codebound.bits.bitstring import Bits
     from codebound.bounds.facts import PickedFacts
     from codebound.bounds.risk import RiskBound
     from codebound.certificate.claims import Conclusion
     from codebound.certificate.evaluate import Count
-    from codebound.certificate.stated import AbstractStatement
+    from codebound.certificate.statement import AbstractStatement
     from codebound.certificate.task import Task
-    from codebound.coding.bits import Bits
-    from codebound.coding.message import Message
-    from codebound.data.dataset import Dataset
-    from codebound.engine.job import Engine
-    from codebound.faults import Fault
-    from codebound.picks.message import PickedMessage
-    from codebound.picks.rule import Rule
+    from codebound.learn.rule import Rule
+    from codebound.learn.rule_message import PickedMessage
+    from codebound.run.job import Engine
+    from codebound.sample.dataset import Dataset
+    from codebound.sample.losses import Fault
+    from codebound_networks.chains.message import Message
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from codebound.bits.stream import Stream
 from codebound.bounds.facts import (
     DisagreementFacts,
     DomainFacts,
@@ -20,21 +21,20 @@ from codebound.bounds.facts import (
     PickedFacts,
     SplitFacts,
 )
-from codebound.bounds.faulty import part_disagreement, picked_abstaining, picked_cost
 from codebound.bounds.held_out import holdout, occam_split
+from codebound.bounds.loss_bounds import part_disagreement, picked_abstaining, picked_cost
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.original import grid_theta, occam_disagreement, occam_domain
 from codebound.bounds.picked import picked_risk
 from codebound.bounds.risk import PART_FIRST, TWO_DRAWS, count_of
-from codebound.certificate.domain import covering_theta
 from codebound.certificate.evaluate import count_disagreements, sure_share
-from codebound.certificate.rows import require_disjoint, rows_of
-from codebound.certificate.stated import AbstractStatement, Counted, Term
-from codebound.coding.message import Options
-from codebound.coding.stream import Stream
-from codebound.errors import CertificateError, DataError, UsageError
-from codebound.faults import WRONG
-from codebound.refs import implements
+from codebound.certificate.statement import AbstractStatement, Counted, Term
+from codebound.run.errors import CertificateError, DataError, UsageError
+from codebound.run.references import implements
+from codebound.sample.losses import WRONG
+from codebound.sample.rows import require_disjoint, rows_of
+from codebound_networks.about_f.domain import covering_theta
+from codebound_networks.chains.message import Options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from codebound.bounds.risk import RiskBound
     from codebound.certificate.file import Certificate, CertificateFacts
     from codebound.certificate.task import Task
-    from codebound.coding.message import Message
-    from codebound.data.dataset import Dataset
-    from codebound.faults import Fault
+    from codebound.sample.dataset import Dataset
+    from codebound.sample.losses import Fault
+    from codebound_networks.chains.message import Message
 
 
 _FEW = 64  # examples that show how sure predictions are

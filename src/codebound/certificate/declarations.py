@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from codebound.bounds.risk import CODE_ALONE, CODE_FIRST, RULE_FIRST
-from codebound.certificate.format import PAGES
-from codebound.data.developed import DEVELOPED, development_sample
-from codebound.errors import FormatError
+from codebound.certificate.versions import PAGES
+from codebound.run.errors import FormatError
+from codebound.sample.development import DEVELOPED, development_sample
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from codebound.certificate.assessment import AbstractAssessed
     from codebound.certificate.file import Certificate, Helper
     from codebound.certificate.task import Task
-    from codebound.data.dataset import Dataset
+    from codebound.sample.dataset import Dataset
 
 MAX_CHARACTERS = 400
 _TENSORS = "The tensors of the network that was learned, as in g.safetensors, have SHA-256 "

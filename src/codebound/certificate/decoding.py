@@ -12,14 +12,14 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from codebound.certificate.declarations import MAX_CHARACTERS, require_learned
 from codebound.certificate.file import Certificate, Helper
-from codebound.certificate.tracing import sources_of, traced_sha256
-from codebound.coding.message import decode as decode_message
-from codebound.coding.tensors import Witness
-from codebound.data.dataset import as_dataset
-from codebound.errors import CertificateError, FormatError
-from codebound.nets.rebuild import with_weights
-from codebound.nets.tensors import float32_sha256
-from codebound.progress import Progress, silent
+from codebound.run.errors import CertificateError, FormatError
+from codebound.run.progress import Progress, silent
+from codebound.run.tensor_files import float32_sha256
+from codebound.sample.dataset import as_dataset
+from codebound_networks.about_f.tracing import sources_of, traced_sha256
+from codebound_networks.chains.message import decode as decode_message
+from codebound_networks.codes.tensors import Witness
+from codebound_networks.views.rebuild import with_weights
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor, nn
 
-    from codebound.coding.bits import Bits
-    from codebound.coding.message import Message
-    from codebound.coding.setting import Setting
-    from codebound.data.dataset import Dataset
-    from codebound.encoders.encoder import Encoder
-    from codebound.picks.message import PickedMessage
+    from codebound.bits.bitstring import Bits
+    from codebound.bits.setting import Setting
+    from codebound.known.encoder import Encoder
+    from codebound.learn.rule_message import PickedMessage
+    from codebound.sample.dataset import Dataset
+    from codebound_networks.chains.message import Message
     from codebound_verify import Verdict
 
 
@@ -62,7 +62,7 @@ def decode(
     helper, is_learned = certificate.helper, certificate.kind.is_learned
     if encoder is not None:
         require_declared(encoder, certificate)
-        from codebound.encoders.encoder import Encoded
+        from codebound.known.encoder import Encoded
 
         return Encoded(
             encoder, decode(certificate, module=module, base=base, weights=weights), takes_stored=is_learned
@@ -103,8 +103,8 @@ def require_declared(encoder: Encoder, certificate: Certificate) -> None:
 
 def _learned(certificate: Certificate, weights: Path | str | None) -> nn.Module:
     """The network that was learned by the rule of the message, from its file."""
-    from codebound.nets.loading import load_weights
-    from codebound.picks.network import PickedNetwork
+    from codebound.learn.kernel_network import PickedNetwork
+    from codebound_networks.reading.loading import load_weights
 
     if weights is None:
         raise CertificateError(
@@ -229,7 +229,7 @@ def read_message(
 
 def rule_message(certificate: Certificate) -> PickedMessage:
     """The rule that the message of a certificate names."""
-    from codebound.picks.message import decode_rule
+    from codebound.learn.rule_message import decode_rule
 
     first = certificate.facts.extra.get("first")
     if type(first) is not int:

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from codebound.certificate.rounding import RoundingBound
-from codebound.engine.job import over_shards
-from codebound.faults import WRONG
-from codebound.progress import Progress, silent
-from codebound.refs import implements
+from codebound.run.job import over_shards
+from codebound.run.progress import Progress, silent
+from codebound.run.references import implements
+from codebound.sample.losses import WRONG
+from codebound_networks.about_f.rounding import RoundingBound
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torch import Tensor, nn
 
-    from codebound.data.dataset import DeviceData, Scaling
-    from codebound.engine.job import Engine
-    from codebound.faults import Fault
+    from codebound.run.job import Engine
+    from codebound.sample.dataset import DeviceData, Scaling
+    from codebound.sample.losses import Fault
 
 TOLERANCE = 1e-4
 """Share of the largest absolute logit that a margin must exceed; the verifier uses half of it."""

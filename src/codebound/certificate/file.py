@@ -10,20 +10,20 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from codebound.bits.bitstring import Bits
+from codebound.bits.setting import FORM, Setting
 from codebound.bounds.facts import Subject  # noqa: TC001  (read at run time, to check the types of a header)
 from codebound.bounds.risk import claim_sentence, count_of, percent
 from codebound.certificate.claims import CLAIMS
-from codebound.certificate.format import PAGE, PAGES, VERSIONS, Page, version_of, with_new, without_new
-from codebound.certificate.stated import AbstractStatement, Counted, fault_counts
-from codebound.coding.bits import Bits
-from codebound.coding.setting import FORM, Setting
-from codebound.coding.tensors import MAX_WITNESS
-from codebound.data.dataset import Scaling  # noqa: TC001 - fields are read by their types
-from codebound.data.declared import declared_names, declared_part
-from codebound.errors import CodeboundError, FormatError
-from codebound.faults import WRONG, Fault, parse_fault
-from codebound.files import make_folder, require_file, write_atomically
-from codebound.nets.tensors import float32_sha256
+from codebound.certificate.statement import AbstractStatement, Counted, fault_counts
+from codebound.certificate.versions import PAGE, PAGES, VERSIONS, Page, version_of, with_new, without_new
+from codebound.known.declared import declared_names, declared_part
+from codebound.run.errors import CodeboundError, FormatError
+from codebound.run.files import make_folder, require_file, write_atomically
+from codebound.run.tensor_files import float32_sha256
+from codebound.sample.dataset import Scaling  # noqa: TC001 - fields are read by their types
+from codebound.sample.losses import WRONG, Fault, parse_fault
+from codebound_networks.codes.tensors import MAX_WITNESS
 
 MAGIC = b"CBOUND\x00"
 MAX_HEADER = 1 << 16

@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from codebound.bits.setting import Setting, codable
 from codebound.certificate.claims import AboutG
 from codebound.certificate.decoding import message_state
 from codebound.certificate.file import Base, Factory, Helper
-from codebound.certificate.rows import require_fixed_scaling, rows_of
-from codebound.certificate.tracing import sources_of, traced_sha256
-from codebound.coding.reading import blank, chain_of
-from codebound.coding.setting import Setting, codable
-from codebound.errors import DataError, ModelError, UnsupportedLayerError
-from codebound.faults import possible_examples
-from codebound.nets.adapting import output_shape, require_logits
-from codebound.nets.fold import folding_words, without_batch_norms
-from codebound.nets.graphs import Traced
-from codebound.nets.rebuild import WHOLE, with_weights
-from codebound.nets.tensors import float32_sha256
-from codebound.nets.walk import readable, wrap
+from codebound.run.errors import DataError, ModelError, UnsupportedLayerError
+from codebound.run.tensor_files import float32_sha256
+from codebound.sample.losses import possible_examples
+from codebound.sample.rows import require_fixed_scaling, rows_of
+from codebound_networks.about_f.tracing import sources_of, traced_sha256
+from codebound_networks.chains.from_module import blank, chain_of
+from codebound_networks.reading.callables import output_shape, require_logits
+from codebound_networks.reading.walk import readable, wrap
+from codebound_networks.views.fold import folding_words, without_batch_norms
+from codebound_networks.views.graphs import Traced
+from codebound_networks.views.rebuild import WHOLE, with_weights
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from torch import Tensor, fx, nn
 
     from codebound.certificate.claims import AbstractClaim
-    from codebound.certificate.rows import RepeatedRows
-    from codebound.coding.chain import Chain
-    from codebound.coding.message import Message, Options
-    from codebound.data.dataset import Dataset, DeviceData
-    from codebound.nets.walk import Network
-    from codebound.picks.message import PickedMessage
+    from codebound.learn.rule_message import PickedMessage
+    from codebound.sample.dataset import Dataset, DeviceData
+    from codebound.sample.rows import RepeatedRows
+    from codebound_networks.chains.chain import Chain
+    from codebound_networks.chains.message import Message, Options
+    from codebound_networks.reading.walk import Network
 
 Tensors = dict[str, "NDArray[np.float32]"]
 
@@ -96,7 +96,7 @@ class Original:
 
             @cache  # it takes seconds, and is needed twice where it is no chain either
             def plain() -> fx.GraphModule:
-                from codebound.nets.layered import plain_layers
+                from codebound_networks.reading.layered import plain_layers
 
                 return plain_layers(inside, example)
 
@@ -114,7 +114,7 @@ class Original:
     @staticmethod
     def _of_plain(plain: fx.GraphModule, input_shape: tuple[int, ...], notes: tuple[str, ...]) -> Original:
         """A network whose architecture is a helper: a file that says of which operations it consists."""
-        from codebound.nets.written import FACTORY, name_of, network_of, source_of
+        from codebound_networks.reading.source_file import FACTORY, name_of, network_of, source_of
 
         folded = without_batch_norms(plain).float()
         state = message_state(folded)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 from codebound.cli import options as opt
 from codebound.cli.console import Format, emit, note
 from codebound.cli.options import option
-from codebound.errors import UsageError
 from codebound.report.tables import tabulate
+from codebound.run.errors import UsageError
 
 if TYPE_CHECKING:
-    from codebound.advice import Advice, Situation
+    from codebound.holdout.advice import Advice, Situation
 
 _SIZES = 13  # points of a curve in the picture, over a factor of 100
 
@@ -46,8 +46,8 @@ def command(
     """
     from dataclasses import asdict
 
-    from codebound.advice import Situation, advise
     from codebound.bounds.risk import percent
+    from codebound.holdout.advice import Situation, advise
 
     situation = Situation(
         n=n,
@@ -123,8 +123,8 @@ def _draw(situation: Situation, picture: Path) -> None:
     """Certified error against the number of labels, from a tenth of them to ten times as many."""
     import matplotlib.pyplot as plt
 
-    from codebound.advice import advise
-    from codebound.files import replacing
+    from codebound.holdout.advice import advise
+    from codebound.run.files import replacing
 
     sizes = sorted({max(2, round(situation.n * 10 ** (i / 6 - 1))) for i in range(_SIZES)})
     curves: dict[str, list[tuple[float, float, float]]] = {}

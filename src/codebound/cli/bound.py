@@ -71,7 +71,7 @@ def command(
     options = dict(locals())
     del options["output"]
     from codebound.bounds.risk import percent
-    from codebound.calculation import Counts, calculate
+    from codebound.certificate.calculator import Counts, calculate
 
     found = calculate(Counts(**options))
     rows = [

@@ -10,8 +10,8 @@ import typer
 from codebound.cli import options as opt
 from codebound.cli.console import Format, emit, note, printable
 from codebound.cli.options import option
-from codebound.errors import UsageError
 from codebound.report.tables import Table
+from codebound.run.errors import UsageError
 
 verify = typer.Typer(add_completion=False)
 
@@ -72,7 +72,7 @@ def decode(
     from safetensors.torch import save
 
     from codebound.classifier import load_classifier
-    from codebound.files import write_atomically
+    from codebound.run.files import write_atomically
 
     if out.suffix not in (".safetensors", ".onnx"):
         raise UsageError(f"a network is written as .safetensors or .onnx. Got --out {out}.")

@@ -10,11 +10,11 @@ import typer
 from codebound.cli import options as opt
 from codebound.cli.console import REFUTED, Format, emit, listener, note, print_table
 from codebound.cli.options import RUN, given_engine, option
+from codebound.methods.registry import known_methods
 from codebound.report.tables import Table, tabulate
-from codebound.search.methods import known_methods
 
 if TYPE_CHECKING:
-    from codebound.results import Saved
+    from codebound.report.folder import Saved
 
 _F = "Certificates for the original network, or with a learned helper"
 _METHODS = f"auto for the best of all, or {', '.join(known_methods())}; see --list."
@@ -97,7 +97,7 @@ def command(
     Example: codebound certify --model linear --weights runs/w/model.safetensors --data digits --holdout 0.2
     """
     options = dict(locals())
-    from codebound.commands import certify_from_options
+    from codebound.cli.actions import certify_from_options
 
     with given_engine(engine, workers, address) as counters:
         saved = certify_from_options(options, out=out, engine=counters, listener=listener(quiet=quiet))
@@ -111,9 +111,9 @@ def print_result(saved: Saved, output: Format, *, quiet: bool) -> None:
         typer.Exit: With status 3, after all is printed, where test data refute the certificate.
     """
     from codebound.bounds.risk import percent
-    from codebound.data.developed import DEVELOPED
     from codebound.report.html import class_rows
     from codebound.report.summary import refused_lines, result_rows, skipped_lines
+    from codebound.sample.development import DEVELOPED
 
     result = saved.result
     tables = [tabulate(("what", "value", "note"), result_rows(result))]

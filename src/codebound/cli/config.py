@@ -14,8 +14,8 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from codebound.errors import UsageError
-from codebound.files import read_toml
+from codebound.run.errors import UsageError
+from codebound.run.files import read_toml
 
 
 def with_config(command: Callable[..., None]) -> Callable[..., None]:

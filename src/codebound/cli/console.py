@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from typing import TextIO
 
-from codebound.progress import NOBODY, Listener, progress_bar
 from codebound.report.tables import Table, csv_text
+from codebound.run.progress import NOBODY, Listener, progress_bar
 
 _GLUE = "\ue000"  # stands for a space at which no line is broken; no text has it
 _PER_CENT = re.compile(r"(?<=\d) (?=%)")

@@ -11,12 +11,12 @@ import typer
 from codebound.cli import options as opt
 from codebound.cli.console import Format, emit, emit_rows, note
 from codebound.cli.options import option
-from codebound.progress import progress_bar
 from codebound.report.tables import Table, tabulate
+from codebound.run.progress import progress_bar
 
 if TYPE_CHECKING:
-    from codebound.data.dataset import Dataset, Scaling
-    from codebound.samples import Description
+    from codebound.sample.dataset import Dataset, Scaling
+    from codebound.sample.description import Description
 
 app = typer.Typer(help="List, fetch and inspect datasets.", no_args_is_help=True, add_completion=False)
 
@@ -46,7 +46,7 @@ _Folder = Annotated[
 @app.command("list")
 def list_datasets(folder: _Folder = None, output: opt.Output = Format.table) -> None:
     """Show every dataset known by name and where it was found."""
-    from codebound.data.catalogue import KNOWN, known_datasets, remedy
+    from codebound.sample.formats.catalogue import KNOWN, known_datasets, remedy
 
     rows: list[dict[str, object]] = []
     for name, found in known_datasets(folder).items():
@@ -74,8 +74,8 @@ def get(
     quiet: opt.Quiet = False,
 ) -> None:
     """Fetch a dataset into the cache, check its content, and print its folder."""
-    from codebound.data.catalogue import KNOWN
-    from codebound.data.download import fetch
+    from codebound.sample.formats.catalogue import KNOWN
+    from codebound.sample.formats.download import fetch
 
     known = KNOWN.get(name.lower())
     if known is not None and known.layout == "embedded":
@@ -100,7 +100,7 @@ def show(
     output: opt.Output = Format.table,
 ) -> None:
     """Describe a sample: size, classes, values, scaling, content hash, warnings, copies across splits."""
-    from codebound.samples import describe_sample
+    from codebound.sample.description import describe_sample
 
     found = describe_sample(spec, role=role.value, folder=folder)
     if found.not_compared:
@@ -127,7 +127,7 @@ def save(
 
     With --holdout it is the part that `codebound certify` counts on with the same --holdout.
     """
-    from codebound.samples import save_sample
+    from codebound.sample.description import save_sample
 
     typer.echo(save_sample(spec, out, role=role.value, holdout=holdout, folder=folder).sha256)
 

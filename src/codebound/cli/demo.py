@@ -9,15 +9,15 @@ from codebound.cli import options as opt
 from codebound.cli.certify import print_result
 from codebound.cli.console import Format, note, print_table
 from codebound.cli.options import option
-from codebound.errors import UsageError
-from codebound.extensions import find_extensions, loaded
-from codebound.progress import progress_bar
 from codebound.report.tables import tabulate
+from codebound.run.errors import UsageError
+from codebound.run.extensions import find_extensions, loaded
+from codebound.run.progress import progress_bar
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from codebound.results import Certification
+    from codebound.report.folder import Certification
 
 _MODELS = {"digits": "linear:bias=false", "mnist": "mlp:widths=64x32", "fashion-mnist": "mlp:widths=64x32"}
 
@@ -35,11 +35,11 @@ def command(
         )
     from codebound.bounds.risk import percent
     from codebound.certification import certify
-    from codebound.commands import load_network, load_samples
-    from codebound.data.download import fetch
-    from codebound.store import new_folder
-    from codebound.train.config import TrainConfig
-    from codebound.train.harness import fit
+    from codebound.cli.actions import load_network, load_samples
+    from codebound.run.store import new_folder
+    from codebound.sample.formats.download import fetch
+    from codebound_networks.train.config import TrainConfig
+    from codebound_networks.train.harness import fit
 
     given: dict[str, object] = {"data": data, "data_folder": None, "test": None, "holdout": 0.2}
     if data != "digits":

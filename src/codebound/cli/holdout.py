@@ -10,13 +10,13 @@ import typer
 from codebound.cli import options as opt
 from codebound.cli.console import Format, emit, note
 from codebound.cli.options import option
-from codebound.errors import UsageError
 from codebound.report.tables import Table, tabulate
+from codebound.run.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from codebound.holdouts.ledger import Ledger
+    from codebound.holdout.ledger import Ledger
 
 app = typer.Typer(
     help="Seal a test set, look at it, and pay for every look.", no_args_is_help=True, add_completion=False
@@ -71,8 +71,8 @@ def seal(
     Example: codebound holdout seal test.npz --looks 50 --target 0.06
     """
     options = dict(locals())
-    from codebound.holdouts.from_files import seal_from_options
-    from codebound.progress import Listener
+    from codebound.holdout.from_files import seal_from_options
+    from codebound.run.progress import Listener
 
     _show(seal_from_options(options, looks=_looks(looks), out=out, listener=Listener(note)), output)
 
@@ -100,7 +100,7 @@ def look(
     Example: codebound holdout look test.looks.jsonl --model linear --weights f/model.safetensors
     """
     options = dict(locals())
-    from codebound.holdouts.from_files import look_from_options
+    from codebound.holdout.from_files import look_from_options
 
     _show(look_from_options(options), output)
 
@@ -108,7 +108,7 @@ def look(
 @app.command()
 def show(ledger: _LedgerFile, output: opt.Output = Format.table) -> None:
     """Print what was sealed and every look."""
-    from codebound.holdouts.ledger import read_ledger
+    from codebound.holdout.ledger import read_ledger
 
     _show(read_ledger(ledger), output)
 
@@ -143,7 +143,7 @@ def _looks(text: str) -> int | None:
 def _show(ledger: Ledger, output: Format) -> None:
     """The ledger as a table; for people, the last answer and the head on stderr."""
     from codebound.bounds.risk import percent
-    from codebound.faults import parse_fault
+    from codebound.sample.losses import parse_fault
 
     told, fault = ledger.seal, parse_fault(ledger.seal["fault"])
     rows = [

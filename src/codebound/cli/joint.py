@@ -22,7 +22,7 @@ def command(
 
     Example: codebound joint a.cbound b.cbound test.looks.jsonl
     """
-    from codebound.statements import joint_delta, read_statement
+    from codebound.audit.joint import joint_delta, read_statement
 
     made = [read_statement(file) for file in files]
     events = list(dict.fromkeys(each.event for each in made))

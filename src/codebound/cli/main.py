@@ -17,14 +17,14 @@ from typer.core import TyperCommand, TyperGroup
 from codebound import __version__
 from codebound.cli.config import with_config
 from codebound.cli.console import note
-from codebound.errors import CodeboundError, UsageError
-from codebound.extensions import Verb, find_extensions, loaded
-from codebound.interrupts import answering_interrupts, interrupt_on_signals
+from codebound.run.errors import CodeboundError, UsageError
+from codebound.run.extensions import Verb, find_extensions, loaded
+from codebound.run.interrupts import answering_interrupts, interrupt_on_signals
 
 OWN_VERBS = {
     "demo": Verb("codebound.cli.demo:command", has_config=False),
     "data": Verb("codebound.cli.data:app"),
-    "train": Verb("codebound.cli.train:command"),
+    "train": Verb("codebound_networks.cli.train:command"),
     "encode": Verb("codebound.cli.encode:command", has_config=False),
     "certify": Verb("codebound.cli.certify:command"),
     "verify": Verb("codebound.cli.certificates:verify"),
@@ -32,14 +32,14 @@ OWN_VERBS = {
     "joint": Verb("codebound.cli.joint:command", has_config=False),
     "report": Verb("codebound.cli.report:command", has_config=False),
     "sign": Verb("codebound.cli.sign:command", has_config=False),
-    "through": Verb("codebound.cli.through:command", has_config=False),
+    "through": Verb("codebound_networks.cli.through:command", has_config=False),
     "decode": Verb("codebound.cli.certificates:decode", has_config=False),
     "show": Verb("codebound.cli.certificates:show", has_config=False),
     "advise": Verb("codebound.cli.advise:command", has_config=False),
     "holdout": Verb("codebound.cli.holdout:app", has_config=False),
     "bound": Verb("codebound.cli.bound:command", has_config=False),
-    "sweep": Verb("codebound.cli.sweep:command", has_config=False),
-    "doctor": Verb("codebound.cli.doctor:command", has_config=False),
+    "sweep": Verb("codebound_papers.cli.sweep:command", has_config=False),
+    "doctor": Verb("codebound_networks.cli.doctor:command", has_config=False),
 }
 
 
@@ -111,7 +111,7 @@ app = typer.Typer(
 
 def _show_version(value: bool) -> None:
     if value:
-        from codebound.certificate.format import PAGES, VERSIONS
+        from codebound.certificate.versions import PAGES, VERSIONS
 
         written, read = (", ".join(map(str, each)) for each in (PAGES, VERSIONS))
         typer.echo(f"codebound {__version__} (certificates: writes version {written}; reads {read})")

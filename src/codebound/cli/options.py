@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from codebound.cli.console import Format
-from codebound.errors import UsageError
+from codebound.run.errors import UsageError
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from codebound.engine.job import Engine
+    from codebound.run.job import Engine
 
 # panels of the help pages
 RUN = "Run and results"
@@ -137,7 +137,7 @@ def given_engine(
     """The engine that was asked for, if any."""
     from contextlib import nullcontext
 
-    from codebound.engine.processes import open_engine
+    from codebound.run.processes import open_engine
 
     if kind is None:
         if workers is not None or address is not None:

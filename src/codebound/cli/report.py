@@ -30,7 +30,7 @@ def command(
 
     Example: codebound report cert --profile easa --ledger test.looks.jsonl
     """
-    from codebound.report.dossier import PAGE, write_dossier
+    from codebound.audit.dossier import PAGE, write_dossier
 
     verdict = write_dossier(folder, profile=profile, ledger=ledger, model=model, trust_code=trust_code)
     sign = shlex.join(["codebound", "sign", str(folder / PAGE), "--key", "KEY"])

@@ -17,8 +17,8 @@ def main(arguments: Sequence[str]) -> int:
     """Prints whether the learner does the same again; 0 if it does, 1 if not, 2 for wrong usage."""
     parser = _parser()
     options = parser.parse_args(arguments)
+    from codebound.any_learner.rerun_file import RerunCertificate, load_examples, rerun
     from codebound.cli.console import printable
-    from codebound.estimator.reruns import RerunCertificate, load_examples, rerun
 
     certificate = RerunCertificate.load(options.rerun)
     if options.learner is None:

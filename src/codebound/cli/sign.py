@@ -21,7 +21,7 @@ def command(
 
     Example: codebound sign runs/certify-1/certificate.cbound --key key.pem
     """
-    from codebound.signature import sign_file
+    from codebound.audit.signature import sign_file
 
     note(f"Signed: {sign_file(file, key)}")
     note("Give away the public key: openssl pkey -in KEY -pubout -out PUBLIC; never the private one.")

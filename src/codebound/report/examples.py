@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from codebound.picks.network import PickedNetwork
+from codebound.learn.kernel_network import PickedNetwork
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import nn
 
-    from codebound.data.dataset import Dataset
-    from codebound.faults import Fault
+    from codebound.sample.dataset import Dataset
+    from codebound.sample.losses import Fault
 
 _LEARNED, _WRONG = 48, 24  # shown
 _ROWS = 12  # of each, where they are no pictures

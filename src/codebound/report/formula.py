@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from codebound.certificate.stated import Term, bound_at
+from codebound.certificate.statement import Term, bound_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

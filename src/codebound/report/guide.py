@@ -9,8 +9,8 @@ from dataclasses import asdict
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from codebound.data.declared import declared_name
-from codebound.encoders.helpers import KERNEL
+from codebound.known.declared import declared_name
+from codebound.known.first_share import KERNELS
 from codebound.report.plain import answer, how_sure
 from codebound.report.summary import result_rows
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from codebound.certificate.file import Certificate
-    from codebound.data.dataset import Dataset, Scaling
+    from codebound.sample.dataset import Dataset, Scaling
 
 README = "README.md"
 _NAMED = 20
@@ -55,7 +55,7 @@ def scaling_words(scaling: Scaling) -> str:
     """What is done to stored values before the network sees them.
 
     Example:
-        >>> from codebound.data.dataset import Scaling
+        >>> from codebound.sample.dataset import Scaling
         >>> scaling_words(Scaling(255.0)), scaling_words(Scaling(1.0, (0.5,), (2.0,)))
         ('divided by 255', 'minus 0.5, divided by 2')
     """
@@ -73,7 +73,7 @@ def snippet(result: Mapping[str, Any]) -> str:
         return ""
     inputs = result["inputs"]
     lines = ["import torch", "", "import codebound as cb", ""]
-    if inputs["encoder"] == KERNEL:
+    if inputs["encoder"] in KERNELS:
         says = "# with the helper beside it, for inputs as they were stored"
         return "\n".join([*lines[2:], f'g = cb.load_classifier(".")  {says}', "print(g.predict(inputs))"])
     if inputs["encoder"]:
@@ -129,7 +129,7 @@ def usage_notes(certificate: Certificate, result: Mapping[str, Any]) -> list[str
             f"Inputs go through the encoder {inputs['encoder']}, which load_classifier puts in front. ONNX "
             f"has the part behind it, for rows of {shape} bytes, as codebound encode writes them."
         )
-    if inputs["encoder"] == KERNEL:
+    if inputs["encoder"] in KERNELS:
         taken = (
             "Inputs are as they are stored in the sample that was split: load_classifier puts the helper in "
             "front, from helper.safetensors. sample.npz has its scores of the examples that it never saw."

@@ -10,18 +10,18 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from codebound.bounds.risk import percent, rate
-from codebound.faults import WRONG
 from codebound.report.examples import Shown
 from codebound.report.formula import costs, formulas
 from codebound.report.guide import snippet, usage_notes
 from codebound.report.plain import TERMS, answer, how_it_fails, how_sure, meanings
 from codebound.report.summary import holdout_rows, original_name, original_words
+from codebound.sample.losses import WRONG
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from codebound.certificate.file import Certificate
-    from codebound.certificate.stated import Term
+    from codebound.certificate.statement import Term
     from codebound.report.tables import Table
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from codebound.bounds import risk
 from codebound.bounds.risk import percent
-from codebound.data.developed import DEVELOPED
-from codebound.faults import WRONG
+from codebound.sample.development import DEVELOPED
+from codebound.sample.losses import WRONG
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

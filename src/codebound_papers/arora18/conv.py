@@ -16,20 +16,20 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from codebound.coding.arithmetic import MAX_WORK, Writer
-from codebound.coding.chain import Chain
-from codebound.coding.choose import best_tensor_code
-from codebound.coding.message import MAX_ELEMENTS, Message
-from codebound.coding.modes import encode_tensors
-from codebound.coding.operations import Conv, LocalConv
-from codebound.coding.quantization import nearest_step, quantize, step_for_levels, step_size
-from codebound.coding.reading import chain_of
-from codebound.coding.tensors import MAX_SIZE, AbstractTensorCode, Raw
-from codebound.errors import ModelError, UnsupportedLayerError, UsageError
-from codebound.refs import implements
-from codebound.rng import torch_stream
-from codebound.search.pruned import quantised_code
-from codebound.search.search import Search, UnsuitedError
+from codebound.bits.arithmetic import MAX_WORK, Writer
+from codebound.methods.search import Search, UnsuitedError
+from codebound.run.errors import ModelError, UnsupportedLayerError, UsageError
+from codebound.run.references import implements
+from codebound.run.rng import torch_stream
+from codebound_networks.chains.chain import Chain
+from codebound_networks.chains.from_module import chain_of
+from codebound_networks.chains.message import MAX_ELEMENTS, Message
+from codebound_networks.chains.operations import Conv, LocalConv
+from codebound_networks.codes.choose import best_tensor_code
+from codebound_networks.codes.modes import encode_tensors
+from codebound_networks.codes.quantization import nearest_step, quantize, step_for_levels, step_size
+from codebound_networks.codes.tensors import MAX_SIZE, AbstractTensorCode, Raw
+from codebound_networks.methods.pruned import quantised_code
 from codebound_papers.arora18.projection_plan import ConvCount
 from codebound_papers.compress import compressors
 from codebound_papers.compress.codes import GAUSSIAN_WORK, MAX_MIXED, Mixed
@@ -236,7 +236,7 @@ def convolutions(chain: Chain) -> list[int]:
 def localised(chain: Chain, position: int) -> Chain:
     """The chain with the convolution at ``position`` turned into a local one, of the same window.
 
-    >>> from codebound.coding.operations import Linear
+    >>> from codebound_networks.chains.operations import Linear
     >>> chain = Chain((1, 4, 4), (Conv(2, 3, 1, 0, bias=False), Linear(3, bias=False)))
     >>> localised(chain, 0).tensor_shapes()["0.weight"]
     (4, 2, 1, 3, 3)
@@ -293,8 +293,8 @@ class LocalFilters(compressors.AbstractNetworkCompressor):
     def run(self, job: compressors.Job) -> compressors.LocalNetwork:
         """The network with local filters.
 
-        >>> from codebound.nets.walk import wrap
-        >>> from codebound.nets.zoo import build
+        >>> from codebound_networks.reading.walk import wrap
+        >>> from codebound_networks.views.zoo import build
         >>> net = wrap(build("lenet5", input_shape=(1, 28, 28), classes=10))
         >>> g = LocalFilters(numbers=16, mixes=32).run(compressors.Job(network=net, input_shape=(1, 28, 28)))
         >>> [layer.name for layer in g.layers], g.carried["linear1"]

@@ -8,8 +8,8 @@ those of the best part of the sample (A-Imp-ii) are used by putting them into th
 import math
 from dataclasses import dataclass, replace
 
-from codebound.errors import UsageError
-from codebound.refs import implements
+from codebound.run.errors import UsageError
+from codebound.run.references import implements
 from codebound_papers.arora18 import projection_plan
 from codebound_papers.conditions import separates
 from codebound_papers.facts import NetworkFacts

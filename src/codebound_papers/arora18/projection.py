@@ -12,12 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from codebound.coding.arithmetic import MAX_WORK
-from codebound.coding.stream import Stream
-from codebound.errors import UnsupportedLayerError, UsageError
-from codebound.nets.layers import AbstractLayerView
-from codebound.progress import Progress, silent
-from codebound.refs import implements
+from codebound.bits.arithmetic import MAX_WORK
+from codebound.bits.stream import Stream
+from codebound.run.errors import UnsupportedLayerError, UsageError
+from codebound.run.progress import Progress, silent
+from codebound.run.references import implements
+from codebound_networks.views.layers import AbstractLayerView
 from codebound_papers.arora18.projection_plan import sign_count
 from codebound_papers.compress import compressors
 from codebound_papers.compress.codes import GAUSSIAN_WORK, MAX_PROJECTIONS, Projected

@@ -8,8 +8,8 @@ is refused by the name of its layer.
 import math
 from dataclasses import dataclass
 
-from codebound.errors import UsageError
-from codebound.refs import implements
+from codebound.run.errors import UsageError
+from codebound.run.references import implements
 from codebound_papers.facts import LayerFacts, NetworkFacts
 from codebound_papers.logs import safe_log
 from codebound_papers.value import Hypothesis

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, replace
 
-from codebound.errors import ModelError
-from codebound.nets.layers import AbstractLayerView, LinearView
-from codebound.progress import Progress, silent
+from codebound.run.errors import ModelError
+from codebound.run.progress import Progress, silent
+from codebound_networks.views.layers import AbstractLayerView, LinearView
 from codebound_papers.arora18 import projection_plan
 from codebound_papers.measure.noise.quantities import augmented_matrix
 from codebound_papers.measure.norms import stable_rank

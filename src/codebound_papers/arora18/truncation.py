@@ -14,12 +14,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from codebound.coding.choose import best_tensor_code
-from codebound.coding.quantization import nearest_step, quantize, step_for_levels, step_size
-from codebound.coding.tensors import AbstractTensorCode
-from codebound.errors import UnsupportedLayerError, UsageError
-from codebound.nets.layers import AbstractLayerView
-from codebound.refs import implements
+from codebound.run.errors import UnsupportedLayerError, UsageError
+from codebound.run.references import implements
+from codebound_networks.codes.choose import best_tensor_code
+from codebound_networks.codes.quantization import nearest_step, quantize, step_for_levels, step_size
+from codebound_networks.codes.tensors import AbstractTensorCode
+from codebound_networks.views.layers import AbstractLayerView
 from codebound_papers.compress.codes import LowRank
 from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer, rounded, weight_of
 from codebound_papers.conditions import has_no_biases, is_fully_connected, separates

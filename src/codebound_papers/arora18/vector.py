@@ -11,12 +11,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from codebound.coding.choose import best_tensor_code
-from codebound.coding.quantization import nearest_step, quantize, step_for_levels, step_size
-from codebound.errors import UsageError
-from codebound.nets.layers import AbstractLayerView
-from codebound.refs import implements
-from codebound.rng import torch_stream
+from codebound.run.errors import UsageError
+from codebound.run.references import implements
+from codebound.run.rng import torch_stream
+from codebound_networks.codes.choose import best_tensor_code
+from codebound_networks.codes.quantization import nearest_step, quantize, step_for_levels, step_size
+from codebound_networks.views.layers import AbstractLayerView
 from codebound_papers.arora18.projection import check_numbers, project_layer
 from codebound_papers.arora18.projection_plan import gaussian_count
 from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer, weight_of

@@ -9,8 +9,8 @@ import typer
 from codebound.cli import options as opt
 from codebound.cli.console import Format, emit, listener
 from codebound.cli.options import RUN, given_engine, option
-from codebound.errors import UsageError
 from codebound.report.tables import Table
+from codebound.run.errors import UsageError
 from codebound_papers.cli import options as own
 
 _WHAT = "What is compared"

@@ -10,8 +10,8 @@ import typer
 from codebound.cli import options as opt
 from codebound.cli.console import Format, cell, emit, emit_rows, note
 from codebound.cli.options import RUN, option
-from codebound.progress import progress_bar
 from codebound.report.tables import Table
+from codebound.run.progress import progress_bar
 from codebound_papers.reproduce import words
 
 _OUT = f"{words.OUT} (default:\nruns/reproduce/ITEM-quick-SEED, with -epochsN)."

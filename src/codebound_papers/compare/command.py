@@ -8,21 +8,21 @@ from typing import Any
 from torch import nn
 
 from codebound import __version__
-from codebound.certificate.base import origin_of_file
-from codebound.commands import load_network, load_samples, record_options
-from codebound.data.dataset import Dataset
-from codebound.data.load import load_dataset
-from codebound.device import resolve_device
-from codebound.engine.job import Engine
-from codebound.errors import DataError, UsageError
-from codebound.files import finite, make_folder, read_json, write_json, write_text
-from codebound.nets.loading import factory_of, load_arrays
-from codebound.nets.tensors import ADVICE
-from codebound.progress import NOBODY, Listener, Progress
+from codebound.cli.actions import load_network, load_samples, record_options
 from codebound.report.tables import csv_text
-from codebound.store import optional_folder
-from codebound.train import runs
-from codebound.train.updates import shuffle_labels
+from codebound.run.device import resolve_device
+from codebound.run.errors import DataError, UsageError
+from codebound.run.files import finite, make_folder, read_json, write_json, write_text
+from codebound.run.job import Engine
+from codebound.run.progress import NOBODY, Listener, Progress
+from codebound.run.store import optional_folder
+from codebound.run.tensor_files import ADVICE
+from codebound.sample.dataset import Dataset
+from codebound.sample.load import load_dataset
+from codebound_networks.about_f.base import origin_of_file
+from codebound_networks.reading.loading import factory_of, load_arrays
+from codebound_networks.train import runs
+from codebound_networks.train.updates import shuffle_labels
 from codebound_papers.compare.rows import BAR, rate_text
 from codebound_papers.compare.table import Comparison, compare
 from codebound_papers.journal import Journal

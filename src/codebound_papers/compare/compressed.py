@@ -15,13 +15,13 @@ from codebound.certificate.claims import AboutG
 from codebound.certificate.decoding import decode, verify
 from codebound.certificate.evaluate import count_errors
 from codebound.certificate.file import Certificate
-from codebound.coding.reading import chain_of
-from codebound.data.dataset import Dataset
-from codebound.engine.job import Engine
-from codebound.errors import CertificateError, CodeboundError
-from codebound.nets.tensors import float32_sha256
-from codebound.picks.network import count_wrong
-from codebound.results import WEIGHTS
+from codebound.learn.kernel_network import count_wrong
+from codebound.report.folder import WEIGHTS
+from codebound.run.errors import CertificateError, CodeboundError
+from codebound.run.job import Engine
+from codebound.run.tensor_files import float32_sha256
+from codebound.sample.dataset import Dataset
+from codebound_networks.chains.from_module import chain_of
 from codebound_papers.compare.rows import Row, decimal_log, risk_row
 from codebound_papers.measure.proximity import Closeness
 

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from codebound.bounds.facts import HoldoutFacts, Subject
 from codebound.bounds.risk import RiskBound, percent, rate
-from codebound.errors import UsageError
-from codebound.files import finite
+from codebound.run.errors import UsageError
+from codebound.run.files import finite
 from codebound_papers.conditions import POSITIVE_MARGIN
 from codebound_papers.value import PublishedValue, Refused
 

@@ -15,16 +15,16 @@ from codebound.bounds.held_out import holdout
 from codebound.bounds.lengths import raw_weight_bits
 from codebound.bounds.occam import occam_binomial
 from codebound.certificate.file import Certificate
-from codebound.certificate.one_example import require_one_example
 from codebound.certification import certify
-from codebound.data.dataset import Dataset, cross_duplicates
-from codebound.engine.job import Engine
-from codebound.errors import CertificateError, CodeboundError, DataError, ModelError, UsageError
-from codebound.files import finite
-from codebound.nets.origins import origin_of
-from codebound.nets.walk import Network, wrap
-from codebound.progress import Progress, silent
-from codebound.search.search import Effort
+from codebound.known.provenance import origin_of
+from codebound.methods.search import Effort
+from codebound.run.errors import CertificateError, CodeboundError, DataError, ModelError, UsageError
+from codebound.run.files import finite
+from codebound.run.job import Engine
+from codebound.run.progress import Progress, silent
+from codebound.sample.dataset import Dataset, cross_duplicates
+from codebound_networks.about_f.batch_independence import require_one_example
+from codebound_networks.reading.walk import Network, wrap
 from codebound_papers.arora18.noise_stability import LayerComplexity, table_rows
 from codebound_papers.compare import rows as lines
 from codebound_papers.compare.compressed import Compressed, labels, verified
@@ -124,8 +124,8 @@ def compare(
     the other bounds are. ``trained_on`` is the ``sha256`` of the sample that f was trained on, where it is
     known, as it is of networks that ``fit`` trained: the test examples may be among other data.
 
-    >>> from codebound.data.load import load_dataset
-    >>> from codebound.nets.loading import load_model
+    >>> from codebound.sample.load import load_dataset
+    >>> from codebound_networks.reading.loading import load_model
     >>> net = load_model("linear", input_shape=(1, 8, 8), classes=10)
     >>> table = compare(net, load_dataset("digits"), effort=None, settings=MeasureSettings(examples=10))
     >>> [row.kind for row in table.rows][:2], table.rows[0].guarantee

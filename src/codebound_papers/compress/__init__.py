@@ -5,8 +5,8 @@ from codebound_papers.contents import lazily
 __all__, __getattr__, __dir__ = lazily(
     __name__,
     """
-    codebound.search.units: narrowed rescaled without_biases without_dead_units
-    codebound.train.pruning: PrunePlan PrunedTensor prune
+    codebound_networks.methods.units: narrowed rescaled without_biases without_dead_units
+    codebound_networks.train.pruning: PrunePlan PrunedTensor prune
     codebound_papers.arora18.conv: coherence conv_project project_conv
     codebound_papers.arora18.projection: InductionStep MatrixProject induction project_matrix
     codebound_papers.arora18.projection_plan: ConvCount

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codebound.errors import UsageError
-from codebound.extensions import loaded
+from codebound.run.errors import UsageError
+from codebound.run.extensions import loaded
 
 if TYPE_CHECKING:
     from codebound_papers.compress.compressors import AbstractNetworkCompressor

@@ -12,14 +12,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from codebound.coding.arithmetic import AbstractCoder
-from codebound.coding.bits import Bits
-from codebound.coding.modes import check_inner, code_inner, code_seed, integers
-from codebound.coding.numbers import bit, gamma, signed, uniform
-from codebound.coding.quantization import MAX_STEP, step_size
-from codebound.coding.stream import Stream
-from codebound.coding.tensors import AbstractTensorCode, Shape, Zero, matrix_shape
-from codebound.refs import implements
+from codebound.bits.arithmetic import AbstractCoder
+from codebound.bits.bitstring import Bits
+from codebound.bits.numbers import bit, gamma, signed, uniform
+from codebound.bits.stream import Stream
+from codebound.run.references import implements
+from codebound_networks.codes.modes import check_inner, code_inner, code_seed, integers
+from codebound_networks.codes.quantization import MAX_STEP, step_size
+from codebound_networks.codes.tensors import AbstractTensorCode, Shape, Zero, matrix_shape
 from codebound_papers.compress.random_matrices import RandomMatrix, combine
 
 MAX_PROJECTIONS = 1 << 16

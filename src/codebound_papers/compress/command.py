@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from codebound.commands import in_single_precision, load_layers, load_samples, model_sizes, record_options
-from codebound.data.load import load_dataset
-from codebound.errors import UsageError
-from codebound.files import write_atomically, write_json, written_whole
-from codebound.nets.tensors import save_weights
-from codebound.progress import NOBODY, Listener
-from codebound.store import new_folder
+from codebound.cli.actions import in_single_precision, load_layers, load_samples, model_sizes, record_options
+from codebound.run.errors import UsageError
+from codebound.run.files import write_atomically, write_json, written_whole
+from codebound.run.progress import NOBODY, Listener
+from codebound.run.store import new_folder
+from codebound.run.tensor_files import save_weights
+from codebound.sample.load import load_dataset
 from codebound_papers.compress.catalogue import COMPRESSORS
 from codebound_papers.compress.compressors import Compressed, Job
 from codebound_papers.compress.methods import has_grid, mild_options, option_text, parse_options, run_method
@@ -18,7 +18,7 @@ from codebound_papers.compress.summary import CompressionSummary, summarise
 
 _READ = (
     "one message per tensor, each filled up with zeros to whole bytes: "
-    "codebound.coding.modes.decode_tensors(Bits(its bytes, bits), [shape])"
+    "codebound_networks.codes.modes.decode_tensors(Bits(its bytes, bits), [shape])"
 )
 _LOOKED_AT = 2000  # examples that options are chosen on
 

@@ -16,21 +16,21 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from codebound.coding.chain import Chain
-from codebound.coding.choose import best_tensor_code
-from codebound.coding.message import Message
-from codebound.coding.modes import encode_tensors
-from codebound.coding.quantization import quantize, step_for_levels, step_size
-from codebound.coding.tensors import AbstractTensorCode, Raw
-from codebound.data.dataset import DeviceData
-from codebound.errors import UnsupportedLayerError, UsageError
-from codebound.nets.layers import AbstractLayerView
-from codebound.nets.rebuild import tensors_of, with_weights
-from codebound.nets.walk import Network
-from codebound.progress import Progress, silent
-from codebound.refs import implements
-from codebound.search.pruned import VECTOR_LEVELS, quantised_code
-from codebound.search.search import Search, UnsuitedError
+from codebound.methods.search import Search, UnsuitedError
+from codebound.run.errors import UnsupportedLayerError, UsageError
+from codebound.run.progress import Progress, silent
+from codebound.run.references import implements
+from codebound.sample.dataset import DeviceData
+from codebound_networks.chains.chain import Chain
+from codebound_networks.chains.message import Message
+from codebound_networks.codes.choose import best_tensor_code
+from codebound_networks.codes.modes import encode_tensors
+from codebound_networks.codes.quantization import quantize, step_for_levels, step_size
+from codebound_networks.codes.tensors import AbstractTensorCode, Raw
+from codebound_networks.methods.pruned import VECTOR_LEVELS, quantised_code
+from codebound_networks.reading.walk import Network
+from codebound_networks.views.layers import AbstractLayerView
+from codebound_networks.views.rebuild import tensors_of, with_weights
 from codebound_papers.compress.catalogue import COMPRESSORS
 
 MAX_ENTRIES = 1 << 25
@@ -389,7 +389,7 @@ class FromInitial(AbstractCompressor):
     The initial network is a helper: it must have been fixed before the sample was seen. A layer that training
     moved less than its own size then costs less, or is met more closely.
 
-    >>> from codebound.nets.walk import wrap
+    >>> from codebound_networks.reading.walk import wrap
     >>> from codebound_papers.arora18.projection import MatrixProject
     >>> net = torch.nn.Sequential(torch.nn.Linear(32, 8))
     >>> g = compress(wrap(net), FromInitial(MatrixProject(count=9), wrap(net))).module()

@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
-from codebound.coding.modes import encode_tensors
-from codebound.data.dataset import DeviceData
-from codebound.errors import UsageError
-from codebound.scores import error_count
+from codebound.run.errors import UsageError
+from codebound.sample.dataset import DeviceData
+from codebound.sample.scores import error_count
+from codebound_networks.codes.modes import encode_tensors
 from codebound_papers.compress.catalogue import COMPRESSORS, find_compressor
 from codebound_papers.compress.compressors import AbstractCompressor, AbstractRule, Compressed, Job
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from codebound.coding.stream import Stream, popcounts
-from codebound.errors import UsageError
+from codebound.bits.stream import Stream, popcounts
+from codebound.run.errors import UsageError
 
 Words = NDArray[np.uint64]
 Reals = NDArray[np.floating[Any]]

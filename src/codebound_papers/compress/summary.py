@@ -8,19 +8,19 @@ from typing import Any
 import torch
 from torch import nn
 
+from codebound.bits.bitstring import Bits
 from codebound.bounds.original import LayerBounds, output_deviation
-from codebound.coding.bits import Bits
-from codebound.coding.modes import encode_tensors
-from codebound.coding.tensors import AbstractTensorCode
-from codebound.data.dataset import DeviceData
-from codebound.errors import ModelError, UsageError
-from codebound.files import finite
-from codebound.nets.kinds import SHAPE
-from codebound.nets.layers import AbstractLayerView
-from codebound.nets.walk import Network
-from codebound.progress import Progress, silent
-from codebound.refs import implements
-from codebound.scores import logit_chunks
+from codebound.run.errors import ModelError, UsageError
+from codebound.run.files import finite
+from codebound.run.progress import Progress, silent
+from codebound.run.references import implements
+from codebound.sample.dataset import DeviceData
+from codebound.sample.scores import logit_chunks
+from codebound_networks.codes.modes import encode_tensors
+from codebound_networks.codes.tensors import AbstractTensorCode
+from codebound_networks.reading.walk import Network
+from codebound_networks.views.kinds import SHAPE
+from codebound_networks.views.layers import AbstractLayerView
 from codebound_papers.compress import compressors
 from codebound_papers.measure.outputs import margin_report
 from codebound_papers.measure.spectral import matrix_spectral_norm, spectral_norm
@@ -70,7 +70,7 @@ class CompressionSummary:
     layers: tuple[LayerSummary, ...]  # the compressed layers, in forward order
     carried: tuple[CarriedTensor, ...]  # every other tensor
     codes: Mapping[str, AbstractTensorCode] = field(repr=False)  # the codes of all tensors of g, by name
-    # their bits; codebound.coding.modes.decode_tensors reads each of them
+    # their bits; codebound_networks.codes.modes.decode_tensors reads each of them
     messages: Mapping[str, Bits] = field(repr=False)
     accuracy_before: float | None = None  # share that f classifies correctly, where a sample was given
     accuracy_after: float | None = None  # the same for g
@@ -116,7 +116,7 @@ def summarise(
     Every message ends by itself, so that one after the other they are one message.
 
     >>> from codebound_papers.compress.methods import naive
-    >>> from codebound.nets.walk import wrap
+    >>> from codebound_networks.reading.walk import wrap
     >>> net = torch.nn.Sequential(torch.nn.Linear(64, 10))
     >>> found = summarise(naive(wrap(net), density=0.25))
     >>> found.layers[0].kept, found.carried[0].name, found.carried[0].coded_bits
@@ -310,7 +310,7 @@ def _chain(network: Network, bounds: list[LayerBounds]) -> tuple[list[LayerBound
             if step.kind.lipschitz is None or not step.kind.homogeneous:
                 raise ModelError(
                     f"step {step.name} ({step.kind.name}) is not known to be Lipschitz with value 0 at 0. "
-                    "Fold batch norms first, with codebound.nets.fold.fold_batch_norms."
+                    "Fold batch norms first, with codebound_networks.views.fold.fold_batch_norms."
                 )
             factors[-1] *= step.kind.lipschitz
     pairs = zip(bounds, factors[:-1], strict=True)

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from codebound.errors import UnsupportedLayerError, UsageError
-from codebound.nets.layers import AbstractLayerView, LinearView
-from codebound.nets.walk import Network
-from codebound.refs import implements
-from codebound.rng import torch_stream
+from codebound.run.errors import UnsupportedLayerError, UsageError
+from codebound.run.references import implements
+from codebound.run.rng import torch_stream
+from codebound_networks.reading.walk import Network
+from codebound_networks.views.layers import AbstractLayerView, LinearView
 from codebound_papers.conditions import has_no_biases, is_fully_connected
 from codebound_papers.facts import LayerFacts, NetworkFacts
 from codebound_papers.guha23 import pruning as lemmas
@@ -199,7 +199,7 @@ def kappa_diagnostics(
 
     The other arguments are those of ``SpreadInputs``.
 
-    >>> from codebound.nets.walk import wrap
+    >>> from codebound_networks.reading.walk import wrap
     >>> (kappa,) = kappa_diagnostics(wrap(torch.nn.Sequential(torch.nn.Linear(784, 10))), n=48_000)
     >>> round(kappa.proved, 4), round(kappa.printed, 4), round(kappa.released, 4)
     (0.443, 1.1836, 0.443)
@@ -244,8 +244,8 @@ def prune_for_margin(
     diagonal is never pruned; the released code prunes it.
 
     >>> from codebound_papers.measure.record import measure_facts
-    >>> from codebound.data.load import load_dataset
-    >>> from codebound.nets.loading import load_model
+    >>> from codebound.sample.load import load_dataset
+    >>> from codebound_networks.reading.loading import load_model
     >>> net = load_model("linear", input_shape=(1, 8, 8), classes=10)
     >>> measured = measure_facts(net, load_dataset("digits"))
     >>> (layer,) = prune_for_margin(measured.network, measured.facts, keep_diagonal=True).layers

@@ -5,8 +5,8 @@ The better code of a ticket names its mask and no values: K-LT, ``masks.ticket_b
 
 import math
 
-from codebound.errors import UsageError
-from codebound.refs import implements
+from codebound.run.errors import UsageError
+from codebound.run.references import implements
 from codebound_papers.conditions import has_no_biases, is_fully_connected, separates
 from codebound_papers.facts import NetworkFacts
 from codebound_papers.framework import big_o_risk

@@ -17,19 +17,19 @@ from torch.func import functional_call
 from torch.nn import functional
 
 from codebound.bounds.numerics import log2_choose
-from codebound.coding.choose import best_tensor_code
-from codebound.coding.quantization import nearest_step
-from codebound.coding.tensors import Dense
-from codebound.data.dataset import DeviceData
-from codebound.errors import UnsupportedLayerError, UsageError
-from codebound.nets.layers import AbstractLayerView
-from codebound.progress import Progress, silent
-from codebound.refs import implements
-from codebound.rng import torch_stream
-from codebound.search.search import Search, UnsuitedError
-from codebound.search.trainers import require_training
-from codebound.train.descent import Adam
-from codebound.train.passes import Passes
+from codebound.methods.search import Search, UnsuitedError
+from codebound.run.errors import UnsupportedLayerError, UsageError
+from codebound.run.progress import Progress, silent
+from codebound.run.references import implements
+from codebound.run.rng import torch_stream
+from codebound.sample.dataset import DeviceData
+from codebound_networks.codes.choose import best_tensor_code
+from codebound_networks.codes.quantization import nearest_step
+from codebound_networks.codes.tensors import Dense
+from codebound_networks.methods.trainers import require_training
+from codebound_networks.train.descent import Adam
+from codebound_networks.train.passes import Passes
+from codebound_networks.views.layers import AbstractLayerView
 from codebound_papers.compress import compressors
 from codebound_papers.compress.codes import Ticket
 from codebound_papers.guha23.magnitude import count_bits, kept_count, largest_mask

@@ -11,8 +11,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from codebound.errors import UsageError
-from codebound.refs import implements
+from codebound.run.errors import UsageError
+from codebound.run.references import implements
 from codebound_papers.compress.compressors import rounding_bound
 from codebound_papers.conditions import has_no_biases, is_fully_connected
 from codebound_papers.facts import LayerFacts, NetworkFacts

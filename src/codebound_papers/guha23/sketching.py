@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from codebound.bounds.numerics import log2_choose, log_binomial_cdf
-from codebound.errors import UsageError
-from codebound.refs import implements
+from codebound.run.errors import UsageError
+from codebound.run.references import implements
 from codebound_papers.conditions import separates
 from codebound_papers.facts import LayerFacts, NetworkFacts
 from codebound_papers.framework import big_o_risk

@@ -30,11 +30,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from codebound.errors import ModelError, UnsupportedLayerError, UsageError
-from codebound.nets.layers import AbstractLayerView, LinearView, view_of
-from codebound.nets.walk import Network
-from codebound.refs import implements
-from codebound.rng import torch_stream
+from codebound.run.errors import ModelError, UnsupportedLayerError, UsageError
+from codebound.run.references import implements
+from codebound.run.rng import torch_stream
+from codebound_networks.reading.walk import Network
+from codebound_networks.views.layers import AbstractLayerView, LinearView, view_of
 from codebound_papers.measure import spectral
 
 _PATHLESS = (nn.ReLU, nn.Flatten, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Identity)
@@ -196,7 +196,7 @@ class LayerSpectrum:
 def layer_spectra(network: Network) -> tuple[LayerSpectrum, ...]:
     """The spectra of all layers of a wrapped network, in forward order.
 
-    >>> from codebound.nets.walk import wrap
+    >>> from codebound_networks.reading.walk import wrap
     >>> (spectrum,) = layer_spectra(wrap(torch.nn.Sequential(torch.nn.Linear(3, 2))))
     >>> spectrum.of, len(spectrum.singular_values), 1.0 <= spectrum.stable_rank <= 2.0
     ('matrix', 2, True)

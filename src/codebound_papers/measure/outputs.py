@@ -14,13 +14,13 @@ from numpy.typing import DTypeLike, NDArray
 from torch import Tensor, nn
 
 from codebound.certificate.evaluate import TOLERANCE
-from codebound.data.dataset import DeviceData
-from codebound.data.large import in_order, room_for, rows_in_blocks
-from codebound.engine.job import Engine, over_shards
-from codebound.errors import ModelError, UsageError
-from codebound.progress import Progress, silent
-from codebound.refs import implements
-from codebound.scores import logit_chunks, margins
+from codebound.run.errors import ModelError, UsageError
+from codebound.run.job import Engine, over_shards
+from codebound.run.progress import Progress, silent
+from codebound.run.references import implements
+from codebound.sample.dataset import DeviceData
+from codebound.sample.memmap import in_order, room_for, rows_in_blocks
+from codebound.sample.scores import logit_chunks, margins
 
 
 def ambiguous_errors(logits: Tensor, labels: Tensor, tolerance: float) -> Tensor:
@@ -231,7 +231,7 @@ def evaluate_sample(
 
     With an engine one part of the sample is evaluated on each of its workers.
 
-    >>> from codebound.data.dataset import Dataset
+    >>> from codebound.sample.dataset import Dataset
     >>> net = torch.nn.Linear(2, 2, bias=False)
     >>> with torch.no_grad(): _ = net.weight.copy_(torch.eye(2))
     >>> one = Dataset("one", "train", np.array([[3, 4]], dtype="float32"), np.array([0]), 2)

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from codebound.bounds.margin import Norm, margin_for_deviation
-from codebound.data.dataset import DeviceData
-from codebound.engine.job import Engine, over_shards
-from codebound.errors import UsageError
-from codebound.progress import Progress, silent
-from codebound.refs import implements
-from codebound.scores import logit_chunks, margins
+from codebound.run.errors import UsageError
+from codebound.run.job import Engine, over_shards
+from codebound.run.progress import Progress, silent
+from codebound.run.references import implements
+from codebound.sample.dataset import DeviceData
+from codebound.sample.scores import logit_chunks, margins
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,7 +107,7 @@ def closeness(
 
     The work is done on the device of the sample.
 
-    >>> from codebound.data.dataset import Dataset
+    >>> from codebound.sample.dataset import Dataset
     >>> f = torch.nn.Linear(1, 2, bias=False)
     >>> g = torch.nn.Linear(1, 2, bias=False)
     >>> with torch.no_grad():

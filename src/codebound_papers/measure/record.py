@@ -18,12 +18,12 @@ from torch import nn
 
 from codebound.bounds.facts import check_delta
 from codebound.bounds.risk import rate
-from codebound.data.dataset import Dataset
-from codebound.engine.job import Engine
-from codebound.errors import CodeboundError, ModelError, UsageError
-from codebound.nets.layers import AbstractConvView, AbstractLayerView, LinearView
-from codebound.nets.walk import Network
-from codebound.progress import Progress, silent
+from codebound.run.errors import CodeboundError, ModelError, UsageError
+from codebound.run.job import Engine
+from codebound.run.progress import Progress, silent
+from codebound.sample.dataset import Dataset
+from codebound_networks.reading.walk import Network
+from codebound_networks.views.layers import AbstractConvView, AbstractLayerView, LinearView
 from codebound_papers.facts import LayerFacts, NetworkFacts
 from codebound_papers.measure import norms as matrices
 from codebound_papers.measure import steps
@@ -238,8 +238,8 @@ def measure_facts(
     The network f, wrapped and folded or not, is never changed; ``initial`` is the one before training, for
     cushions relative to the distance from it. The default settings are what the published bounds need.
 
-    >>> from codebound.data.load import load_dataset
-    >>> from codebound.nets.loading import load_model
+    >>> from codebound.sample.load import load_dataset
+    >>> from codebound_networks.reading.loading import load_model
     >>> net = load_model("mlp:widths=16", input_shape=(1, 8, 8), classes=10)
     >>> measured = measure_facts(net, load_dataset("digits"), MeasureSettings(examples=20))
     >>> [(layer.rows, layer.columns) for layer in measured.facts.layers], measured.facts.examples

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from codebound.errors import UsageError
+from codebound.run.errors import UsageError
 
 _BEYOND = 3.0  # deviations
 

@@ -21,9 +21,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from codebound.errors import ModelError, UnsupportedLayerError, UsageError
-from codebound.nets.layers import AbstractConvView, AbstractLayerView, LinearOperator, LinearView
-from codebound.refs import implements
+from codebound.run.errors import ModelError, UnsupportedLayerError, UsageError
+from codebound.run.references import implements
+from codebound_networks.views.layers import AbstractConvView, AbstractLayerView, LinearOperator, LinearView
 
 EXACT_SIDE = 3000  # smaller side of a matrix whose spectrum is computed outright
 _DENSE_ENTRIES = 2**24  # of an operator that is written out as a matrix: 128 MiB
@@ -52,7 +52,7 @@ def spectral_norm(view: AbstractLayerView, input_shape: tuple[int, ...]) -> Spec
     of the bounds by :func:`embedding_bound`, Schur's test and the Frobenius norm of the map. ``input_shape``
     is that of one input, without the batch.
 
-    >>> from codebound.nets.layers import view_of
+    >>> from codebound_networks.views.layers import view_of
     >>> layer = torch.nn.Conv2d(1, 1, 3, padding=1, bias=False)
     >>> _ = torch.nn.init.ones_(layer.weight)
     >>> round(spectral_norm(view_of("blur", layer), (1, 2, 2)).value, 9)  # every pixel sees all four

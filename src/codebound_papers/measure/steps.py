@@ -10,14 +10,14 @@ from itertools import pairwise
 import torch
 from torch import Tensor, fx, nn
 
-from codebound.data.dataset import Dataset
-from codebound.errors import ModelError, UsageError
-from codebound.nets.fold import fold_batch_norms, has_batch_norms
-from codebound.nets.kinds import FIXED, OTHER, SHAPE, Kind, kind_of_node
-from codebound.nets.layers import AbstractLayerView, refusal_of, view_of
-from codebound.nets.rebuild import first_weight, require_tensors
-from codebound.nets.walk import Network, observe, traced_steps, wrap
-from codebound.rng import numpy_stream
+from codebound.run.errors import ModelError, UsageError
+from codebound.run.rng import numpy_stream
+from codebound.sample.dataset import Dataset
+from codebound_networks.reading.walk import Network, observe, traced_steps, wrap
+from codebound_networks.views.fold import fold_batch_norms, has_batch_norms
+from codebound_networks.views.kinds import FIXED, OTHER, SHAPE, Kind, kind_of_node
+from codebound_networks.views.layers import AbstractLayerView, refusal_of, view_of
+from codebound_networks.views.rebuild import first_weight, require_tensors
 
 PROBES = 64
 """Random directions behind the norm of a Jacobian that is too large to be written out."""

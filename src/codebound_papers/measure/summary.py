@@ -15,17 +15,17 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from codebound import __version__
-from codebound.commands import load_network, record_options
-from codebound.data.dataset import Dataset
-from codebound.data.load import load_dataset
-from codebound.device import resolve_device
-from codebound.engine.job import Engine
-from codebound.errors import UsageError
-from codebound.files import finite, write_json, write_text
-from codebound.nets.layers import LinearView
-from codebound.nets.walk import Network
-from codebound.progress import NOBODY, Listener, Progress, silent
-from codebound.store import optional_folder
+from codebound.cli.actions import load_network, record_options
+from codebound.run.device import resolve_device
+from codebound.run.errors import UsageError
+from codebound.run.files import finite, write_json, write_text
+from codebound.run.job import Engine
+from codebound.run.progress import NOBODY, Listener, Progress, silent
+from codebound.run.store import optional_folder
+from codebound.sample.dataset import Dataset
+from codebound.sample.load import load_dataset
+from codebound_networks.reading.walk import Network
+from codebound_networks.views.layers import LinearView
 from codebound_papers.arora18.projection import project_matrix
 from codebound_papers.measure.noise.quantities import Smoothness, StabilitySettings
 from codebound_papers.measure.noise.result import Quantity, Site, Stability

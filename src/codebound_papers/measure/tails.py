@@ -24,10 +24,10 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from codebound.errors import UsageError
-from codebound.progress import Progress, silent
-from codebound.refs import implements
-from codebound.rng import numpy_stream
+from codebound.run.errors import UsageError
+from codebound.run.progress import Progress, silent
+from codebound.run.references import implements
+from codebound.run.rng import numpy_stream
 
 Status = Literal["power law", "no power law", "undecided"]
 

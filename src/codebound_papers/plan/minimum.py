@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from codebound.data.dataset import DeviceData
-from codebound.errors import UsageError
-from codebound.nets.layers import AbstractLayerView
-from codebound.nets.walk import Network
-from codebound.progress import Progress, silent
+from codebound.run.errors import UsageError
+from codebound.run.progress import Progress, silent
+from codebound.sample.dataset import DeviceData
+from codebound_networks.reading.walk import Network
+from codebound_networks.views.layers import AbstractLayerView
 from codebound_papers.arora18.projection import MatrixProject
 from codebound_papers.compress import compressors
 from codebound_papers.compress.summary import summarise
@@ -148,8 +148,8 @@ def measured_minimum(
     methods are ``project``, ``mbp`` and ``heavytail``; the tolerance is a share of the sample. Batch norms
     are folded in a copy.
 
-    >>> from codebound.data.load import load_dataset
-    >>> from codebound.nets.walk import wrap
+    >>> from codebound.sample.load import load_dataset
+    >>> from codebound_networks.reading.walk import wrap
     >>> digits = load_dataset("digits").select(range(50), role="train").on("cpu")
     >>> net = wrap(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10)))
     >>> found = measured_minimum(net, digits, "heavytail", tolerance=1.0)

@@ -12,7 +12,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from codebound.errors import CodeboundError, UsageError
+from codebound.run.errors import CodeboundError, UsageError
 from codebound_papers.journal import OutOfTimeError
 from codebound_papers.reproduce import words
 from codebound_papers.reproduce.items import Settings

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from codebound.errors import FormatError
-from codebound.files import read_json, write_text
+from codebound.run.errors import FormatError
+from codebound.run.files import read_json, write_text
 from codebound_papers.journal import JOURNAL
 from codebound_papers.reproduce.items import Item, known_items
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from codebound.progress import Progress, silent
+from codebound.run.progress import Progress, silent
 from codebound_papers.journal import Journal
 from codebound_papers.report.figures import Figure, Marks
 from codebound_papers.value import one_line

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from codebound.errors import UsageError
-from codebound.files import make_folder, write_text
+from codebound.run.errors import UsageError
+from codebound.run.files import make_folder, write_text
 from codebound_papers.journal import JOURNAL, Journal
 from codebound_papers.reproduce.items import Item, Reproduction, Settings, known_items
 
@@ -67,7 +67,7 @@ def compute(id: str, folder: Path, settings: Settings) -> tuple[Reproduction, Jo
     deadline has passed before a part that the item cannot do without.
     """
     from codebound import __version__
-    from codebound.device import resolve_device
+    from codebound.run.device import resolve_device
 
     entry, place = find_item(id), str(resolve_device(settings.device))
     if settings.epochs is not None and settings.epochs < 1:
@@ -139,7 +139,7 @@ def _machine(place: str) -> dict[str, Any]:
     import torch
 
     from codebound import __version__
-    from codebound.device import device_name
+    from codebound.run.device import device_name
 
     return {
         "device": device_name(torch.device(place)),

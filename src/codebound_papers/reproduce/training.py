@@ -13,18 +13,18 @@ from numpy.typing import NDArray
 from torch import nn
 
 from codebound import __version__
-from codebound.data.catalogue import cache_folder
-from codebound.data.dataset import Dataset, Scaling
-from codebound.data.load import load_dataset
-from codebound.errors import CodeboundError, UsageError
-from codebound.nets.loading import load_model, load_weights
-from codebound.nets.rebuild import with_weights
-from codebound.nets.walk import Network, wrap
-from codebound.rng import numpy_stream
-from codebound.store import content_key
-from codebound.train import runs
-from codebound.train.config import TrainConfig
-from codebound.train.harness import fit, run_record
+from codebound.run.errors import CodeboundError, UsageError
+from codebound.run.rng import numpy_stream
+from codebound.run.store import content_key
+from codebound.sample.dataset import Dataset, Scaling
+from codebound.sample.formats.catalogue import cache_folder
+from codebound.sample.load import load_dataset
+from codebound_networks.reading.loading import load_model, load_weights
+from codebound_networks.reading.walk import Network, wrap
+from codebound_networks.train import runs
+from codebound_networks.train.config import TrainConfig
+from codebound_networks.train.harness import fit, run_record
+from codebound_networks.views.rebuild import with_weights
 from codebound_papers.journal import JOURNAL, computed_once
 from codebound_papers.reproduce.items import Row, Settings
 

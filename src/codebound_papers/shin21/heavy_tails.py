@@ -4,8 +4,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from codebound.errors import UsageError
-from codebound.refs import implements
+from codebound.run.errors import UsageError
+from codebound.run.references import implements
 from codebound_papers.arora18 import projection_plan
 from codebound_papers.conditions import is_fully_connected, separates
 from codebound_papers.facts import NetworkFacts

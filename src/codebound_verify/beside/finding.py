@@ -25,7 +25,7 @@ RESULT, HELPER = "result.json", "helper.safetensors"
 _FILES = {"base": "base.safetensors", "subject_weights": "f.safetensors", "weights": "g.safetensors"}
 _FIELDS = ("checked", "assumptions", "reasons")
 _NAMED = "The names of classes and columns, as in result.json, have SHA-256 "
-_KERNEL = "The inputs are rows of the encoder codebound.search.helpers:kernel_helper (SHA-256 "
+_KERNEL = "The inputs are rows of the encoder codebound.methods.kernel_share:kernel_helper (SHA-256 "
 
 
 def with_beside(file: Path, given: GivenFiles) -> GivenFiles:

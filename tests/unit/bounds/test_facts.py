@@ -35,7 +35,7 @@ from codebound.bounds.original import (
     theta_on_grid,
 )
 from codebound.bounds.risk import RiskBound, occam_assumptions, percent
-from codebound.errors import UsageError
+from codebound.run.errors import UsageError
 
 GOOD = OccamFacts(errors=3, n=10, code_bits=5, delta=0.05)
 FRESH = HoldoutFacts(errors=3, n=10, delta=0.05)

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from worlds.samples import written_clusters
 
+from codebound.bits.setting import Setting
 from codebound.bounds.facts import HoldoutFacts, OccamFacts
 from codebound.bounds.held_out import holdout
 from codebound.bounds.occam import occam_binomial
@@ -24,14 +25,13 @@ from codebound.certificate.claims import (
 )
 from codebound.certificate.task import Original, Task
 from codebound.certification import certify
-from codebound.coding.chain import Chain
-from codebound.coding.message import Message, Options
-from codebound.coding.operations import Linear
-from codebound.coding.setting import Setting
-from codebound.coding.tensors import Dense
-from codebound.data.arrays import from_arrays
-from codebound.data.dataset import Dataset, Scaling
-from codebound.errors import CertificateError, DataError, UsageError
+from codebound.run.errors import CertificateError, DataError, UsageError
+from codebound.sample.arrays import from_arrays
+from codebound.sample.dataset import Dataset, Scaling
+from codebound_networks.chains.chain import Chain
+from codebound_networks.chains.message import Message, Options
+from codebound_networks.chains.operations import Linear
+from codebound_networks.codes.tensors import Dense
 
 CHAIN = Chain((1, 2, 2), (Linear(3, False),))
 CODE = Dense(reference.WEIGHT.astype(np.int32), -3, 2)

@@ -12,10 +12,10 @@ import codebound_verify.factories.factory
 import codebound_verify.weights
 from codebound.certificate.decoding import parts_sha256
 from codebound.certificate.evaluate import count_disagreements, count_errors
-from codebound.data.arrays import from_arrays
-from codebound.data.dataset import Scaling
-from codebound.nets.tensors import float32_sha256
-from codebound.nets.zoo import build
+from codebound.run.tensor_files import float32_sha256
+from codebound.sample.arrays import from_arrays
+from codebound.sample.dataset import Scaling
+from codebound_networks.views.zoo import build
 
 
 class Given(nn.Module):

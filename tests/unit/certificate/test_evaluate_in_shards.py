@@ -7,10 +7,10 @@ from torch import nn
 from worlds.commands import Here
 
 from codebound.certificate.evaluate import TOLERANCE, count_errors
-from codebound.data.dataset import Dataset
-from codebound.engine.job import Finished
-from codebound.engine.processes import LocalEngine
-from codebound.errors import CodeboundError
+from codebound.run.errors import CodeboundError
+from codebound.run.job import Finished
+from codebound.run.processes import LocalEngine
+from codebound.sample.dataset import Dataset
 
 N, FEATURES, CLASSES = 250, 6, 4
 
@@ -39,7 +39,7 @@ def counted_by_hand(network, sample):
 @pytest.mark.parametrize("chunk_size", [0, 1, 64, 249, 5000])
 def test_any_number_of_shards_gives_the_count_of_one_pass(case, slots, chunk_size, monkeypatch):
     network, sample = case
-    monkeypatch.setattr("codebound.engine.job.use_threads", lambda count: None)  # this is no worker
+    monkeypatch.setattr("codebound.run.job.use_threads", lambda count: None)  # this is no worker
     engine = Here(slots)
     whole = count_errors(network, sample.on("cpu"), chunk_size=chunk_size)
     shards = count_errors(network, sample.on("cpu"), chunk_size=chunk_size, engine=engine)
@@ -58,7 +58,7 @@ def test_real_processes_count_the_same_and_the_network_comes_back_narrow(case):
 
 
 def test_a_lost_shard_is_an_error_and_never_a_smaller_count(case):
-    from codebound.engine.job import Failure
+    from codebound.run.job import Failure
 
     class Losing(Here):
         def as_finished(self, jobs):

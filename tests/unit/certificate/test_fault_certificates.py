@@ -11,15 +11,15 @@ from worlds.networks import largest_coordinate
 from worlds.samples import clouds
 
 import codebound as cb
+from codebound.bits.arithmetic import Reader, Writer
+from codebound.bits.numbers import gamma
+from codebound.bits.setting import code_fault, write_fault
 from codebound.bounds.facts import OccamFacts
 from codebound.bounds.occam import occam_binomial
 from codebound.certificate.claims import AboutG, AfterSplit, prior_and_rest
 from codebound.certificate.file import Certificate
-from codebound.coding.arithmetic import Reader, Writer
-from codebound.coding.numbers import gamma
-from codebound.coding.setting import code_fault, write_fault
-from codebound.errors import DataError, UsageError
-from codebound.faults import WRONG, parse_fault
+from codebound.run.errors import DataError, UsageError
+from codebound.sample.losses import WRONG, parse_fault
 from codebound_verify.arithmetic import Decoder
 from codebound_verify.faults import decode_fault, read_fault
 from codebound_verify.verdict import verify
@@ -89,7 +89,7 @@ def test_the_network_is_that_of_the_plain_certificate():
 
 @pytest.mark.thorough
 def test_after_a_split_it_counts_on_the_rest(monkeypatch):
-    monkeypatch.setattr("codebound.search.starts._PRIOR_STEPS", 50)
+    monkeypatch.setattr("codebound.methods.inputs._PRIOR_STEPS", 50)
     claim = AfterSplit(tenths=5, fault=parse_fault("class:3"))
     found = cb.certify(best(), overlapping(), effort="quick", claim=claim)
     _, rest = prior_and_rest(overlapping(), 5)

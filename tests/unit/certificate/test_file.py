@@ -12,14 +12,14 @@ from drawing import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codebound.bits.setting import Setting
 from codebound.certificate.file import Base, Certificate, CertificateFacts, Claim, Factory, Helper
-from codebound.coding.chain import Chain
-from codebound.coding.message import Message, Options
-from codebound.coding.operations import Linear
-from codebound.coding.setting import Setting
-from codebound.coding.tensors import Adaptive, Dense
-from codebound.data.dataset import Scaling
-from codebound.errors import CodeboundError, FormatError
+from codebound.run.errors import CodeboundError, FormatError
+from codebound.sample.dataset import Scaling
+from codebound_networks.chains.chain import Chain
+from codebound_networks.chains.message import Message, Options
+from codebound_networks.chains.operations import Linear
+from codebound_networks.codes.tensors import Adaptive, Dense
 from codebound_verify import verify
 
 GOLDEN = Path(__file__).parents[2] / "golden/version-2/tiny.cbound"

@@ -12,19 +12,19 @@ import torch
 from torch import nn
 from worlds.samples import written_clusters
 
+from codebound.bits.bitstring import Bits
 from codebound.certificate import assessment
 from codebound.certificate.assessment import assess, issue
 from codebound.certificate.claims import AboutG, AfterSplit, ByDisagreement, OnDomain, prior_and_rest
 from codebound.certificate.decoding import decode, verify
 from codebound.certificate.file import Certificate
 from codebound.certificate.task import Original, Task
-from codebound.coding.bits import Bits
-from codebound.coding.chain import Chain
-from codebound.coding.message import Message, Options
-from codebound.coding.operations import Dictionary, Linear, NormalisedConv, Shifts
-from codebound.coding.subspace import Subspace
-from codebound.coding.tensors import Adaptive, Dense, Enumerative, Raw, Zero
-from codebound.errors import CertificateError, UsageError
+from codebound.run.errors import CertificateError, UsageError
+from codebound_networks.chains.chain import Chain
+from codebound_networks.chains.message import Message, Options
+from codebound_networks.chains.operations import Dictionary, Linear, NormalisedConv, Shifts
+from codebound_networks.codes.random_subspace import Subspace
+from codebound_networks.codes.tensors import Adaptive, Dense, Enumerative, Raw, Zero
 
 CHAIN = Chain((1, 2, 2), (Linear(3, True),))
 CODES = {

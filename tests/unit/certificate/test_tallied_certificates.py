@@ -14,17 +14,17 @@ from worlds.networks import largest_coordinate
 from worlds.samples import cloud_arrays
 
 import codebound as cb
+from codebound.bits.arithmetic import Reader, Writer
+from codebound.bits.bitstring import Bits
+from codebound.bits.numbers import gamma
+from codebound.bits.setting import code_fault, write_fault
 from codebound.bounds.risk import PART_FIRST
 from codebound.certificate.file import Certificate
-from codebound.certificate.format import PAGE, PAGE_3
-from codebound.coding.arithmetic import Reader, Writer
-from codebound.coding.bits import Bits
-from codebound.coding.numbers import gamma
-from codebound.coding.setting import code_fault, write_fault
-from codebound.data.arrays import from_arrays
-from codebound.errors import CertificateError, FormatError, UsageError
-from codebound.faults import THRESHOLDS, WRONG, parse_fault
-from codebound.picks.picking import permutation
+from codebound.certificate.versions import PAGE, PAGE_3
+from codebound.learn.picking import permutation
+from codebound.run.errors import CertificateError, FormatError, UsageError
+from codebound.sample.arrays import from_arrays
+from codebound.sample.losses import THRESHOLDS, WRONG, parse_fault
 from codebound_verify.arithmetic import Decoder
 from codebound_verify.faults import decode_new_fault, read_fault
 from codebound_verify.refusal import Refused

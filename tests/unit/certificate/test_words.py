@@ -19,9 +19,9 @@ from codebound.certification import certify
 from codebound.cli.certificates import show
 from codebound.cli.certify import print_result
 from codebound.cli.console import REFUTED, Format
-from codebound.errors import FormatError
-from codebound.faults import parse_fault
-from codebound.picks.network import PickedNetwork
+from codebound.learn.kernel_network import PickedNetwork
+from codebound.run.errors import FormatError
+from codebound.sample.losses import parse_fault
 from codebound_verify.__main__ import main as verify
 
 
@@ -59,7 +59,7 @@ def folders(moved, tmp_path_factory):
     """A saved certificate of each statement, with the result."""
     root = tmp_path_factory.mktemp("words")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("codebound.search.starts._PRIOR_STEPS", 50)
+        patch.setattr("codebound.methods.inputs._PRIOR_STEPS", 50)
         found = {
             name: certify(moved, SAMPLE, **{"method": "prune", "effort": "quick", "test_set": TEST, **asked})
             for name, asked in ASKED.items()
@@ -202,7 +202,7 @@ def test_test_data_that_refute_the_claim_raise_an_alarm_everywhere(
     statement, moved, tmp_path, capsys, monkeypatch
 ):
     """Labels that are all wrong: of another distribution, and no bound survives them unless it is vacuous."""
-    monkeypatch.setattr("codebound.search.starts._PRIOR_STEPS", 50)
+    monkeypatch.setattr("codebound.methods.inputs._PRIOR_STEPS", 50)
     liar = faint(60, 2, "test")
     liar.y[:] = (liar.y + 1) % 3
     asked = ASKED[statement]

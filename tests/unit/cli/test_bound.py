@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from codebound.cli.main import app
-from codebound.errors import UsageError
+from codebound.run.errors import UsageError
 
 GOLDEN = ("--errors", "300", "--n", "60000", "--bits", "5000", "--delta", "0.05")
 

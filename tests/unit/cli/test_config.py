@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from codebound.cli.config import with_config
 from codebound.cli.main import app
-from codebound.errors import UsageError
+from codebound.run.errors import UsageError
 
 COMMANDS = ("train", "measure", "compress", "sketch", "plan", "certify")
 

@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 from worlds.files import idx, md5_of
 
 from codebound.cli.data import app
-from codebound.data.catalogue import KNOWN
-from codebound.data.load import load_dataset
-from codebound.data.splits import split
-from codebound.errors import DataError, UsageError
+from codebound.run.errors import DataError, UsageError
+from codebound.sample.formats.catalogue import KNOWN
+from codebound.sample.load import load_dataset
+from codebound.sample.splits import split
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (5, 28, 28), dtype=np.uint8)
 MNIST = {

@@ -6,8 +6,8 @@ import pytest
 
 from codebound.certification import certify
 from codebound.cli.demo import _guarantees
-from codebound.data.load import load_dataset
-from codebound.data.splits import split
+from codebound.sample.load import load_dataset
+from codebound.sample.splits import split
 
 
 @pytest.mark.thorough

@@ -10,9 +10,9 @@ import pytest
 
 import codebound
 from codebound.cli import options
+from codebound.cli.actions import record_options
 from codebound.cli.main import OWN_VERBS, app
-from codebound.commands import record_options
-from codebound.extensions import find_extensions, loaded
+from codebound.run.extensions import find_extensions, loaded
 
 VERBS = ("demo", "train", "certify", "decode", "show", "bound", "sweep", "doctor")
 SHARED = {
@@ -59,8 +59,8 @@ def test_options_of_the_run_are_not_recorded_and_paths_are_texts():
 def test_messages_of_the_library_name_no_options():
     source = Path(codebound.__file__).parents[1]
     of_commands = {
-        "asking.py",
-        "results.py",
+        "verification.py",
+        "folder.py",
         "guide.py",
         "download.py",
         "gallery.py",

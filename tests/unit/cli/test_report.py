@@ -10,15 +10,15 @@ from html import unescape
 import numpy as np
 import pytest
 
+from codebound.audit.dossier import PROFILES, _test
 from codebound.certificate.file import Certificate
-from codebound.report.dossier import PROFILES, _test
 
 
 @pytest.fixture(scope="module")
 def cert(tmp_path_factory):
     """A folder as ``certify`` writes it, with its sample."""
     import codebound as cb
-    from codebound.data.arrays import from_arrays
+    from codebound.sample.arrays import from_arrays
 
     rng = np.random.default_rng(0)
     x = rng.normal(size=(300, 4)).astype("f4")

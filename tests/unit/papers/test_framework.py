@@ -9,7 +9,7 @@ from worlds.facts import layer_facts, network_facts
 
 from codebound.bounds.facts import OccamFacts
 from codebound.bounds.occam import occam_hoeffding
-from codebound.errors import UsageError
+from codebound.run.errors import UsageError
 from codebound_papers.facts import NetworkFacts
 from codebound_papers.framework import (
     big_o_risk,

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from codebound.errors import FormatError, UsageError
+from codebound.run.errors import FormatError, UsageError
 from codebound_papers.journal import Journal, OutOfTimeError
 
 RUN = {"item": "x", "seed": 0}

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from codebound.errors import UsageError
+from codebound.run.errors import UsageError
 from codebound_papers import value as module
 from codebound_papers.value import Constant, Hypothesis, PublishedValue, expression
 

@@ -14,7 +14,7 @@ from worlds.bright_rows import images, solved
 
 from codebound.bounds import risk
 from codebound.bounds.facts import DisagreementFacts, HoldoutFacts, OccamFacts, PickedFacts
-from codebound.bounds.faulty import (
+from codebound.bounds.loss_bounds import (
     kept_disagreement,
     occam_cost,
     part_disagreement,
@@ -24,17 +24,17 @@ from codebound.bounds.faulty import (
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.original import occam_disagreement
 from codebound.bounds.picked import picked_risk
-from codebound.certificate.base import Pretrained
 from codebound.certificate.claims import CLAIMS, AboutG, AfterSplit, ByDisagreement, OnDomain
-from codebound.certificate.stated import bound_at
+from codebound.certificate.statement import bound_at
 from codebound.certification import certify
-from codebound.data.arrays import from_arrays
-from codebound.data.developed import DEVELOPED
-from codebound.faults import WRONG, parse_fault
 from codebound.report.examples import shown_examples
 from codebound.report.formula import costs, formulas
 from codebound.report.html import certificate_page, place
 from codebound.report.plain import answer, how_it_fails, how_sure, in_words, meanings
+from codebound.sample.arrays import from_arrays
+from codebound.sample.development import DEVELOPED
+from codebound.sample.losses import WRONG, parse_fault
+from codebound_networks.about_f.base import Pretrained
 from codebound_verify.__main__ import main as verify
 
 SAMPLE, TEST = images(150, 0), images(60, 2, "test")
@@ -56,7 +56,7 @@ def folders(tmp_path_factory):
         noise = np.random.default_rng(0).normal(scale=0.05, size=tensor.shape)
         tensor.data += tensor.data.new_tensor(noise)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("codebound.search.starts._PRIOR_STEPS", 50)
+        patch.setattr("codebound.methods.inputs._PRIOR_STEPS", 50)
         found = {
             name: certify(network, SAMPLE, **{"method": "prune", "effort": "quick", "test_set": TEST} | asked)
             for name, asked in ASKED.items()

@@ -12,10 +12,10 @@ import torch
 from torch import nn
 from worlds.bright_rows import images, solved
 
-from codebound.certificate.base import Pretrained
 from codebound.certification import certify
 from codebound.classifier import load_classifier
-from codebound.encoders.encoder import encoder_of
+from codebound.known.encoder import encoder_of
+from codebound_networks.about_f.base import Pretrained
 from codebound_verify.__main__ import main as verify
 
 SAMPLE = replace(images(), class_names=("top", "middle", "low"))

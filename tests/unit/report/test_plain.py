@@ -9,15 +9,15 @@ import torch
 from torch import nn
 from worlds.bright_rows import images, solved
 
-from codebound.certificate.base import Pretrained
 from codebound.certificate.claims import AfterSplit
 from codebound.certification import certify
 from codebound.cli.certify import print_result
 from codebound.cli.console import Format
-from codebound.encoders.encoder import Encoder
+from codebound.known.encoder import Encoder
+from codebound.methods.inputs import largest_input
+from codebound.methods.kernel_share import kernel_helper
 from codebound.report.plain import how_sure, meanings
-from codebound.search.helpers import kernel_helper
-from codebound.search.starts import largest_input
+from codebound_networks.about_f.base import Pretrained
 
 SAMPLE = images(300)
 HARD = replace(SAMPLE, x=SAMPLE.x // 2 + images(300, 1).x // 2)  # so that something has to be picked
@@ -100,7 +100,7 @@ def test_a_helper_says_on_which_examples_its_errors_are(saved, capsys):
     assert "Certificate for a new network made by helper on rows" in texts(folder, capsys)[0]
 
 
-KERNEL = "the encoder codebound.search.helpers:kernel_helper"
+KERNEL = "the encoder codebound.methods.kernel_share:kernel_helper"
 
 
 def test_the_condition_names_the_encoder(saved):

@@ -8,9 +8,9 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from codebound.files import finite
-from codebound.nets.walk import Network
-from codebound.rng import torch_stream
+from codebound.run.files import finite
+from codebound.run.rng import torch_stream
+from codebound_networks.reading.walk import Network
 from codebound_papers.facts import LayerFacts, NetworkFacts
 from codebound_papers.measure.noise.quantities import Perturb
 from codebound_papers.measure.noise.result import Distribution, Quantity, Stability

@@ -13,9 +13,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 import torch
 
-from codebound.data.dataset import Scaling
-from codebound.nets.walk import Network
-from codebound.train.config import Step, TrainConfig, preset
+from codebound.sample.dataset import Scaling
+from codebound_networks.reading.walk import Network
+from codebound_networks.train.config import Step, TrainConfig, preset
 from codebound_papers.arora18.items import described
 from codebound_papers.measure.noise.meter import stability
 from codebound_papers.measure.noise.quantities import Perturb, Smoothness, StabilitySettings

@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 
 from codebound import __version__
-from codebound.coding.stream import Stream
-from codebound.data.catalogue import cache_folder
-from codebound.errors import UsageError
-from codebound.files import make_folder
-from codebound.rng import numpy_stream
-from codebound.store import content_key
+from codebound.bits.stream import Stream
+from codebound.run.errors import UsageError
+from codebound.run.files import make_folder
+from codebound.run.rng import numpy_stream
+from codebound.run.store import content_key
+from codebound.sample.formats.catalogue import cache_folder
 from codebound_papers.guha23.sketch.operators import Bipartite, column_ensemble, row_ensemble, sketch
 from codebound_papers.guha23.sketch.peeling import peel
 from codebound_papers.guha23.sketch.recovery import Recovery, recover, recover_l1_batch

@@ -9,10 +9,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from codebound.data.dataset import Dataset, DeviceData
-from codebound.nets.rebuild import with_weights
-from codebound.nets.walk import Network
-from codebound.rng import torch_stream
+from codebound.run.rng import torch_stream
+from codebound.sample.dataset import Dataset, DeviceData
+from codebound_networks.reading.walk import Network
+from codebound_networks.views.rebuild import with_weights
 from codebound_papers.guha23.kappa import STRONGEST, TOLERANCE, released_needed_margin
 from codebound_papers.guha23.magnitude import prune_randomly
 from codebound_papers.guha23.pruning import PrunedLayer, PruningFacts, kept_share

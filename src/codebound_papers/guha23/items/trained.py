@@ -10,10 +10,10 @@ import torch
 
 from codebound.bounds.facts import HoldoutFacts
 from codebound.bounds.held_out import holdout
-from codebound.data.dataset import Dataset, Scaling
-from codebound.data.splits import split
-from codebound.files import finite
-from codebound.train.config import Constant, TrainConfig, preset
+from codebound.run.files import finite
+from codebound.sample.dataset import Dataset, Scaling
+from codebound.sample.splits import split
+from codebound_networks.train.config import Constant, TrainConfig, preset
 from codebound_papers.baselines import guha_code, literature, parameter_counting
 from codebound_papers.guha23.items import released
 from codebound_papers.guha23.items.printed import BARS, EXAMPLES

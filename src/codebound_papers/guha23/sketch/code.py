@@ -10,12 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from codebound.coding.arithmetic import AbstractCoder
-from codebound.coding.modes import check_inner, code_inner, code_seed, integers
-from codebound.coding.numbers import gamma
-from codebound.coding.tensors import AbstractTensorCode, Shape, Witness, Zero, matrix_shape
-from codebound.errors import FormatError, UsageError
-from codebound.refs import implements
+from codebound.bits.arithmetic import AbstractCoder
+from codebound.bits.numbers import gamma
+from codebound.run.errors import FormatError, UsageError
+from codebound.run.references import implements
+from codebound_networks.codes.modes import check_inner, code_inner, code_seed, integers
+from codebound_networks.codes.tensors import AbstractTensorCode, Shape, Witness, Zero, matrix_shape
 from codebound_papers.compress.codes import AbstractSizedCode, scaled
 
 MAX_SIDE = 1 << 13

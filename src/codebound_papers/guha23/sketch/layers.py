@@ -10,18 +10,18 @@ from typing import Any
 
 import torch
 
-from codebound.coding.message import Message
-from codebound.coding.modes import encode_tensors, integers
-from codebound.coding.tensors import AbstractGridCode, AbstractTensorCode, matrix_shape
-from codebound.commands import load_layers, model_sizes, record_options
-from codebound.errors import UsageError
-from codebound.files import write_json
-from codebound.nets.layers import AbstractLayerView
-from codebound.nets.walk import Network
-from codebound.progress import NOBODY, Listener, Progress, silent
-from codebound.search.pruned import quantised_code
-from codebound.search.search import Search, UnsuitedError
-from codebound.store import optional_folder
+from codebound.cli.actions import load_layers, model_sizes, record_options
+from codebound.methods.search import Search, UnsuitedError
+from codebound.run.errors import UsageError
+from codebound.run.files import write_json
+from codebound.run.progress import NOBODY, Listener, Progress, silent
+from codebound.run.store import optional_folder
+from codebound_networks.chains.message import Message
+from codebound_networks.codes.modes import encode_tensors, integers
+from codebound_networks.codes.tensors import AbstractGridCode, AbstractTensorCode, matrix_shape
+from codebound_networks.methods.pruned import quantised_code
+from codebound_networks.reading.walk import Network
+from codebound_networks.views.layers import AbstractLayerView
 from codebound_papers.compress.compressors import AbstractCompressor
 from codebound_papers.guha23.magnitude import LargestWeights, MagnitudePruning
 from codebound_papers.guha23.sketch.codec import plain_bits, smallest_sketch

@@ -14,9 +14,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from codebound.coding.stream import Stream
-from codebound.errors import UsageError
-from codebound.refs import implements
+from codebound.bits.stream import Stream
+from codebound.run.errors import UsageError
+from codebound.run.references import implements
 
 LARGEST_SIDE = 1 << 16  # of a matrix that is sketched: bounds what a file can make a reader allocate
 _WORDS_AT_ONCE = 1 << 22

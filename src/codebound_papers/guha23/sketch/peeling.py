@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from codebound.coding.stream import Stream
+from codebound.bits.stream import Stream
 from codebound_papers.guha23.sketch.operators import Bipartite, cells_of, live_entries
 
 Reals = NDArray[np.float64]

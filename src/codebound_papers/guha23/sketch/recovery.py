@@ -15,10 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from codebound.errors import UsageError
-from codebound.progress import Progress, silent
-from codebound.refs import implements
-from codebound.rng import torch_stream
+from codebound.run.errors import UsageError
+from codebound.run.progress import Progress, silent
+from codebound.run.references import implements
+from codebound.run.rng import torch_stream
 from codebound_papers.guha23.sketch.operators import Bipartite, Projector, Restricted, check_shape
 from codebound_papers.guha23.sketch.peeling import is_injective, peel
 from codebound_papers.guha23.sketch.proof import Proof, find_dual, objection, round_dual
@@ -125,7 +125,7 @@ def recover_integers(
     ``RECOVERED`` means that ``proof`` is there, checked in integers (``objection``): the result depends on y,
     a and b alone, not on the machine or the solver. Arguments are those of ``recover``, but y is int64.
 
-    >>> from codebound.coding.stream import Stream
+    >>> from codebound.bits.stream import Stream
     >>> from codebound_papers.guha23.sketch.operators import column_ensemble, sketch
     >>> a, b = (column_ensemble(Stream(0, side), m=12, p=16, degree=4) for side in ("left", "right"))
     >>> x = torch.diag(torch.arange(1, 17))

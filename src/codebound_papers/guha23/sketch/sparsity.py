@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from codebound.errors import UsageError
-from codebound.refs import implements
+from codebound.run.errors import UsageError
+from codebound.run.references import implements
 
 EMPIRICAL_CONSTANT = 1.3  # l1 recovers from about 1.17 on: 18 sizes, p = 100 to 1000, degree 5 or more
 THEOREM_CONSTANT = 1.0  # the theorem leaves it open

@@ -13,10 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
-from codebound.errors import ModelError, UsageError
-from codebound.nets.kinds import SHAPE
-from codebound.nets.layers import AbstractLayerView, LinearView
-from codebound.rng import numpy_stream, stream_seed
+from codebound.run.errors import ModelError, UsageError
+from codebound.run.rng import numpy_stream, stream_seed
+from codebound_networks.views.kinds import SHAPE
+from codebound_networks.views.layers import AbstractLayerView, LinearView
 from codebound_papers.measure.noise import jacobian, quantities
 from codebound_papers.measure.noise.result import Key, Site
 from codebound_papers.measure.norms import frobenius_norm
@@ -152,7 +152,7 @@ def layout_of(steps: Steps, *, layers: Sequence[str] | None, augments: bool) -> 
     """The layout of a network: places to report by name, or all; biases part of the matrices or not.
 
     >>> from codebound_papers.measure.steps import steps_of
-    >>> from codebound.nets.walk import wrap
+    >>> from codebound_networks.reading.walk import wrap
     >>> steps = steps_of(wrap(nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))))
     >>> [place.name for place in layout_of(steps, layers=None, augments=True).points]
     ['0', '2']

@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from codebound.errors import UsageError
-from codebound.refs import implements
-from codebound.rng import torch_stream
+from codebound.run.errors import UsageError
+from codebound.run.references import implements
+from codebound.run.rng import torch_stream
 from codebound_papers.measure.noise.tangents import tangent_map
 from codebound_papers.measure.steps import Segment
 

@@ -14,16 +14,16 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, fx, nn
 
-from codebound.data.dataset import Dataset, DeviceData
-from codebound.engine.job import Engine, over_shards
-from codebound.errors import DataError, ModelError, UsageError
-from codebound.nets.fold import fold_batch_norms, has_batch_norms
-from codebound.nets.graphs import Traced
-from codebound.nets.layers import AbstractLayerView, LinearView
-from codebound.nets.walk import Network, wrap
-from codebound.progress import Progress, silent
-from codebound.refs import implements
-from codebound.rng import stream_seed
+from codebound.run.errors import DataError, ModelError, UsageError
+from codebound.run.job import Engine, over_shards
+from codebound.run.progress import Progress, silent
+from codebound.run.references import implements
+from codebound.run.rng import stream_seed
+from codebound.sample.dataset import Dataset, DeviceData
+from codebound_networks.reading.walk import Network, wrap
+from codebound_networks.views.fold import fold_batch_norms, has_batch_norms
+from codebound_networks.views.graphs import Traced
+from codebound_networks.views.layers import AbstractLayerView, LinearView
 from codebound_papers.measure.noise import batch
 from codebound_papers.measure.noise.jacobian import is_probed
 from codebound_papers.measure.noise.quantities import Smoothness, StabilitySettings, perturbed

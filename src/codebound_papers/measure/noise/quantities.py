@@ -18,12 +18,12 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from codebound.errors import UsageError
-from codebound.nets.layers import AbstractConvView, AbstractLayerView
-from codebound.nets.rebuild import copy_with, tensors_of
-from codebound.nets.walk import Network
-from codebound.refs import implements
-from codebound.rng import stream_seed, torch_stream
+from codebound.run.errors import UsageError
+from codebound.run.references import implements
+from codebound.run.rng import stream_seed, torch_stream
+from codebound_networks.reading.walk import Network
+from codebound_networks.views.layers import AbstractConvView, AbstractLayerView
+from codebound_networks.views.rebuild import copy_with, tensors_of
 from codebound_papers.measure.noise.jacobian import AbstractDerivative
 from codebound_papers.measure.norms import frobenius_norm
 
@@ -84,7 +84,7 @@ def map_frobenius_norm(view: AbstractLayerView, input_shape: tuple[int, ...]) ->
     A tap of a zero-padded convolution counts once for every input it meets. Other ways of padding read an
     input more than once in a patch, so the map is written out.
 
-    >>> from codebound.nets.layers import view_of
+    >>> from codebound_networks.views.layers import view_of
     >>> layer = torch.nn.Conv1d(1, 1, 3, padding=1, bias=False)
     >>> _ = torch.nn.init.ones_(layer.weight)
     >>> round(map_frobenius_norm(view_of("blur", layer), (1, 4)) ** 2, 6)  # 2 + 3 + 3 + 2
@@ -336,7 +336,7 @@ def augmented_matrix(view: AbstractLayerView, *, last: bool) -> Tensor:
 
     The matrix is a new one, ``(out + 1, in + 1)``, or ``(out, in + 1)`` for the last layer of a network.
 
-    >>> from codebound.nets.layers import view_of
+    >>> from codebound_networks.views.layers import view_of
     >>> augmented_matrix(view_of("fc", nn.Linear(3, 2)), last=False)[-1]
     tensor([0., 0., 0., 1.])
     """

@@ -16,9 +16,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from codebound.data.large import BLOCK, in_order, room_for, rows_in_blocks
-from codebound.errors import ModelError, UsageError
-from codebound.refs import implements
+from codebound.run.errors import ModelError, UsageError
+from codebound.run.references import implements
+from codebound.sample.memmap import BLOCK, in_order, room_for, rows_in_blocks
 from codebound_papers.measure.noise.jacobian import probe_interval
 from codebound_papers.measure.noise.quantities import smoothness_quantile
 from codebound_papers.measure.outputs import AbstractOrdered

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, fx, nn
 from torch.nn import functional
 
-from codebound.nets.zoo import Shortcut
+from codebound_networks.views.zoo import Shortcut
 
 _RELUS = (torch.relu, functional.relu, "relu")
 _SUMS = (torch.add, operator.add, operator.iadd, "add", "add_")

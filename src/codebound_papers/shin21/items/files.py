@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from codebound.data.catalogue import cache_folder
-from codebound.data.dataset import Dataset, Scaling
-from codebound.errors import DataError, ModelError
+from codebound.run.errors import DataError, ModelError
+from codebound.sample.dataset import Dataset, Scaling
+from codebound.sample.formats.catalogue import cache_folder
 
 _MATRIX, _COMPRESSED = 14, 15
 _TYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}

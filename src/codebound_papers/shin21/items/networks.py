@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from codebound.data.dataset import Dataset, Scaling
-from codebound.data.load import load_dataset
-from codebound.errors import ModelError
-from codebound.nets.layers import LinearView
-from codebound.nets.loading import load_model
-from codebound.nets.walk import Network, wrap
-from codebound.train.config import TrainConfig
+from codebound.run.errors import ModelError
+from codebound.sample.dataset import Dataset, Scaling
+from codebound.sample.load import load_dataset
+from codebound_networks.reading.loading import load_model
+from codebound_networks.reading.walk import Network, wrap
+from codebound_networks.train.config import TrainConfig
+from codebound_networks.views.layers import LinearView
 from codebound_papers.measure.norms import released_stable_rank, stable_rank
 from codebound_papers.measure.tails import fit_power_law
 from codebound_papers.reproduce.items import Row, Settings, Size

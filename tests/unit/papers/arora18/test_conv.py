@@ -10,16 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional
 
-from codebound.coding.arithmetic import Writer
-from codebound.coding.chain import Chain
-from codebound.coding.modes import decode_tensors, encode_tensors
-from codebound.coding.operations import Conv, Linear, LocalConv, MaxPool
-from codebound.coding.quantization import step_size
-from codebound.coding.reading import chain_of
-from codebound.coding.stream import Stream
-from codebound.errors import UnsupportedLayerError, UsageError
-from codebound.nets.zoo import build
-from codebound.rng import torch_stream
+from codebound.bits.arithmetic import Writer
+from codebound.bits.stream import Stream
+from codebound.run.errors import UnsupportedLayerError, UsageError
+from codebound.run.rng import torch_stream
+from codebound_networks.chains.chain import Chain
+from codebound_networks.chains.from_module import chain_of
+from codebound_networks.chains.operations import Conv, Linear, LocalConv, MaxPool
+from codebound_networks.codes.modes import decode_tensors, encode_tensors
+from codebound_networks.codes.quantization import step_size
+from codebound_networks.views.zoo import build
 from codebound_papers.arora18.conv import (
     coherence,
     conv_from_numbers,

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from codebound.nets.fold import fold_batch_norms
-from codebound.rng import numpy_stream
-from codebound.train.updates import shuffle_labels
+from codebound.run.rng import numpy_stream
+from codebound_networks.train.updates import shuffle_labels
+from codebound_networks.views.fold import fold_batch_norms
 from codebound_papers.arora18.items import networks
 from codebound_papers.arora18.items.bounds import (
     PUBLISHED,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds.facts import is_met, stable_layer, stable_network
 
-from codebound.errors import UsageError
+from codebound.run.errors import UsageError
 from codebound_papers.arora18.noise_stability import (
     convolutional_numbers,
     convolutional_risk,

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 from worlds.networks import gaussian_linear, gaussian_mlp
 
-from codebound.coding.arithmetic import Writer
-from codebound.coding.modes import decode_tensors, encode_tensors
-from codebound.coding.quantization import step_size
-from codebound.coding.stream import Stream
-from codebound.errors import UnsupportedLayerError, UsageError
-from codebound.nets.layers import view_of
-from codebound.nets.walk import wrap
+from codebound.bits.arithmetic import Writer
+from codebound.bits.stream import Stream
+from codebound.run.errors import UnsupportedLayerError, UsageError
+from codebound_networks.codes.modes import decode_tensors, encode_tensors
+from codebound_networks.codes.quantization import step_size
+from codebound_networks.reading.walk import wrap
+from codebound_networks.views.layers import view_of
 from codebound_papers.arora18.projection import MatrixProject, induction, project_matrix
 from codebound_papers.arora18.projection_plan import (
     eta_for_pairs,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds.facts import stable_layer, stable_network
 
-from codebound.errors import UsageError
+from codebound.run.errors import UsageError
 from codebound_papers.arora18.projection_plan import epsilon_for_margin, plan_projection, published_total
 from codebound_papers.facts import LayerFacts
 

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds.networks import linear_of
 
-from codebound.coding.modes import decode_tensors, encode_tensors
-from codebound.coding.quantization import step_size
-from codebound.errors import UnsupportedLayerError, UsageError
-from codebound.nets.layers import view_of
-from codebound.nets.walk import wrap
+from codebound.run.errors import UnsupportedLayerError, UsageError
+from codebound_networks.codes.modes import decode_tensors, encode_tensors
+from codebound_networks.codes.quantization import step_size
+from codebound_networks.reading.walk import wrap
+from codebound_networks.views.layers import view_of
 from codebound_papers.arora18.truncation import (
     Truncation,
     delta_for_margin,

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds.networks import gaussian_linear, unit_vector
 
-from codebound.coding.modes import decode_tensors, encode_tensors
-from codebound.coding.quantization import step_size
-from codebound.coding.stream import Stream
-from codebound.errors import UsageError
-from codebound.nets.layers import view_of
-from codebound.nets.walk import wrap
+from codebound.bits.stream import Stream
+from codebound.run.errors import UsageError
+from codebound_networks.codes.modes import decode_tensors, encode_tensors
+from codebound_networks.codes.quantization import step_size
+from codebound_networks.reading.walk import wrap
+from codebound_networks.views.layers import view_of
 from codebound_papers.arora18.vector import (
     VectorCompress,
     VectorProject,

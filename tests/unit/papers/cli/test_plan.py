@@ -9,8 +9,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from codebound.data.load import load_dataset
-from codebound.nets.loading import load_model
+from codebound.sample.load import load_dataset
+from codebound_networks.reading.loading import load_model
 from codebound_papers.cli.plan import _COLUMNS
 
 MODEL = "mlp:widths=24"

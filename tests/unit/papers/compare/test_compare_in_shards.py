@@ -10,15 +10,15 @@ from worlds.commands import Here
 from worlds.networks import mlp, with_normal_weights
 from worlds.samples import clouds
 
-from codebound.data.dataset import Dataset
-from codebound.engine.cluster import RayEngine
-from codebound.engine.job import Failure, Finished
-from codebound.engine.processes import LocalEngine
-from codebound.errors import CodeboundError, UsageError
+from codebound.run.errors import CodeboundError, UsageError
+from codebound.run.job import Failure, Finished
+from codebound.run.processes import LocalEngine
+from codebound.sample.dataset import Dataset
 from codebound_papers.compare.table import compare
 from codebound_papers.measure.outputs import evaluate_sample
 from codebound_papers.measure.proximity import closeness
 from codebound_papers.measure.record import MeasureSettings
+from codebound_papers.sweep.cluster import RayEngine
 
 N, FEATURES, CLASSES = 60, 5, 3
 PLAN = MeasureSettings(examples=12, chunk_size=7)

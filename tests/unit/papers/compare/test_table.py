@@ -18,12 +18,12 @@ from worlds.samples import clouds
 
 import codebound
 import codebound_papers
-from codebound.data.dataset import Dataset
-from codebound.errors import CertificateError, DataError, FormatError, UsageError
-from codebound.nets import graphs
-from codebound.refs import REGISTRY
-from codebound.train.config import TrainConfig
-from codebound.train.harness import fit
+from codebound.run.errors import CertificateError, DataError, FormatError, UsageError
+from codebound.run.references import REGISTRY
+from codebound.sample.dataset import Dataset
+from codebound_networks.train.config import TrainConfig
+from codebound_networks.train.harness import fit
+from codebound_networks.views import graphs
 from codebound_papers import framework
 from codebound_papers.compare.command import comparison_record
 from codebound_papers.compare.compressed import labels

@@ -6,10 +6,10 @@ import cbound_writer as reference
 import numpy as np
 import pytest
 
-from codebound.coding.bits import Bits
-from codebound.coding.modes import decode_tensors, encode_tensors
-from codebound.coding.tensors import Adaptive, Codebook, Dense, Raw, Static, Zero
-from codebound.errors import FormatError, UsageError
+from codebound.bits.bitstring import Bits
+from codebound.run.errors import FormatError, UsageError
+from codebound_networks.codes.modes import decode_tensors, encode_tensors
+from codebound_networks.codes.tensors import Adaptive, Codebook, Dense, Raw, Static, Zero
 from codebound_papers.compress.codes import Filled, Filling, LowRank, Mixed, Projected, Ticket
 
 

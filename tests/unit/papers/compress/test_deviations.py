@@ -14,9 +14,9 @@ from worlds.networks import Skipping
 from worlds.samples import random_labels
 
 from codebound.bounds.original import LayerBounds, output_deviation
-from codebound.errors import UsageError
-from codebound.nets.walk import wrap
-from codebound.nets.zoo import build
+from codebound.run.errors import UsageError
+from codebound_networks.reading.walk import wrap
+from codebound_networks.views.zoo import build
 from codebound_papers.compress.methods import heavytail, mbp, naive
 from codebound_papers.compress.summary import deviation, exponential_deviation
 

@@ -4,9 +4,9 @@ import pytest
 import torch
 from worlds.samples import noise_images
 
-from codebound.errors import UsageError
-from codebound.nets.walk import wrap
-from codebound.nets.zoo import build
+from codebound.run.errors import UsageError
+from codebound_networks.reading.walk import wrap
+from codebound_networks.views.zoo import build
 from codebound_papers.compress.compressors import CompressedNetwork, Job, LocalNetwork
 from codebound_papers.compress.methods import (
     default_options,

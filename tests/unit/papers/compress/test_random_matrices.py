@@ -12,8 +12,8 @@ from drawing import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebound.coding.stream import Stream, popcounts
-from codebound.errors import UsageError
+from codebound.bits.stream import Stream, popcounts
+from codebound.run.errors import UsageError
 from codebound_papers.compress import random_matrices as projection
 from codebound_papers.compress.random_matrices import RandomMatrix, combine, project_onto
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from codebound.errors import UnsupportedLayerError, UsageError
-from codebound.nets.layers import view_of
+from codebound.run.errors import UnsupportedLayerError, UsageError
+from codebound_networks.views.layers import view_of
 from codebound_papers.compress import compressors
 from codebound_papers.compress.compressors import number_of_levels, rounded, rounding_bound, weight_of
 from codebound_papers.guha23.pruning import published_rounding_bound

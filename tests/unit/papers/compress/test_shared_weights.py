@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch import nn
 
-from codebound.data.arrays import from_arrays
-from codebound.nets.walk import wrap
+from codebound.sample.arrays import from_arrays
+from codebound_networks.reading.walk import wrap
 from codebound_papers.compress.compressors import Job
 from codebound_papers.compress.methods import naive
 from codebound_papers.compress.summary import summarise

@@ -7,10 +7,10 @@ from scipy import sparse
 from torch import nn
 from worlds.samples import noise_images
 
-from codebound.coding.modes import decode_tensors, encode_tensors
-from codebound.errors import UnsupportedLayerError
-from codebound.nets.walk import wrap
-from codebound.nets.zoo import build
+from codebound.run.errors import UnsupportedLayerError
+from codebound_networks.codes.modes import decode_tensors, encode_tensors
+from codebound_networks.reading.walk import wrap
+from codebound_networks.views.zoo import build
 from codebound_papers.compress.compressors import compress
 from codebound_papers.compress.methods import conv_network, mbp, naive
 from codebound_papers.compress.summary import summarise

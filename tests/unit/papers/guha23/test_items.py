@@ -9,7 +9,7 @@ import pytest
 import torch
 from scipy.stats import beta
 
-from codebound.train import harness
+from codebound_networks.train import harness
 from codebound_papers.guha23.items.comparisons import (
     guha_figure1a,
     guha_figure1b,

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from codebound.errors import UnsupportedLayerError, UsageError
-from codebound.nets.walk import wrap
+from codebound.run.errors import UnsupportedLayerError, UsageError
+from codebound_networks.reading.walk import wrap
 from codebound_papers.guha23.kappa import kappa_diagnostics, kappa_violations
 
 

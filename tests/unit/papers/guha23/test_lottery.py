@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from worlds.facts import layers_between, network_facts
 
-from codebound.errors import UsageError
+from codebound.run.errors import UsageError
 from codebound_papers.facts import NetworkFacts
 from codebound_papers.guha23.lottery import ticket_risk, ticket_weights
 

@@ -13,11 +13,11 @@ from scipy.stats import binom
 from torch import nn
 from worlds.networks import mlp
 
-from codebound.coding.modes import decode_tensors, encode_tensors
-from codebound.coding.tensors import Enumerative
-from codebound.errors import UsageError
-from codebound.nets.walk import wrap
-from codebound.rng import torch_stream
+from codebound.run.errors import UsageError
+from codebound.run.rng import torch_stream
+from codebound_networks.codes.modes import decode_tensors, encode_tensors
+from codebound_networks.codes.tensors import Enumerative
+from codebound_networks.reading.walk import wrap
 from codebound_papers.compress.compressors import compress
 from codebound_papers.compress.methods import mbp, naive
 from codebound_papers.guha23.magnitude import (

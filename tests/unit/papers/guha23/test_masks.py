@@ -12,10 +12,10 @@ from torch import nn
 from worlds.networks import mlp
 from worlds.samples import decided_by_three
 
-from codebound.coding.choose import mask_bits
-from codebound.coding.modes import decode_tensors, encode_tensors
-from codebound.errors import ModelError, UsageError
-from codebound.nets.walk import wrap
+from codebound.run.errors import ModelError, UsageError
+from codebound_networks.codes.choose import mask_bits
+from codebound_networks.codes.modes import decode_tensors, encode_tensors
+from codebound_networks.reading.walk import wrap
 from codebound_papers.compress.codes import Ticket
 from codebound_papers.compress.compressors import Job
 from codebound_papers.compress.methods import imp, lottery

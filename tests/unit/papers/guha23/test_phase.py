@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebound.errors import UsageError
+from codebound.run.errors import UsageError
 from codebound_papers.guha23.items import phase as sketch_phase
 from codebound_papers.guha23.items.phase import (
     HYBRID,

@@ -11,7 +11,7 @@ from scipy.special import gammaln
 from scipy.stats import binom
 from worlds.facts import layers_between, network_facts
 
-from codebound.errors import UsageError
+from codebound.run.errors import UsageError
 from codebound_papers.facts import NetworkFacts
 from codebound_papers.guha23.pruning import PrunedLayer, PruningFacts, gaussian_pruning
 from codebound_papers.guha23.sketching import (

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 from worlds.networks import double_mlp
 
-from codebound.nets.layers import view_of
-from codebound.nets.walk import wrap
+from codebound_networks.reading.walk import wrap
+from codebound_networks.views.layers import view_of
 from codebound_papers.measure.noise.quantities import augmented_matrix
 
 

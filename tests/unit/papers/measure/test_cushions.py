@@ -7,8 +7,8 @@ import torch
 from torch import nn
 from worlds.networks import inputs
 
-from codebound.errors import UsageError
-from codebound.nets.layers import view_of
+from codebound.run.errors import UsageError
+from codebound_networks.views.layers import view_of
 from codebound_papers.measure.noise.quantities import (
     linear_noise_sensitivity,
     map_frobenius_norm,

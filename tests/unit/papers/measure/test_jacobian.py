@@ -8,8 +8,8 @@ from torch import nn
 from worlds import networks
 from worlds.rates import exceeds
 
-from codebound.errors import UsageError
-from codebound.nets.walk import wrap
+from codebound.run.errors import UsageError
+from codebound_networks.reading.walk import wrap
 from codebound_papers.measure.noise.batch import layout_of
 from codebound_papers.measure.noise.jacobian import (
     LayerDerivative,

@@ -5,9 +5,9 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from codebound.data import large
-from codebound.data.dataset import Dataset
-from codebound.nets.loading import load_model
+from codebound.sample import memmap as large
+from codebound.sample.dataset import Dataset
+from codebound_networks.reading.loading import load_model
 from codebound_papers.measure.noise.quantities import Smoothness, StabilitySettings
 from codebound_papers.measure.record import MeasureSettings
 from codebound_papers.measure.summary import summarise

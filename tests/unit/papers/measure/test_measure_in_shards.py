@@ -7,9 +7,9 @@ from worlds.commands import Here
 from worlds.networks import mlp, with_normal_weights
 from worlds.samples import random_labels
 
-from codebound.data.dataset import Dataset
-from codebound.engine.processes import LocalEngine
-from codebound.errors import UsageError
+from codebound.run.errors import UsageError
+from codebound.run.processes import LocalEngine
+from codebound.sample.dataset import Dataset
 from codebound_papers.measure.noise.meter import stability
 from codebound_papers.measure.noise.quantities import Smoothness, StabilitySettings
 from codebound_papers.measure.outputs import margin_report

@@ -9,11 +9,11 @@ from torch import nn
 from torch.nn import functional
 from worlds.networks import convnet, double_mlp, inputs
 
-from codebound.data.dataset import Dataset, Scaling
-from codebound.errors import ModelError, UsageError
-from codebound.nets.layers import view_of
-from codebound.nets.walk import wrap
-from codebound.nets.zoo import build
+from codebound.run.errors import ModelError, UsageError
+from codebound.sample.dataset import Dataset, Scaling
+from codebound_networks.reading.walk import wrap
+from codebound_networks.views.layers import view_of
+from codebound_networks.views.zoo import build
 from codebound_papers.measure.noise.meter import stability
 from codebound_papers.measure.noise.quantities import (
     Smoothness,
@@ -353,7 +353,7 @@ def test_with_biases_as_a_coordinate_nothing_is_undefined():
 
 
 def test_outliers_are_the_examples_of_largest_complexity_in_all_quantities_at_once(monkeypatch):
-    monkeypatch.setattr("codebound.data.large.BLOCK", 7)  # it is computed in parts
+    monkeypatch.setattr("codebound.sample.memmap.BLOCK", 7)  # it is computed in parts
     model, x = double_mlp(6, 8, 7, 3, bias=False), inputs(40, 6)
     plain = stability(model, x, ALL)
     trimmed = stability(model, x, StabilitySettings(interlayer="all", outliers=0.25))

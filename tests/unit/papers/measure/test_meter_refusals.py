@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from worlds.networks import convnet, double_mlp, inputs
 
-from codebound.errors import CodeboundError, DataError, ModelError, UnsupportedLayerError, UsageError
+from codebound.run.errors import CodeboundError, DataError, ModelError, UnsupportedLayerError, UsageError
 from codebound_papers.measure.noise.meter import StabilityMeter, stability
 from codebound_papers.measure.noise.quantities import Smoothness, StabilitySettings
 from codebound_papers.measure.noise.result import Key

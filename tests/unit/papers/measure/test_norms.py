@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from torch import nn
 
-from codebound.errors import ModelError, UnsupportedLayerError, UsageError
+from codebound.run.errors import ModelError, UnsupportedLayerError, UsageError
 from codebound_papers.measure.norms import (
     frobenius_norm,
     l1_2_norm,

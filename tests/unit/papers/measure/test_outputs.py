@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from torch import nn
 
-from codebound.data.dataset import Dataset, Scaling
-from codebound.errors import ModelError, UsageError
-from codebound.scores import margins
+from codebound.run.errors import ModelError, UsageError
+from codebound.sample.dataset import Dataset, Scaling
+from codebound.sample.scores import margins
 from codebound_papers.measure.outputs import (
     MarginReport,
     ambiguous_errors,

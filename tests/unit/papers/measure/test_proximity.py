@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from worlds.networks import linear_of
 from worlds.samples import rows_of
 
-from codebound.data.dataset import Dataset
-from codebound.errors import UsageError
+from codebound.run.errors import UsageError
+from codebound.sample.dataset import Dataset
 from codebound_papers.measure.proximity import Closeness, closeness, closeness_of_each
 
 

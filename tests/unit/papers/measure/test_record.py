@@ -9,10 +9,10 @@ from torch import nn
 from worlds.networks import Skipping, mlp
 from worlds.samples import noise_images
 
-from codebound.data.dataset import Dataset
-from codebound.errors import ModelError, UsageError
-from codebound.nets import graphs
-from codebound.nets.loading import load_model
+from codebound.run.errors import ModelError, UsageError
+from codebound.sample.dataset import Dataset
+from codebound_networks.reading.loading import load_model
+from codebound_networks.views import graphs
 from codebound_papers.guha23.kappa import prune_for_margin
 from codebound_papers.measure import norms
 from codebound_papers.measure.record import MeasureSettings, measure_facts

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from codebound.errors import UsageError
+from codebound.run.errors import UsageError
 from codebound_papers.measure.noise.result import Distribution, Examples, Key
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from scipy import stats
 
-from codebound.errors import UsageError
+from codebound.run.errors import UsageError
 from codebound_papers.measure.shape import weight_shape
 
 

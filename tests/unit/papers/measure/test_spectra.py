@@ -9,9 +9,9 @@ from hypothesis.extra import numpy as hnp
 from torch import nn
 from worlds.networks import linear_of
 
-from codebound.errors import ModelError, UsageError
-from codebound.nets.layers import view_of
-from codebound.nets.walk import wrap
+from codebound.run.errors import ModelError, UsageError
+from codebound_networks.reading.walk import wrap
+from codebound_networks.views.layers import view_of
 from codebound_papers.measure.norms import (
     frobenius_norm,
     layer_spectra,

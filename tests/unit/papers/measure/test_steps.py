@@ -7,8 +7,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from codebound.errors import ModelError, UsageError
-from codebound.nets.walk import wrap
+from codebound.run.errors import ModelError, UsageError
+from codebound_networks.reading.walk import wrap
 from codebound_papers.measure.steps import activations, steps_of
 
 

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 from worlds.networks import mlp
 
-from codebound.data.dataset import Dataset
-from codebound.errors import ModelError, UsageError
+from codebound.run.errors import ModelError, UsageError
+from codebound.sample.dataset import Dataset
 from codebound_papers.measure.noise.quantities import StabilitySettings
 from codebound_papers.measure.record import MeasureSettings
 from codebound_papers.measure.steps import workload

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from codebound.errors import UsageError
+from codebound.run.errors import UsageError
 from codebound_papers.measure import tails as module
 from codebound_papers.measure.tails import TailEstimate, estimate_tail, fit_power_law
 from codebound_papers.shin21.laws import PowerLaw

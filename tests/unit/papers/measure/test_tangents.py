@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from codebound.nets.fold import fold_batch_norms
-from codebound.nets.loading import load_model
-from codebound.nets.walk import wrap
+from codebound_networks.reading.loading import load_model
+from codebound_networks.reading.walk import wrap
+from codebound_networks.views.fold import fold_batch_norms
 from codebound_papers.measure.noise.jacobian import SegmentDerivative
 from codebound_papers.measure.noise.tangents import tangent_map
 from codebound_papers.measure.steps import steps_of

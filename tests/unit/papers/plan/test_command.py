@@ -6,9 +6,9 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from codebound.errors import UsageError
-from codebound.nets.loading import load_model
-from codebound.progress import Listener
+from codebound.run.errors import UsageError
+from codebound.run.progress import Listener
+from codebound_networks.reading.loading import load_model
 from codebound_papers.plan.command import plan_from_options
 
 MODEL = "mlp:widths=8"

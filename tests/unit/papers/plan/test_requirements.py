@@ -10,10 +10,10 @@ from torch import nn
 from worlds import networks
 from worlds.facts import stable_layer, stable_network
 
-from codebound.data.dataset import Dataset
-from codebound.data.load import load_dataset
-from codebound.errors import ModelError, UsageError
-from codebound.nets.walk import Network, wrap
+from codebound.run.errors import ModelError, UsageError
+from codebound.sample.dataset import Dataset
+from codebound.sample.load import load_dataset
+from codebound_networks.reading.walk import Network, wrap
 from codebound_papers.arora18.projection_plan import plan_projection
 from codebound_papers.arora18.requirements import project_requirements
 from codebound_papers.guha23.requirements import mbp_requirements

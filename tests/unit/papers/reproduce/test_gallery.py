@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from codebound.errors import FormatError
+from codebound.run.errors import FormatError
 from codebound_papers.reproduce.gallery import PAGE, RESULTS, SIZES, cost, outcome, page, read_results
 
 ROOT = Path(__file__).parents[4]

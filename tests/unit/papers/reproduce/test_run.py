@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from codebound.errors import ModelError, UsageError
+from codebound.run.errors import ModelError, UsageError
 from codebound_papers.journal import Journal
 from codebound_papers.reproduce.__main__ import main
 from codebound_papers.reproduce.items import ITEMS, Reproduction, Settings, item, known_items

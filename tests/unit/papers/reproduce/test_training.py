@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from codebound.errors import CodeboundError, UsageError
-from codebound.store import BusyError, locked
-from codebound.train.config import TrainConfig
-from codebound.train.harness import fit
+from codebound.run.errors import CodeboundError, UsageError
+from codebound.run.store import BusyError, locked
+from codebound_networks.train.config import TrainConfig
+from codebound_networks.train.harness import fit
 from codebound_papers.journal import Journal, OutOfTimeError
 from codebound_papers.reproduce.items import Settings
 from codebound_papers.reproduce.training import made_up_samples, trained
@@ -24,7 +24,7 @@ import os, signal, sys
 from codebound_papers.reproduce.items import Settings
 from codebound_papers.reproduce.training import made_up_samples
 from codebound_papers.reproduce.training import trained
-from codebound.train.config import TrainConfig
+from codebound_networks.train.config import TrainConfig
 
 def progress(done, total, note=""):
     print(note, flush=True)
@@ -46,7 +46,7 @@ from functools import partial
 from codebound_papers.reproduce.items import Settings
 from codebound_papers.reproduce.training import made_up_samples
 from codebound_papers.reproduce.training import trained
-from codebound.train.config import TrainConfig
+from codebound_networks.train.config import TrainConfig
 
 def progress(done, total, note=""):
     time.sleep(0.01)
@@ -181,7 +181,7 @@ def test_work_of_another_process_is_waited_for_up_to_the_deadline(cache):
     program = """
 import sys
 from pathlib import Path
-from codebound.store import locked
+from codebound.run.store import locked
 with locked(Path(sys.argv[1]), "work"):
     print("here", flush=True)
     sys.stdin.read()

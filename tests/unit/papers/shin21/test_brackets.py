@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from codebound.errors import UsageError
+from codebound.run.errors import UsageError
 from codebound_papers.shin21.laws import (
     PowerLaw,
     Stable,

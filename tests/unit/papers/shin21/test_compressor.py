@@ -12,13 +12,13 @@ from torch import nn
 from worlds.networks import mlp
 from worlds.samples import random_labels
 
-from codebound.coding.modes import decode_tensors, encode_tensors
-from codebound.coding.quantization import step_size
-from codebound.errors import UnsupportedLayerError, UsageError
-from codebound.nets.rebuild import with_weights
-from codebound.nets.walk import wrap
-from codebound.nets.zoo import build
-from codebound.rng import torch_stream
+from codebound.run.errors import UnsupportedLayerError, UsageError
+from codebound.run.rng import torch_stream
+from codebound_networks.codes.modes import decode_tensors, encode_tensors
+from codebound_networks.codes.quantization import step_size
+from codebound_networks.reading.walk import wrap
+from codebound_networks.views.rebuild import with_weights
+from codebound_networks.views.zoo import build
 from codebound_papers.compress.codes import Filled
 from codebound_papers.compress.compressors import compress
 from codebound_papers.compress.methods import heavytail

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds.facts import is_met, layers_between, stable_network
 
-from codebound.errors import UsageError
+from codebound.run.errors import UsageError
 from codebound_papers.facts import NetworkFacts
 from codebound_papers.shin21.heavy_tails import (
     dudley_integral,

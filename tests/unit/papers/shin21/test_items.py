@@ -8,8 +8,8 @@ import pytest
 import torch
 from scipy import io, stats
 
-from codebound.errors import DataError, ModelError
-from codebound.nets.loading import load_model
+from codebound.run.errors import DataError, ModelError
+from codebound_networks.reading.loading import load_model
 from codebound_papers.arora18.items.networks import Study
 from codebound_papers.journal import Journal
 from codebound_papers.measure.tails import estimate_tail

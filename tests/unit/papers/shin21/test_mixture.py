@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from torch import nn
 
-from codebound.errors import UsageError
-from codebound.nets.layers import view_of
+from codebound.run.errors import UsageError
+from codebound_networks.views.layers import view_of
 from codebound_papers.measure.norms import stable_rank, tail_values
 from codebound_papers.measure.tails import estimate_tail
 from codebound_papers.shin21.mixture import fit_regressions, rank_against_alpha, released_regressions

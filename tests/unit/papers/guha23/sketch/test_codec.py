@@ -10,14 +10,14 @@ from drawing import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebound.coding.bits import Bits
-from codebound.coding.chain import Chain
-from codebound.coding.choose import best_tensor_code
-from codebound.coding.message import Message, Options, decode
-from codebound.coding.modes import decode_tensors, encode_tensors
-from codebound.coding.operations import Linear
-from codebound.coding.tensors import Dense, Enumerative, Zero
-from codebound.errors import FormatError, UsageError
+from codebound.bits.bitstring import Bits
+from codebound.run.errors import FormatError, UsageError
+from codebound_networks.chains.chain import Chain
+from codebound_networks.chains.message import Message, Options, decode
+from codebound_networks.chains.operations import Linear
+from codebound_networks.codes.choose import best_tensor_code
+from codebound_networks.codes.modes import decode_tensors, encode_tensors
+from codebound_networks.codes.tensors import Dense, Enumerative, Zero
 from codebound_papers.guha23.sketch.code import Sketched
 from codebound_papers.guha23.sketch.codec import (
     plain_bits,

@@ -9,10 +9,10 @@ from worlds.bright_rows import search_for
 from worlds.networks import linear_of
 
 from codebound.certificate.claims import OnDomain
-from codebound.coding.modes import encode_tensors
-from codebound.coding.tensors import Dense, Enumerative
-from codebound.nets.layers import view_of
-from codebound.search.search import UnsuitedError
+from codebound.methods.search import UnsuitedError
+from codebound_networks.codes.modes import encode_tensors
+from codebound_networks.codes.tensors import Dense, Enumerative
+from codebound_networks.views.layers import view_of
 from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer
 from codebound_papers.guha23.sketch.layers import finding, propose_sketched, sketch_layer, status
 

@@ -9,8 +9,8 @@ from drawing import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebound.coding.stream import Stream
-from codebound.errors import UsageError
+from codebound.bits.stream import Stream
+from codebound.run.errors import UsageError
 from codebound_papers.guha23.sketch.operators import adjoint, column_ensemble, row_ensemble, sketch
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from codebound.coding.stream import Stream
+from codebound.bits.stream import Stream
 from codebound_papers.guha23.sketch.operators import (
     cells_of,
     column_ensemble,

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from codebound.coding.stream import Stream
-from codebound.errors import UsageError
+from codebound.bits.stream import Stream
+from codebound.run.errors import UsageError
 from codebound_papers.guha23.sketch.operators import Bipartite, Projector, column_ensemble, sketch
 from codebound_papers.guha23.sketch.proof import UNIT_BITS, Proof, find_dual, objection, round_dual
 from codebound_papers.guha23.sketch.recovery import recover_integers

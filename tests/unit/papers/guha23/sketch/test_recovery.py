@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from codebound.coding.stream import Stream
-from codebound.errors import UsageError
+from codebound.bits.stream import Stream
+from codebound.run.errors import UsageError
 from codebound_papers.guha23.sketch.operators import Bipartite, column_ensemble, row_ensemble, sketch
 from codebound_papers.guha23.sketch.recovery import (
     Status,

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from codebound.errors import UsageError
+from codebound.run.errors import UsageError
 from codebound_papers.guha23.sketch.sparsity import (
     column_degree,
     distributed_sparsity,

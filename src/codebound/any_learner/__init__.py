@@ -1,0 +1,1 @@
+"""Pick-to-learn for any learner with the interface of scikit-learn."""

@@ -1,0 +1,165 @@
+"""The best of all rounds and candidates: every one of them is named by a message, and paid for."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from codebound.any_learner.learners import Fitter, LearnerError
+from codebound.any_learner.picking_rule import Contents, RuleConstants, UndecidedError, rounds
+from codebound.any_learner.round_value import RuleMessage, Stage
+from codebound.bounds.risk import count_of, percent
+from codebound.run.errors import CodeboundError, UsageError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from codebound.any_learner.picking_rule import Positions, Round
+    from codebound.any_learner.round_value import Terms
+    from codebound.run.progress import Progress
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Examples as they are stored.
+
+    Attributes:
+        inputs: Inputs, in any form that a learner takes.
+        labels: Labels or values.
+        digests: The hash of each example.
+    """
+
+    inputs: Any
+    labels: NDArray[Any]
+    digests: list[bytes]
+
+    def contents(self, apart: Positions, *, by_class: bool) -> Contents:
+        """The sample without what is set apart, as a rule may see it."""
+        order = sorted(range(len(self.digests)), key=lambda at: self.digests[at])
+        numbers = {digest: number for number, digest in enumerate(dict.fromkeys(self.digests))}
+        return Contents(
+            order=np.array(order, dtype=np.int64)[~np.isin(order, apart)],
+            ids=np.array([numbers[digest] for digest in self.digests], dtype=np.int64),
+            groups=self.labels.tolist() if by_class else [0] * len(self.digests),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A candidate: a rule, a learner, a sample, the terms of its bounds, and where faults can happen."""
+
+    rule: RuleConstants
+    fitter: Fitter
+    contents: Contents
+    terms: Terms
+    part: NDArray[np.bool_] | None = None
+
+    def counted(self, at: Round[Any]) -> tuple[int, int]:
+        """Picks and errors that count: on the part of the sample that the fault can happen on."""
+        if self.part is None:
+            return len(at.picks), len(at.errors)
+        return int(self.part[at.picks].sum()), int(self.part[at.errors].sum())
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """A round and what can be said of it."""
+
+    stage: Stage
+    at: Round[Any]
+    variant: Variant
+
+
+class RoundSearch:
+    """Goes through the rounds of all variants, or to the one that is wanted; the smallest bound is kept.
+
+    Every message stands for itself, so a search may stop wherever it likes: where nothing can be gained any
+    more, where somebody stops it, or where a learner fails.
+
+    Args:
+        variants: A variant for each candidate.
+        wanted: The only message to look at; None: all.
+        progress: Told after each round.
+    """
+
+    def __init__(self, variants: list[Variant], wanted: RuleMessage | None, progress: Progress) -> None:
+        self.stages: list[Stage] = []
+        self.is_interrupted = False
+        self._variants, self._wanted, self._progress = variants, wanted, progress
+        self._best: Best | None = None
+        self._failures: dict[int, CodeboundError] = {}
+
+    def run(self) -> Best:
+        """The message with the smallest bound.
+
+        Raises:
+            UsageError: There is none, or its learner does not learn the same from the same picks.
+        """
+        try:
+            for number, variant in enumerate(self._variants):
+                if self._wanted is None or number == self._wanted.candidate:
+                    self._run_one(number, variant)
+        except KeyboardInterrupt:
+            if self._best is None or self._wanted is not None:
+                raise
+            self.is_interrupted = True
+        if self._best is None:
+            raise next(iter(self._failures.values()), UsageError(f"no rule has the message {self._wanted}."))
+        for number, failure in self._failures.items():
+            warnings.warn(f"candidate {number} was left out: {failure}", stacklevel=5)
+        _require_repeatable(self._best.variant.fitter, self._best.at)
+        return self._best
+
+    def _run_one(self, number: int, variant: Variant) -> None:
+        fitter, before = variant.fitter, len(self.stages)
+        try:
+            for at in rounds(variant.contents, fitter, variant.rule, apart=len(fitter.apart)):
+                if at.number == 0:
+                    _require_repeatable(fitter, at)
+                self._consider(number, variant, at)
+                if self._is_over(number, variant, at):
+                    return
+        except (UndecidedError, LearnerError) as error:
+            if len(self.stages) > before:  # what was found before stays true
+                warnings.warn(f"the rounds ended early: {error}", stacklevel=6)
+            else:
+                self._failures[number] = error
+
+    def _consider(self, number: int, variant: Variant, at: Round[Any]) -> None:
+        messages = [RuleMessage(number, at.number), *([RuleMessage(number)] if at.is_last else [])]
+        if self._wanted is not None:
+            is_reached = at.is_last or at.number == self._wanted.rounds
+            messages = [self._wanted] if is_reached else []
+        picks, errors = variant.counted(at)
+        for message in messages:
+            bound, abstained = variant.terms.bound(message, picks=picks, errors=errors, beside=at.beside)
+            stage = Stage(message, picks, errors, bound, abstained)
+            self.stages.append(stage)
+            if self._best is None or bound.value < self._best.stage.bound.value:
+                self._best = Best(stage, at, variant)
+        if self._best is not None:
+            best = self._best.stage
+            price = f"{count_of(best.picks, 'pick')}, {count_of(best.errors, 'error')}"
+            note = f"bound {percent(best.bound.value)} ({price})"
+            self._progress(len(self.stages), None, note)
+
+    def _is_over(self, number: int, variant: Variant, at: Round[Any]) -> bool:
+        """Whether no later round of this candidate can be better."""
+        if self._wanted is not None or self._best is None:
+            return self._best is not None
+        picks, nothing = variant.counted(at)[0], (0,) * len(at.beside)
+        hoped, _ = variant.terms.bound(RuleMessage(number), picks=picks, errors=0, beside=nothing)
+        return hoped.value >= self._best.stage.bound.value
+
+
+def _require_repeatable(fitter: Fitter, at: Round[Any]) -> None:
+    if not fitter.is_repeatable(at.model, at.picks, at.before):
+        examples = count_of(len(fitter.apart) + len(at.picks), "example")
+        raise UsageError(
+            f"the learner {type(at.model).__name__}, fitted twice on the same {examples}, gives two "
+            "different results: then no rule says what it learns, and there is no bound. Fix its seed "
+            "(random_state=0), and the number of threads where it matters."
+        )

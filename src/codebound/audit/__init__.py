@@ -1,0 +1,1 @@
+"""Reports, signatures and joint statements for auditors."""

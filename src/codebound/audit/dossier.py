@@ -1,0 +1,277 @@
+"""One page for an auditor: what was fixed, what was shown, what it rests on, which requirement it answers.
+
+The numbers of requirements are those of EASA's concept paper on machine learning applications (issue 2), as
+published copies of its objectives have them (the paper itself was not at hand: compare before citing), and of
+Regulation (EU) 2024/1689, compared with copies of its text. What they ask for is in our own words. No page
+makes an application compliant.
+"""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from codebound.bounds.facts import HoldoutFacts
+from codebound.bounds.held_out import confront, holdout
+from codebound.bounds.risk import count_of, percent
+from codebound.certificate.file import Certificate
+from codebound.certificate.verification import CERTIFICATE, ask, ask_about_ledger, asked_by, words_to_ask
+from codebound.report.html import rendered
+from codebound.report.summary import fault_words
+from codebound.run.errors import FormatError, UsageError
+from codebound.run.files import read_json, read_toml, write_text
+from codebound.run.store import file_sha256
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+WORDS = "dossier.toml"
+PAGE = "dossier.html"
+_QUESTIONS = {
+    "responsible": "Who answers for this report, and in what role.",
+    "intended_use": "What the network is used for, and for what not.",
+    "operating_conditions": "The inputs that it will meet: sources, ranges, what is excluded.",
+    "data": "Where the sample comes from, who labelled it, and why it stands for those inputs.",
+    "threshold": "The error that had to be shown, who fixed it and when.",
+}
+_AUTHORS = "by the author's count, which the second program was not asked about"
+PROFILES: dict[str, dict[str, str]] = {
+    "plain": {},
+    "easa": {
+        "statement": "LM-04: a bound on the generalisation, in numbers",
+        "threshold": "LM-04: what had to be shown",
+        "by_class": "LM-04: the same for every class",
+        "surrogate": "SU-01, SU-02: what a surrogate adds to the uncertainty",
+        "test": "LM-09, LM-14: the bound is compared with test data",
+        "looks": "LM-14: how often the test data were used",
+        "message": "LM-06, IMP-04: pruning and quantisation are documented, with their effect",
+        "counting": "IMP-06, IMP-07: what runs is what was counted, and where platforms differ",
+        "verifier": "QA-01: checked independently",
+        "versions": "CM-01: the configuration is identified",
+        "responsible": "QA-01: who answers for it",
+    },
+    "eu-ai-act": {
+        "intended_use": "Annex IV, 1(a): the intended purpose",
+        "data": "Annex IV, 2(d): the data and where they come from",
+        "threshold": "Article 9(8): metrics and probabilistic thresholds defined beforehand",
+        "statement": "Article 13(3)(b)(ii), Article 15(3): the declared level of accuracy",
+        "by_class": "Annex IV, 3: the degree of accuracy for particular groups",
+        "test": "Annex IV, 2(g): testing, and the metrics used",
+        "looks": "Annex IV, 2(g): the log of tests",
+        "verifier": "Annex IV, 2(g): how it was validated",
+        "versions": "Annex IV, 1(c): versions",
+        "responsible": "Annex IV, 2(g): dated and signed by the responsible person",
+        "operating_conditions": "Annex IV, 3: limits of what was shown",
+    },
+}
+"""For each profile, which requirement an item answers, in our own words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a page is made from.
+
+    Attributes:
+        certificate: The certificate.
+        result: What ``certify`` wrote beside it.
+        verdict: What the independent program says of it today, as JSON.
+        file_sha256: Hash of the file.
+        ledger: What the same program says of a ledger of looks, where there is one.
+        today: The date.
+    """
+
+    certificate: Certificate
+    result: Mapping[str, Any]
+    verdict: Mapping[str, Any]
+    file_sha256: str
+    ledger: Mapping[str, Any] | None
+    today: str
+
+
+def write_dossier(
+    folder: Path,
+    *,
+    profile: str = "plain",
+    ledger: Path | None = None,
+    model: str | None = None,
+    trust_code: bool = False,
+) -> Mapping[str, Any]:
+    """Has the certificate in a folder checked again, writes the page, and returns the verdict as JSON.
+
+    Args:
+        folder: A folder that ``certify`` wrote, perhaps a stranger's: no code that it names is run.
+        profile: Whose requirements stand beside the items.
+        ledger: Of the looks at the test data.
+        model: The factory of g, if its architecture is code: this runs it.
+        trust_code: Accept a factory that cannot be traced.
+
+    Raises:
+        UsageError: The author's words are missing, or something that the second program needs.
+        FormatError: The folder is not as ``certify`` writes it.
+    """
+    if profile not in PROFILES:
+        raise UsageError(f"profile is {', '.join(PROFILES)}. Got {profile!r}.")
+    path = folder / CERTIFICATE
+    certificate = Certificate.load(path)
+    result = read_json(folder / "result.json", advice="`codebound certify` writes it beside a certificate.")
+    words = author_words(folder, certificate)
+    asked = asked_by(folder, result)
+    if (architecture := certificate.helper.architecture) is None:
+        model, trust_code = None, False
+    elif model is None:
+        raise UsageError(
+            f"the architecture of g is code, {architecture.name}, and none is run because a file names it. "
+            "Read it, and name it as the model."
+        )
+    asked |= ({"model": model} if model else {}) | ({"trust_code": True} if trust_code else {})
+    evidence = Evidence(
+        certificate=certificate,
+        result={**result, "verify_here": words_to_ask(asked)},
+        verdict=ask(folder, asked),
+        file_sha256=file_sha256(path),
+        ledger=None if ledger is None else ask_about_ledger(ledger),
+        today=datetime.date.today().isoformat(),
+    )
+    try:
+        page = dossier_page(evidence, words, profile=profile)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise FormatError(f"{folder}/result.json is not what certify writes: {error!r}.") from error
+    write_text(folder / PAGE, page)
+    return evidence.verdict
+
+
+def author_words(folder: Path, certificate: Certificate) -> dict[str, Any]:
+    """What only the author can say; asks for it in a file, the first time.
+
+    Raises:
+        UsageError: The file was just made, or something in it is still empty.
+    """
+    path = folder / WORDS
+    if not path.exists():
+        lines = [f'{name} = ""  # {question}' for name, question in _QUESTIONS.items()]
+        lines += ["", "# How each assumption was met, a line for each."]
+        lines += [f'# {i}. {line}\nassumption_{i} = ""' for i, line in enumerate(certificate.declarations, 1)]
+        write_text(path, "\n".join(lines) + "\n")
+        raise UsageError(f"{path} was made: fill in what only you can say, and run this again.")
+    words = read_toml(path, "the author's words")
+    expected = [*_QUESTIONS, *(f"assumption_{i}" for i in range(1, len(certificate.declarations) + 1))]
+    if empty := [name for name in expected if not str(words.get(name, "")).strip()]:
+        raise UsageError(
+            f"{path} says nothing about {', '.join(empty)}: fill it in, or write why it is open."
+        )
+    return words
+
+
+def dossier_page(evidence: Evidence, words: Mapping[str, Any], *, profile: str) -> str:
+    """The page."""
+    requirements = PROFILES[profile]
+    rows = [
+        {"item": name, "content": value} | ({"answers": requirements.get(key, "")} if requirements else {})
+        for key, name, value in _items(evidence, words)
+    ]
+    met = [
+        {"assumption": line, "how it was met": words[f"assumption_{i}"]}
+        for i, line in enumerate(evidence.certificate.declarations, start=1)
+    ]
+    return rendered(
+        "dossier.html.j2",
+        {
+            "title": "What was shown, and what it rests on",
+            "subtitle": f"{evidence.today}; profile {profile}; "
+            f"codebound {evidence.certificate.made_by['codebound']}",
+            "sentence": evidence.certificate.sentence,
+            "is_accepted": evidence.verdict["verdict"] == "ACCEPT",
+            "verdict": evidence.verdict["verdict"],
+            "rows": rows,
+            "met": met,
+            "responsible": words["responsible"],
+            "today": evidence.today,
+            "page": PAGE,
+        },
+    )
+
+
+def _items(evidence: Evidence, words: Mapping[str, Any]) -> Sequence[tuple[str, str, str]]:
+    """Key, name and content of every item."""
+    certificate, result = evidence.certificate, evidence.result
+    facts, made_by = certificate.facts, certificate.made_by
+    counted = "; ".join(map(str, certificate.counts))
+    items = [
+        ("intended_use", "intended use", words["intended_use"]),
+        ("operating_conditions", "operating conditions", words["operating_conditions"]),
+        ("data", "sample", f"{words['data']} {facts.n} examples counted; SHA-256 {facts.sample_sha256}"),
+        (
+            "threshold",
+            "fixed in advance",
+            f"{words['threshold']} Failure probability {certificate.claim.delta!r}.",
+        ),
+        ("statement", "shown", f"{certificate.sentence} ({certificate.claim.statement}; {counted})"),
+        ("test", "test data", _test(certificate, result)),
+        ("looks", "looks at test data", _looks(evidence.ledger)),
+        ("message", "compression", _compression(evidence)),
+        (
+            "counting",
+            "as counted",
+            "errors of the decoded network, in float64; it decodes bit for bit from the file",
+        ),
+        (
+            "verifier",
+            "independent program",
+            f"{evidence.verdict['verdict']}, {evidence.today}: {result['verify_here']}",
+        ),
+        (
+            "versions",
+            "versions",
+            f"codebound {made_by['codebound']}, {made_by['date']}; file SHA-256 {evidence.file_sha256}",
+        ),
+        ("responsible", "responsible", words["responsible"]),
+    ]
+    at = 1 + next(i for i, (key, *_) in enumerate(items) if key == "statement")
+    if rows := result.get("by_class"):
+        items.insert(at, ("by_class", "every class, all at once", f"{_AUTHORS}: {_classes(rows)}"))
+    if certificate.claim.subject == "f":
+        told = "f is bounded through the compressed network g, and what sets them apart is part of the bound"
+        items.insert(at, ("surrogate", "surrogate", told))
+    return items
+
+
+def _test(certificate: Certificate, result: Mapping[str, Any]) -> str:
+    """What the author counted on test data, with the limits that follow; nobody has counted again."""
+    if "holdout" not in result:
+        return "no test data were given"
+    claim, errors, n = certificate.claim, result["test_errors"], result["test_n"]
+    facts = HoldoutFacts(errors=errors, n=n, delta=claim.delta, subject=claim.subject)
+    met = confront(claim.bound, facts, does=fault_words(claim.fault))
+    return (
+        f"{_AUTHORS}: {count_of(errors, 'error')} on {n} test "
+        f"examples, {result['test_copies_in_sample']} of them copies of the sample. From these counts follow "
+        f"the hold-out bound {percent(holdout(facts).value)}, at the same failure probability, and: "
+        + (met.alarm or "the bound is not contradicted")
+    )
+
+
+def _classes(rows: Sequence[Mapping[str, Any]]) -> str:
+    """A limit for each class."""
+    limits = ("no examples" if row["bound"] is None else percent(row["bound"]) for row in rows)
+    return "; ".join(f"class {row['label']}: {limit}" for row, limit in zip(rows, limits, strict=True))
+
+
+def _looks(ledger: Mapping[str, Any] | None) -> str:
+    if ledger is None:
+        return "no ledger was given"
+    if ledger["verdict"] != "ACCEPT":
+        return "REFUSED: " + " ".join(ledger["reasons"])
+    best = "no bound" if ledger["best"] is None else f"smallest bound {percent(ledger['best'])}"
+    told = f"{best} for the fault {ledger['fault']}; head {ledger['head']}"
+    if ledger["by_class"]:
+        told += f"; on every class of {ledger['by_class_model']}, at once: {_classes(ledger['by_class'])}"
+    return f"{count_of(ledger['looks'], 'look')}, all paid for; {told}"
+
+
+def _compression(evidence: Evidence) -> str:
+    result = evidence.result
+    before = result["original_train_errors"]
+    was = "" if before is None else f"; {_AUTHORS}: {before} errors before, on {result['original_train_n']}"
+    return f"method {result['method']}, {result['code_bits']} bits{was}"

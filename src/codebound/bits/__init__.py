@@ -1,0 +1,1 @@
+"""Bit strings, numbers and the arithmetic code: lengths that are exact."""

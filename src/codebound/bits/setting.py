@@ -1,0 +1,171 @@
+"""What every message says first: classes, the scaling of inputs, what is counted (docs/format.md, section 5).
+
+All of it could be chosen after a look at the sample: so it is paid for.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from codebound.bits.numbers import SymbolContext, bit, float32, gamma, uniform
+from codebound.run.errors import DataError
+from codebound.sample.dataset import Scaling
+from codebound.sample.losses import DISTANCE, FAULTS, MOST_CLASSES, MOST_COST, WRONG, Cost, Fault
+
+if TYPE_CHECKING:
+    from codebound.bits.arithmetic import AbstractCoder
+
+CATALOGUE = (Scaling(1.0), Scaling(255.0), Scaling(16.0))
+"""Scalings that cost two bits; all others are literal, at 32 bits a constant."""
+MAX_CLASSES = 1 << 16
+FAULT, NEW_FAULT = 4, 6
+"""What stands in front of the scheme where another fault is counted than plain errors; 6 since version 3."""
+HEAD, SPLIT_HEAD, RULE = 0, 1, 2
+"""What a short message is: a base with biases, the same after a split, or a rule that picks nothing."""
+FORM = "form"
+"""The first part of the ledger of a short message."""
+MAX_CONSTANTS = 4
+"""Means, and deviations, of a literal scaling."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """The number of classes, how stored values become inputs, and the fault that is counted."""
+
+    classes: int
+    scaling: Scaling = CATALOGUE[0]
+    fault: Fault = WRONG
+
+    def code(self, coder: AbstractCoder, input_shape: tuple[int, ...] | None = None) -> Setting:
+        """Classes and scaling, coded or read, without the fault.
+
+        Where the shape of an input is known, the constants have to fit it.
+        """
+        classes = gamma(coder, self.classes - 1) + 1
+        coder.require(classes <= MAX_CLASSES, f"at most {MAX_CLASSES} classes are allowed. Got {classes}.")
+        return Setting(classes, code_scaling(coder, self.scaling, input_shape))
+
+
+def code_scaling(
+    coder: AbstractCoder,
+    given: Scaling,
+    input_shape: tuple[int, ...] | None = None,
+    *,
+    is_listed: bool = False,
+) -> Scaling:
+    """How stored values become inputs, coded or read; some messages have no literal constants."""
+    at = CATALOGUE.index(given) if given in CATALOGUE else len(CATALOGUE)
+    word = uniform(coder, at, len(CATALOGUE) + 1)
+    coder.require(not is_listed or word < len(CATALOGUE), "this message has no literal scaling.")
+    scaling = CATALOGUE[word] if word < len(CATALOGUE) else _code_constants(coder, given)
+    coder.require(
+        input_shape is None or len(scaling.mean) in (1, _channels(input_shape)),
+        f"scaling has {len(scaling.mean)} constants for inputs of shape {input_shape}.",
+    )
+    return scaling
+
+
+def code_form(coder: AbstractCoder, form: int) -> int:
+    """What a short message is, behind the bit that pays for being one (docs/format-3.md, 5.7)."""
+    coder.require(bool(bit(coder, 1)), "a short message begins with a one.")
+    if bit(coder, form == HEAD):
+        return HEAD
+    return SPLIT_HEAD if bit(coder, form == SPLIT_HEAD) else RULE
+
+
+def has_fault(coder: AbstractCoder, fault: Fault) -> bool:
+    """Whether a short message counts another fault than plain errors, coded or read: it seldom does."""
+    return bool(coder.split(fault != WRONG, 7, 8))
+
+
+def read_fault(coder: AbstractCoder, classes: int) -> Fault:
+    """The fault of a short message, behind the flag that there is one."""
+    word = gamma(coder, 0)
+    coder.require(word in (FAULT, NEW_FAULT), f"a fault is announced by {FAULT} or {NEW_FAULT}. Got {word}.")
+    return code_fault(coder, word, WRONG, classes)
+
+
+def write_fault(coder: AbstractCoder, fault: Fault, classes: int) -> None:
+    """A fault, with the word that announces it; nothing for plain errors."""
+    if fault != WRONG:
+        code_fault(coder, gamma(coder, NEW_FAULT if fault.is_new else FAULT), fault, classes)
+
+
+def code_fault(coder: AbstractCoder, word: int, given: Fault, classes: int) -> Fault:
+    """A fault other than plain errors, coded or read behind its word; a reader gives WRONG."""
+    kinds = {each.number: each for each in FAULTS.values() if each.is_new == (word == NEW_FAULT)}
+    number = uniform(coder, given.number or 0, 4)
+    coder.require(number in kinds, f"fault of kind {number} is reserved.")
+    costs = partial(_code_costs, coder, given, classes)
+    return kinds[number].code(partial(uniform, coder), given, classes, costs)
+
+
+def _code_costs(coder: AbstractCoder, given: Fault, classes: int) -> str:
+    table: str = getattr(given, "table", DISTANCE)  # a reader has none yet
+    if not bit(coder, table != DISTANCE):
+        coder.require(classes <= MOST_COST + 1, f"costs by distance fit {MOST_COST + 1} classes at most.")
+        return DISTANCE
+    coder.require(classes <= MOST_CLASSES, f"costs fit {MOST_CLASSES} classes at most. Got {classes}.")
+    rows = ((0,) * classes,) * classes if table == DISTANCE else Cost(table).matrix(classes)
+    largest = uniform(coder, max(0, max(map(max, rows)) - 1), MOST_COST) + 1
+    context = SymbolContext(largest + 1)
+    coded = [
+        "".join(f"{0 if j == y else context.code(coder, cost):x}" for j, cost in enumerate(row))
+        for y, row in enumerate(rows)
+    ]
+    coder.require(f"{largest:x}" in "".join(coded), f"costs do not attain their largest, {largest}.")
+    return ",".join(coded)
+
+
+def codable(scaling: Scaling, input_shape: tuple[int, ...]) -> Scaling:
+    """The scaling as a message can say it: its constants are rounded to float32.
+
+    Raises:
+        DataError: It has more constants than a message may have.
+    """
+    if not any(scaling.mean) and all(value == 1.0 for value in scaling.std):
+        scaling = Scaling(scaling.divisor)
+    count = max(len(scaling.mean), len(scaling.std))
+    if scaling in CATALOGUE:
+        return scaling
+    if count > MAX_CONSTANTS or count not in (1, _channels(input_shape)):
+        raise DataError(
+            f"a certificate pays for the constants of a scaling: at most {MAX_CONSTANTS} means and stds, one "
+            f"for all or one for each channel of an image. Got {count} for inputs of shape {input_shape}. "
+            "Let the first layer of the network scale its inputs, or store them scaled by constants that "
+            "were fixed before the sample was seen."
+        )
+    means, deviations = (values * (count // len(values)) for values in (scaling.mean, scaling.std))
+    return Scaling(_rounded(scaling.divisor), tuple(map(_rounded, means)), tuple(map(_rounded, deviations)))
+
+
+def _channels(input_shape: tuple[int, ...]) -> int:
+    return input_shape[0] if len(input_shape) == 3 else 1
+
+
+def _code_constants(coder: AbstractCoder, given: Scaling) -> Scaling:
+    count = uniform(coder, len(given.mean) - 1, MAX_CONSTANTS) + 1
+    values = given.divisor, *given.mean, *given.std
+    coder.require(
+        all(_rounded(value) == value for value in values), f"scaling needs constants in float32. Got {given}."
+    )
+    numbers = values if len(values) == 2 * count + 1 else (0.0,) * (2 * count + 1)  # a reader has none yet
+    divisor, *rest = (_number(float32(coder, _pattern(value))) for value in numbers)
+    coder.require(min(divisor, *rest[count:]) > 0.0, "scaling needs a positive divisor and positive std.")
+    return Scaling(divisor, tuple(rest[:count]), tuple(rest[count:]))
+
+
+def _pattern(value: float) -> int:
+    return int.from_bytes(struct.pack(">f", value), "big")
+
+
+def _number(pattern: int) -> float:
+    value: float = struct.unpack(">f", pattern.to_bytes(4, "big"))[0]
+    return value
+
+
+def _rounded(value: float) -> float:
+    return _number(_pattern(value))

@@ -1,0 +1,252 @@
+"""Which bounds follow from what was counted on a sample: the calculator behind every certificate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from codebound.bounds.adaptive_holdout import exact_answer_bits, looked_risk
+from codebound.bounds.facts import HoldoutFacts, LookFacts, OccamFacts, PickedFacts
+from codebound.bounds.held_out import holdout
+from codebound.bounds.lengths import log2_up
+from codebound.bounds.loss_bounds import occam_abstaining, occam_cost, picked_abstaining
+from codebound.bounds.occam import occam_binomial, occam_hoeffding, occam_kl
+from codebound.bounds.picked import picked_risk
+from codebound.bounds.risk import claim_sentence, percent
+from codebound.run.errors import UsageError
+from codebound.sample.losses import parse_fault
+
+if TYPE_CHECKING:
+    from codebound.bounds.risk import RiskBound
+    from codebound.sample.losses import Fault
+
+_PICKED = ("C-15", "learned from picked examples: the sample is its own test set")
+_LOOKED = ("C-16", "the examples were looked at before: every look is paid for")
+_FIXED = ("C-16", "for comparison: had all networks been fixed before the first was tried")
+_HOLDOUT = ("C-11", "Clopper-Pearson limit: the examples were used for no choice")
+_BINOMIAL = ("C-2", "exact binomial tail: the certificate")
+_KL = ("C-3", "Chernoff-kl form, never below the binomial one")
+_HOEFFDING = ("C-4", "training error plus a square root, the form that papers print")
+_ONCE = ("C-11", "for comparison: had this been the only look")
+_AS_MANY = (
+    "C-11",
+    "for comparison: a hold-out set of n examples with as many errors as picks and errors",
+)
+_COST = ("C-17", "expected cost on new data, by the kl form")
+_KEPT = ("C-17", "error on new data that the network does not abstain from; holds together with")
+_ABSTAINED = ("C-17", "how often it abstains from new data")
+_WHO = {"g": "the decoded network g", "f": "the original network f"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """What was counted on a sample, and what it was paid for with.
+
+    Attributes:
+        n: Sample size.
+        errors: Errors of the network on the sample; None with a mean cost.
+        bits: Length of the whole message; with picks, of what names the rule; with looks, of the answers that
+            the network was chosen with: by default, the numbers of errors of all other networks.
+        picks: Examples that a fixed rule picked; errors are then counted among the others.
+        kept: Examples that the network did not abstain from; errors are among them.
+        mean_cost: On the sample, between 0 and 1, in place of errors.
+        fault: What was counted, for the sentence.
+        delta: Failure probability over the draw of the sample.
+        classes: Number of classes; None when unknown.
+        is_holdout: Whether the examples are fresh.
+        looks: Networks that were tried on fresh examples, this one among them.
+        is_fixed_before: Whether all of them were fixed before the first was tried: no answer led to another.
+    """
+
+    n: int
+    errors: int | None = None
+    bits: float | None = None
+    picks: int | None = None
+    kept: int | None = None
+    mean_cost: float | None = None
+    fault: str | None = None
+    delta: float = 0.05
+    classes: int | None = None
+    is_holdout: bool = False
+    looks: int | None = None
+    is_fixed_before: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One bound, with the ID of its statement and what it is; without a value where it says nothing."""
+
+    name: str
+    ref: str
+    value: float | None
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class Calculation:
+    """The bounds that follow, the one that was asked for first.
+
+    Attributes:
+        forms: The bounds.
+        sentence: What the first says; empty where its fault was not named.
+        condition: What has to be true of the looks; empty where there were none before.
+        vacuous: Whether it says no more than guessing; None where guessing has no error to compare with.
+    """
+
+    forms: tuple[Form, ...]
+    sentence: str
+    vacuous: bool | None = None
+    condition: str = ""
+
+    def record(self) -> dict[str, Any]:
+        """As JSON."""
+        values: dict[str, Any] = {each.name: each.value for each in self.forms}
+        values |= {} if self.vacuous is None else {"vacuous": self.vacuous}
+        return values | ({"provided": self.condition} if self.condition else {})
+
+
+def calculate(counts: Counts) -> Calculation:
+    """The bounds for what was counted: by a message, by picks, on fresh examples, after looks, with faults.
+
+    Raises:
+        UsageError: Counts contradict each other, or one is missing.
+
+    Example:
+        >>> calculate(Counts(errors=300, n=60_000, bits=5000)).sentence[-57:]
+        'the decoded network g errs on at most 7.38 % of new data.'
+    """
+    if (counts.errors is None) == (counts.mean_cost is None):
+        raise UsageError("give errors, how many, or mean_cost.")
+    fault, condition = _named_fault(counts), _condition(counts)
+    if counts.mean_cost is not None or counts.kept is not None:
+        forms = _faulty(counts)
+        if fault is None or forms[0].value is None:
+            return Calculation(forms, "", condition=condition)
+        provided = f", provided that {condition}" if condition else ""
+        said = f"The network {fault.says(percent(forms[0].value))}{provided}."
+        return Calculation(forms, said, condition=condition)
+    is_holdout, bits, picks, looks = counts.is_holdout, counts.bits, counts.picks, counts.looks
+    if is_holdout and ((bits and looks is None) or picks is not None):
+        raise UsageError("a hold-out bound has neither message nor picks: leave out bits and picks.")
+    if looks is not None and not is_holdout:
+        raise UsageError("looks counts looks at hold-out examples: give holdout too.")
+    if not is_holdout and bits is None and picks is None:
+        raise UsageError(
+            "bits is missing: the length of the message, or holdout for fresh examples, or picks."
+        )
+    bounds = _plain(counts)
+    forms = tuple(Form(name, ref, bound.value, told) for name, (bound, (ref, told)) in bounds.items())
+    best, _ = next(iter(bounds.values()))
+    sentence = best.sentence
+    if condition:
+        sentence = claim_sentence(
+            best.subject,
+            best.value,
+            delta=best.delta,
+            vacuous=best.vacuous,
+            drawn="test sample",
+            provided=condition,
+        )
+    if is_holdout or picks is not None:
+        sentence = sentence.replace(_WHO[best.subject], "the network")
+    if fault is not None:
+        shown = percent(best.value)
+        sentence = sentence.replace(parse_fault("wrong").says(shown), fault.says(shown))
+    return Calculation(forms, sentence, best.vacuous, condition)
+
+
+def _condition(counts: Counts) -> str:
+    """What has to be true of the looks, beside what was counted."""
+    if counts.is_fixed_before and (counts.looks is None or counts.bits):
+        raise UsageError(
+            "where all networks were fixed before the first look, there were looks, and no answer was used: "
+            "give looks, and leave out bits."
+        )
+    if counts.looks is None or counts.looks == 1:
+        return ""
+    if counts.is_fixed_before:
+        return f"all {counts.looks:,} networks were fixed before the first was tried"
+    if counts.bits is not None:
+        return f"all that was known of the examples when it was chosen is in answers of {counts.bits:g} bits"
+    told = "numbers of errors" if counts.kept is None else "numbers of errors and of answers"
+    return f"nothing was known of the examples when it was chosen but the {told} of the other networks"
+
+
+def _answer_bits(counts: Counts) -> float:
+    """Length of the answers that the network was chosen with, or of the message."""
+    if counts.bits is not None or counts.looks in (None, 1) or counts.is_fixed_before:
+        return counts.bits or 0.0
+    assert counts.looks is not None
+    if counts.mean_cost is not None:
+        raise UsageError(
+            "with looks at a mean cost, bits is missing: the length of all mean costs that were seen before "
+            "this network was chosen. Give bits, or say that all networks were fixed before the first look."
+        )
+    numbers = 1 if counts.kept is None else 2  # errors, and what was kept
+    return exact_answer_bits(numbers * (counts.looks - 1), n=counts.n)
+
+
+def _named_fault(counts: Counts) -> Fault | None:
+    if counts.fault is None:
+        return None
+    fault = parse_fault(counts.fault)
+    if not fault.is_of_values:
+        fault = parse_fault(counts.fault, classes=counts.classes)
+    for kind, value, name in (("abstain", counts.kept, "kept"), ("cost", counts.mean_cost, "mean_cost")):
+        if (fault.kind == kind) != (value is not None):
+            raise UsageError(f"{name} belongs to the fault {kind}: give both, or leave out one.")
+    return fault
+
+
+def _plain(counts: Counts) -> dict[str, tuple[RiskBound, tuple[str, str]]]:
+    """Bounds on a share of errors, with what each is."""
+    assert counts.errors is not None
+    errors, bits = counts.errors, _answer_bits(counts)
+    told = OccamFacts(errors=errors, n=counts.n, code_bits=bits, delta=counts.delta, classes=counts.classes)
+    common: dict[str, Any] = {"n": told.n, "delta": told.delta, "classes": told.classes}
+    if counts.picks is not None:
+        facts = PickedFacts(picks=counts.picks, errors=errors, code_bits=bits, **common)
+        fresh = holdout(HoldoutFacts(errors=facts.counted, **common))
+        return {"picked": (picked_risk(facts), _PICKED), "holdout": (fresh, _AS_MANY)}
+    if counts.looks is not None:
+        used = looked_risk(LookFacts(errors=errors, looks=counts.looks, answer_bits=bits, **common))
+        once = holdout(HoldoutFacts(errors=errors, **common))
+        fixed = looked_risk(LookFacts(errors=errors, looks=counts.looks, **common))
+        between = {"fixed": (fixed, _FIXED)} if bits else {}
+        return {"looked": (used, _LOOKED), **between, "holdout": (once, _ONCE)}
+    forms = {
+        "binomial": (occam_binomial(told), _BINOMIAL),
+        "kl": (occam_kl(told), _KL),
+        "hoeffding": (occam_hoeffding(told), _HOEFFDING),
+    }
+    if not counts.is_holdout:
+        return forms
+    return {"holdout": (holdout(HoldoutFacts(errors=errors, **common)), _HOLDOUT), **forms}
+
+
+def _faulty(counts: Counts) -> tuple[Form, ...]:
+    """Bounds that are no plain share of errors: with abstaining, or on a cost."""
+    n, errors, kept, picks, delta = counts.n, counts.errors, counts.kept, counts.picks, counts.delta
+    if picks is not None and counts.mean_cost is not None:
+        raise UsageError(
+            "after picks a mean cost is bounded cost by cost (docs/picked.md): ask for each cost-above with "
+            "errors, at delta divided by their number; certify with the fault cost:COSTS does all of it."
+        )
+    bits = _answer_bits(counts) + (0.0 if counts.looks is None else log2_up(counts.looks))
+    if counts.mean_cost is not None:
+        cost = occam_cost(mean_cost=counts.mean_cost, n=n, code_bits=bits, delta=delta)
+        return (Form("cost", _COST[0], cost, _COST[1]),)
+    assert kept is not None  # one or the other was given
+    assert errors is not None
+    error: float | None
+    if picks is None:
+        error, abstained = occam_abstaining(errors=errors, kept=kept, n=n, code_bits=bits, delta=delta)
+    else:
+        if not errors <= kept <= n - picks:
+            raise UsageError(f"kept lies between errors and n - picks = {n - picks}. Got {kept}.")
+        facts = PickedFacts(picks=picks, errors=errors, n=n, code_bits=bits, delta=delta)
+        error, abstained = picked_abstaining(facts, abstained=n - picks - kept)
+    return (
+        Form("kept", _KEPT[0], error, _KEPT[1]),
+        Form("abstained", _ABSTAINED[0], abstained, _ABSTAINED[1]),
+    )

@@ -1,0 +1,168 @@
+"""What a certificate states: its words, its counts, and what its bound is the sum of.
+
+Whoever has a certificate asks its ``kind``, a class of ``certificate/claims.py``; nobody compares statements.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from codebound.bounds.numerics import binomial_inverse_upper, kl_inverse_upper, picked_inverse_upper
+from codebound.sample.losses import WRONG
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from codebound.certificate.file import Certificate, CertificateFacts
+    from codebound.sample.losses import Fault
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A limit that a bound is a sum of.
+
+    Attributes:
+        law: ``binomial`` as in C-2, ``picked`` as in C-15, or ``kl`` as in C-17 for costs.
+        count: What was counted; of costs, their sum divided by the largest.
+        n: Out of how many.
+        bits: Length of the message.
+        share: Of the failure probability.
+        outside: A limit on how often it does not apply; it is divided by the rest.
+        weight: What the limit is multiplied by.
+    """
+
+    law: Literal["binomial", "picked", "kl"]
+    count: float
+    n: int
+    bits: float = 0.0
+    share: float = 1.0
+    outside: Term | None = None
+    weight: float = 1.0
+
+    def limit(self, delta: float) -> float:
+        """The limit at a failure probability of the whole bound."""
+        log_delta = math.log(delta * self.share) - self.bits * math.log(2.0)
+        if self.law == "kl":
+            found = kl_inverse_upper(self.count / self.n, -log_delta / self.n)
+        else:
+            inverse = binomial_inverse_upper if self.law == "binomial" else picked_inverse_upper
+            found = inverse(int(self.count), self.n, log_delta)
+        found *= self.weight
+        if self.outside is None:
+            return found
+        rest = 1.0 - self.outside.limit(delta)
+        return found / rest if rest > 0.0 else 1.0
+
+
+def bound_at(terms: Sequence[Term], delta: float) -> float:
+    """The bound that is the sum of some terms.
+
+    Example:
+        >>> round(bound_at([Term("picked", 800, 60_000, bits=30)], 0.05), 5)
+        0.01703
+    """
+    return min(1.0, sum(term.limit(delta) for term in terms))
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A count that a claim rests on, and what it is.
+
+    Attributes:
+        key: Its name in JSON.
+        name: Its name in tables.
+        count: How many.
+        of: Out of how many.
+        meaning: A sentence about what was counted, and on what.
+    """
+
+    key: str
+    name: str
+    count: int
+    of: int
+    meaning: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.count} of {self.of}"
+
+
+class AbstractStatement(ABC):
+    """What a certificate states, in which words, and what its network is.
+
+    Attributes:
+        statement: Its ID in docs/references.md and in the file.
+        fault: What is counted.
+        errors_key: The name in JSON of its count of errors, in whose place a fault has its own.
+        has_margin: Whether examples that are right by a small margin are among them.
+        drawn: What its failure probability is over.
+        faults_since: The version of the format that first states it of another fault than plain errors.
+        trains_base: Whether a base is trained on a part of the sample.
+        unseen: What a base must not have seen.
+        is_learned: Whether g is learned from examples of the sample: then no message has it, it stands in a
+            file of its own, and takes inputs as they are stored.
+        has_looser_forms: Whether forms of the bound that are easier to compute stand beside it.
+        route: What it is called among the routes to a bound; empty for what is compared with nothing.
+    """
+
+    statement: ClassVar[str]
+    fault: Fault = WRONG
+    errors_key: ClassVar[str] = "train_errors"
+    has_margin: ClassVar[bool] = False
+    drawn: ClassVar[str] = "sample"
+    faults_since: ClassVar[int] = 3
+    trains_base: ClassVar[bool] = False
+    unseen: ClassVar[str] = "the sample"
+    is_learned: ClassVar[bool] = False
+    has_looser_forms: ClassVar[bool] = True
+    route: ClassVar[str] = ""
+
+    @staticmethod
+    @abstractmethod
+    def counts(facts: CertificateFacts) -> tuple[Counted, ...]:
+        """The counts of a certificate with this claim, each with what it is."""
+
+    @classmethod
+    @abstractmethod
+    def terms(cls, certificate: Certificate) -> list[Term]:
+        """What the bound of a certificate is the sum of."""
+
+    @staticmethod
+    def is_held_out(certificate: Certificate) -> bool:
+        """Whether labels were set apart to learn from, and the message pays for all use of the others."""
+        return False
+
+    @staticmethod
+    def about(facts: CertificateFacts) -> str:
+        """The data on which the network errs that little."""
+        return "new data"
+
+    @staticmethod
+    def event(certificate: Certificate) -> str:
+        """What names the event on which it holds: statements with the same event fail together."""
+        return f"file {hashlib.sha256(certificate.to_bytes()).hexdigest()}"
+
+
+def fault_counts(certificate: Certificate, plain: tuple[Counted, ...]) -> tuple[Counted, ...]:
+    """The counts of a certificate about a fault, from those that a claim about plain errors has."""
+    fault, facts, key = certificate.fault, certificate.facts, certificate.kind.errors_key
+    tally, of = facts.tally or {}, next((each.of for each in plain if each.key == key), facts.n)
+    meaning = (
+        f"examples on which the decoded network makes the fault {fault}, among those that it can happen on; "
+        "whatever is not clear counts"
+    )
+    found = [Counted("faults", f"faults of g ({fault})", facts.errors, tally.get("kept", of), meaning)]
+    if fault.is_mean:
+        most, meaning = of * fault.largest_cost(facts.classes), "of all examples; the worst counts"
+        found = [Counted("cost", f"costs of g ({fault})", tally["cost"], most, meaning)]
+        plain = tuple(
+            replace(each, meaning=each.meaning.replace("as an error", "as the largest cost"))
+            for each in plain
+        )
+    if "abstained" in tally:
+        meaning = "examples that g abstains from, or may abstain from"
+        found.append(Counted("abstained", "abstained", tally["abstained"], of, meaning))
+    return (*(each for each in plain if each.key != key), *found)

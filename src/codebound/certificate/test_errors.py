@@ -1,0 +1,40 @@
+"""What is counted beside a certificate: the errors on a test sample."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from codebound.bounds.facts import HoldoutFacts
+from codebound.bounds.held_out import holdout
+from codebound.certificate.assessment import tally_of
+from codebound.certificate.evaluate import count_errors
+from codebound.sample.losses import possible_examples
+
+if TYPE_CHECKING:
+    from codebound.bounds.risk import RiskBound
+    from codebound.certificate.assessment import AbstractAssessed
+    from codebound.certificate.task import Task
+    from codebound.run.job import Engine
+    from codebound.sample.dataset import Dataset
+
+
+def held_out(best: AbstractAssessed, task: Task, test_set: Dataset, engine: Engine | None) -> RiskBound:
+    """What data that were used for no choice say about the network."""
+    fault = task.claim.fault
+    tested = possible_examples(fault, test_set)
+    if task.claim.is_about_f:
+        counts = count_errors(task.f.build(), tested.on("cpu"), fault=fault, engine=engine).counts
+    else:
+        counts = best.counts_on(tested, fault, engine)
+    kept = tally_of(fault, counts, tested.n).get("kept", tested.n)
+    facts = HoldoutFacts(
+        errors=counts[0], n=kept, delta=task.delta, classes=task.sample.classes, subject=best.bound.subject
+    )
+    return holdout(facts)
+
+
+def holdout_of_f(errors: int, test_set: Dataset, *, delta: float) -> RiskBound:
+    """What the errors of f on the test sample say about it, if f has not been trained on that."""
+    return holdout(
+        HoldoutFacts(errors=errors, n=test_set.n, delta=delta, classes=test_set.classes, subject="f")
+    )

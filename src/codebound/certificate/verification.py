@@ -1,0 +1,162 @@
+"""How the second program is asked about the certificate of a folder, and what it answers.
+
+``result.json`` says what it has to be given, as ``verify_with``; the commands beside that are for people.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from codebound.run.errors import FormatError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+CERTIFICATE = "certificate.cbound"
+_PATHS = ("data_folder", "base", "subject_weights", "weights")
+_FILES = ("data", "unlabelled", *_PATHS)  # the first two may be names that the second program knows
+_SWITCHES = ("allow_copies", "trust_code")
+_CODE = ("model", "trust_code")
+_KINDS = dict.fromkeys((*_FILES, *_CODE), str) | dict.fromkeys(_SWITCHES, bool)
+
+
+def ways_to_ask(folder: Path, asked: Mapping[str, str | Path | bool]) -> dict[str, Any]:
+    """How to ask about the certificate in a folder: from here; from there; and what is not in it.
+
+    Whoever gets the folder reads ``verify_here`` and what follows: no absolute path is there.
+
+    Args:
+        folder: The folder.
+        asked: Options of the second program by name, with underscores. Files are paths, True is a switch.
+    """
+    inside = {
+        name: (way_to(each, folder) or each.name) if isinstance(each, Path) else each
+        for name, each in asked.items()
+    }
+    return {
+        "verify": words_to_ask(asked, folder / CERTIFICATE),
+        "verify_here": words_to_ask(inside),
+        "verify_needs": [
+            inside[name] for name, each in asked.items() if isinstance(each, Path) and each.parent != folder
+        ],
+        "verify_with": inside,
+    }
+
+
+def way_to(path: Path, folder: Path) -> str:
+    """Return the relative path from a folder, if both are in the current directory; else nothing.
+
+    Beyond that directory a path would tell others how this machine and its users are called.
+    """
+    here, target, start = Path.cwd().resolve(), path.resolve(), folder.resolve()
+    is_near = target.is_relative_to(here) and start.is_relative_to(here)
+    return os.path.relpath(target, start) if is_near or target.parent == start else ""
+
+
+def without_place(value: Any) -> Any:
+    """Return settings in which absolute paths are names of files.
+
+    Example:
+        >>> without_place({"data": "/home/me/churn.csv:label", "weights": "runs/f", "holdout": 0.2})
+        {'data': 'churn.csv:label', 'weights': 'runs/f', 'holdout': 0.2}
+    """
+    if isinstance(value, dict):
+        return {name: without_place(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_place(each) for each in value]
+    return Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value
+
+
+def words_to_ask(asked: Mapping[str, str | Path | bool], file: Path = Path(CERTIFICATE)) -> str:
+    """What to type.
+
+    Example:
+        >>> words_to_ask({"data": "digits", "allow_copies": True})
+        'codebound-verify certificate.cbound --data digits --allow-copies'
+    """
+    words = ["codebound-verify", str(file)]
+    for name, value in asked.items():
+        words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
+    return shlex.join(words)
+
+
+def asked_by(folder: Path, result: Mapping[str, Any]) -> dict[str, str | bool]:
+    """The options that a folder names in its ``result.json``, but for code.
+
+    Older folders have a command alone. A stranger may have written either: it decides which files are read,
+    and neither which certificate nor what is run.
+
+    Raises:
+        FormatError: They are not as ``certify`` writes them, or a command is about another certificate.
+    """
+    words = str(result.get("verify_here", result.get("verify")))
+    asked = result["verify_with"] if "verify_with" in result else _options_of(words)
+    if not isinstance(asked, dict) or not all(
+        value and type(value) is _KINDS.get(name) and "\0" not in str(value) for name, value in asked.items()
+    ):
+        raise FormatError(
+            f"{folder / 'result.json'} does not say how to verify its certificate as certify writes it: "
+            f"{asked if 'verify_with' in result else words}"
+        )
+    return {name: value for name, value in asked.items() if name not in _CODE}
+
+
+def _options_of(words: str) -> dict[str, str | bool] | None:
+    """The options in a command; None where it is none about the certificate of a folder."""
+    try:
+        _, file, *rest = shlex.split(words)
+    except ValueError:
+        return None
+    asked: dict[str, str | bool] = {}
+    options = iter(rest)
+    for option in options:
+        if not option.startswith("--") or "_" in option:
+            return None
+        name = option.removeprefix("--").replace("-", "_")
+        asked[name] = True if name in _SWITCHES else next(options, "")
+    return asked if Path(file).name == CERTIFICATE else None
+
+
+def ask(folder: Path, asked: Mapping[str, str | bool]) -> dict[str, Any]:
+    """What the second program says of the certificate in a folder, as JSON.
+
+    Args:
+        folder: Where the certificate is; it may have been moved.
+        asked: What the folder names (``asked_by``), and code that the user has named.
+
+    Raises:
+        FormatError: Something in the folder is called like a dataset that the second program knows.
+    """
+    from codebound_verify.data import NAMES
+
+    given: dict[str, Any] = dict(asked)
+    for name in given.keys() & {*_FILES}:
+        place = folder / given[name]
+        try:
+            is_here = place.is_file() or place.is_dir()
+        except (OSError, ValueError) as error:  # no name of a file
+            raise FormatError(f"{folder / 'result.json'} names no file: {given[name]!r:.80}.") from error
+        if is_here and given[name].partition(":")[0] in NAMES:
+            raise FormatError(f"{place} is called like a dataset: it is unclear which of them is meant.")
+        given[name] = str(place) if is_here else given[name]
+    return _answer(folder / CERTIFICATE, **given)
+
+
+def ask_about_ledger(ledger: Path) -> dict[str, Any]:
+    """What the second program says of a ledger of looks, as JSON."""
+    return _answer(ledger)
+
+
+def _answer(file: Path, **given: Any) -> dict[str, Any]:
+    from codebound_verify.files import GivenFiles, verdict_record, verify_file
+    from codebound_verify.refusal import Refused
+
+    given |= {name: Path(given[name]) for name in _PATHS if name in given}
+    try:
+        return verdict_record(verify_file(file, GivenFiles(**given)))
+    except Refused as error:
+        said = str(error).rstrip(".")
+        raise UsageError(f"codebound-verify: {said}. See codebound-verify --help.") from error

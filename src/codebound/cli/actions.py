@@ -1,0 +1,400 @@
+"""Commands as functions: options in, files and a record out. The command line prints it, a sweep keeps it.
+
+Options have the names that they have on the command line, with underscores, and all of them are given.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from codebound.certificate.verification import CERTIFICATE
+from codebound.certification import SHARES, certify
+from codebound.known.encoded_tables import encoded, load_table, prototypes
+from codebound.known.named_encoders import load_encoder
+from codebound.known.provenance import remember
+from codebound.methods.inputs import ENCODES
+from codebound.report.folder import WEIGHTS
+from codebound.run.errors import CodeboundError, DataError, UsageError
+from codebound.run.files import write_json
+from codebound.run.progress import NOBODY, Listener, Progress, silent
+from codebound.run.store import new_folder, source_sha256
+from codebound.run.user_code import import_named
+from codebound.sample.caveats import remarks
+from codebound.sample.dataset import as_read
+from codebound.sample.formats.catalogue import KNOWN
+from codebound.sample.load import load_dataset
+from codebound.sample.splits import split
+from codebound_networks.about_f.base import BASE_FILE, MAX_WORDS, Pretrained, load_base, origin_of_file
+from codebound_networks.about_f.disagreement import bound_through
+from codebound_networks.reading.loading import factory_of, load_arrays, load_model
+from codebound_networks.reading.walk import Network, wrap
+from codebound_networks.views.rebuild import dtype_name, with_weights
+from codebound_networks.views.zoo import ZOO
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from torch import nn
+
+    from codebound.known.encoder import Encoder
+    from codebound.report.folder import Certification, Saved
+    from codebound.run.job import Engine
+    from codebound.sample.dataset import Dataset
+    from codebound_networks.about_f.disagreement import Through
+
+_CLASSES = 10
+_HALF = 5  # tenths of a sample: no message says of which share a helper that encodes was made
+_CERTIFY = (
+    "method",
+    "minutes",
+    "effort",
+    "delta",
+    "fault",
+    "input_range",
+    "allow_copies",
+    "by_class",
+    "seed",
+    "device",
+)
+
+
+def certify_from_options(
+    options: Mapping[str, Any],
+    *,
+    out: Path | None = None,
+    engine: Engine | None = None,
+    listener: Listener = NOBODY,
+) -> Saved:
+    """Certifies a network and saves all that belongs to its certificate in a new folder."""
+    model, fresh, folder_of_data = options["model"], options["unlabelled"], options["data_folder"]
+    content = _content(options["data"])
+    encoder = (
+        None if options["encoder"] is None else load_encoder(options["encoder"], device=options["device"])
+    )
+    with listener.bar("encode") if encoder is not None else nullcontext(silent) as progress:
+        sample, test_set = load_samples(options, encoder=encoder, progress=progress)
+    for warning in remarks(sample, delta=options["delta"]):
+        listener.note(f"Warning: {warning}.")
+    network, factory = None, ""
+    if model is not None:
+        network, factory = load_network(model, sample, options["weights"]), factory_of(model)
+    elif options["weights"] is not None or options["base"] is not None:
+        raise UsageError("weights and base belong to a model: give the model.")
+    base = None if network is None else given_base(options, network, sample)
+    if options["class_names"] is not None:
+        if network is not None or encoder is None:
+            raise UsageError("class names make a network of their own, behind an encoder of texts.")
+        base = named_head(encoder, options["class_names"], sample)
+    if base is not None and options["weights"] is None:
+        network = base.network
+    elif base is not None and _are_equal(network, base.network):
+        raise UsageError(
+            "weights and base are the same network. Where it never saw the sample, leave out the weights; "
+            "where it did, it is no base."
+        )
+    elif network is not None and options["weights"] is None and options["helper_weights"] is None:
+        listener.note(f"Warning: no weights were given: {model} is as random as it was made.")
+    unlabelled = None if fresh is None else _loaded(fresh, "unlabelled", folder_of_data, encoder=encoder)
+    fraction, helper = options["prior_fraction"], _given_helper(options, sample)
+    is_encoding = helper is not None and options["method"] in ENCODES
+    with (
+        new_folder(out) as folder,
+        _unchanged_or_said(options["data"], content),
+        listener.bar("certify") as progress,
+    ):
+        found = certify(
+            network,
+            sample,
+            test_set=test_set,
+            unlabelled=unlabelled,
+            prior_tenths=None if fraction is None else _tenths(fraction, is_one=is_encoding),
+            helper=helper,
+            base=base,
+            factory=factory,
+            trust_code=options["trust_code"],
+            engine=engine,
+            progress=progress,
+            **{name: options[name] for name in _CERTIFY},
+        )
+        for warning in (each for each in found.sample.warnings if each not in sample.warnings):
+            listener.note(f"Warning: {warning}.")
+        is_there = _content(options["data"]) == content
+        if not is_there:
+            changed = f"{options['data']} has changed since it was read"
+            listener.note(f"Warning: {changed}; the sample as it was is in {folder}.")
+        return save_or_rescue(
+            found,
+            folder,
+            settings=record_options(options),
+            data=options["data"]
+            if is_there and options["holdout"] is None and not found.sample.encoder
+            else "",
+            data_folder=folder_of_data,
+        )
+
+
+def _are_equal(one: nn.Module | None, other: nn.Module) -> bool:
+    """Whether two networks have the same numbers."""
+    own, its = {} if one is None else one.state_dict(), other.state_dict()
+    return own.keys() == its.keys() and all(torch.equal(own[name], its[name]) for name in own)
+
+
+def _content(data: str) -> str:
+    """Hash of the files that a sample comes from; those of a known name are checked as they are read."""
+    return "" if data.lower() in KNOWN else source_sha256(data)
+
+
+@contextmanager
+def _unchanged_or_said(data: str, content: str) -> Iterator[None]:
+    """Says so where something fails because a file, which may be read as it is used, was written to."""
+    try:
+        yield
+    except CodeboundError as error:
+        if _content(data) == content:
+            raise
+        raise DataError(
+            f"{data} changed while it was in use ({error}). Start again with a file that nobody writes to."
+        ) from error
+
+
+def save_or_rescue(found: Certification, folder: Path, **where: Any) -> Saved:
+    """Saves what was found; where that fails, the certificate alone goes to the folder for temporary files.
+
+    ``where`` are the other arguments of ``Certification.save_to``.
+    """
+    try:
+        return found.save_to(folder, **where)
+    except CodeboundError as error:
+        with suppress(CodeboundError, OSError):
+            kept = Path(tempfile.mkdtemp(prefix="codebound-")) / CERTIFICATE
+            try:
+                found.save(kept)
+            except CodeboundError:
+                kept.parent.rmdir()
+            else:
+                error.args = (f"{error} What was found is not lost: the certificate is in {kept}.",)
+        raise
+
+
+def certify_record(options: Mapping[str, Any], *, out: Path | None = None) -> dict[str, Any]:
+    """The same, for who wants the result alone."""
+    return certify_from_options(options, out=out).result
+
+
+def through_from_options(options: Mapping[str, Any], *, out: Path | None = None) -> Through:
+    """Bounds a network through a certificate; the base and g may lie beside it. ``out`` gets the record."""
+    if out is not None and out.exists():
+        raise UsageError(f"{out} exists already. Choose another file.")
+    file, fresh, folder = options["file"], options["unlabelled"], options["data_folder"]
+    path = file / CERTIFICATE if file.is_dir() else file
+    encoder = None if options["encoder"] is None else load_encoder(options["encoder"])
+    sample = load_dataset(options["data"], folder=folder)
+    role = "test" if fresh.lower() in KNOWN else "unlabelled"
+    unlabelled = load_dataset(fresh, role=role, folder=folder)
+    base = options["base"] or _beside(path, BASE_FILE)
+    found = bound_through(
+        path,
+        load_network(options["model"], sample, options["weights"]),
+        sample=sample if encoder is None else encoded(encoder, sample),
+        unlabelled=unlabelled.select(range(unlabelled.n), role="unlabelled"),
+        delta=options["delta"],
+        base=None if base is None else load_arrays(base),
+        weights=options["g_weights"] or _beside(path, WEIGHTS),
+        encoder=encoder,
+        allow_copies=options["allow_copies"],
+    )
+    if out is not None:
+        write_json(out, found.record())
+    return found
+
+
+def _beside(file: Path, name: str) -> Path | None:
+    found = file.with_name(name)
+    return found if found.is_file() else None
+
+
+def _tenths(fraction: str | float, *, is_one: bool = False) -> int | tuple[int, ...]:
+    if fraction == "auto":
+        return _HALF if is_one else SHARES
+    try:
+        exact = 10 * float(fraction)
+    except ValueError:
+        exact = 0.0
+    tenths = round(exact)
+    if abs(tenths - exact) > 1e-9 or not 1 <= tenths <= 9:
+        raise UsageError(
+            f"prior_fraction is 0.1, 0.2, ... or 0.9: that grid is in the code; or auto. Got {fraction}."
+        )
+    return tenths
+
+
+def _given_helper(
+    options: Mapping[str, Any], sample: Dataset
+) -> Callable[[Dataset], Any] | Pretrained | None:
+    """What makes the helper of a split, or its weights: helper_from and helper_weights."""
+    maker, weights = options["helper_from"], options["helper_weights"]
+    if maker is not None and weights is not None:
+        raise UsageError("a helper is made by a function or read from a file: choose one of them.")
+    if maker is not None:
+        try:
+            found: Callable[[Dataset], Any] = import_named(maker)
+        except (ImportError, AttributeError) as error:
+            raise UsageError(
+                f"no function {maker}: {error}. Give package.module:function; its module must be importable "
+                "(installed, or in the current directory)."
+            ) from error
+        return found
+    if weights is None:
+        return None
+    if options["model"] is None:
+        raise UsageError("helper_weights belong to a model: give the model.")
+    network = load_network(options["model"], sample, weights)
+    return Pretrained(
+        network, f"weights {Path(weights).name!r}, made of the first part of the split alone"[:MAX_WORDS]
+    )
+
+
+# where results go, how they are printed and what runs at the same time: the result is the same
+_OF_THE_RUN = frozenset(
+    {"out", "output", "quiet", "engine", "workers", "address", "data_folder", "list_methods", "whole"}
+)
+
+
+def record_options(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that decide a result, as JSON values, from all that a command was called with.
+
+    Example:
+        >>> record_options({"model": "mlp", "weights": Path("a/b"), "quiet": True})
+        {'model': 'mlp', 'weights': 'a/b'}
+    """
+    return {name: _plain(value) for name, value in values.items() if name not in _OF_THE_RUN}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def load_samples(
+    options: Mapping[str, Any], *, encoder: Encoder | None = None, progress: Progress = silent
+) -> tuple[Dataset, Dataset | None]:
+    """The sample, and the test sample if one was asked for: data, data_folder, test and holdout.
+
+    With an encoder they are the tables of their encoded inputs.
+    """
+    folder, test, holdout = options["data_folder"], options["test"], options["holdout"]
+    if test is not None and holdout is not None:
+        raise UsageError(
+            "test gives a test sample and holdout cuts one from data: choose one of them, not both."
+        )
+    if holdout is not None and not 0.0 < holdout < 1.0:
+        raise UsageError(f"holdout must be a fraction in (0, 1). Got {holdout}.")
+    sample = _loaded(options["data"], "train", folder, encoder=encoder, progress=progress)
+    if holdout is not None:
+        parts = split(sample, {"train": 1.0 - holdout, "test": holdout})
+        return parts["train"], parts["test"]
+    if test is not None:
+        return sample, _loaded(test, "test", folder, like=sample, encoder=encoder, progress=progress)
+    return sample, None
+
+
+def _loaded(
+    spec: str,
+    role: str,
+    folder: Path | None,
+    *,
+    encoder: Encoder | None,
+    like: Dataset | None = None,
+    progress: Progress = silent,
+) -> Dataset:
+    if encoder is None:
+        return load_dataset(spec, role=role, folder=folder, **({} if like is None else as_read(like)))
+    return load_table(encoder, spec, role=role, folder=folder, like=like, progress=progress)
+
+
+def load_network(
+    model: str, sample: Dataset, weights: Path | str | None = None, *, seed: int = 0
+) -> nn.Module:
+    """The network that was asked for, with the inputs and the classes of the sample."""
+    path = None if weights is None else Path(weights)
+    shape, classes = sample.input_shape, sample.classes
+    network = load_model(model, input_shape=shape, classes=classes, weights=path, seed=seed)
+    if path is not None:
+        remember(network, origin_of_file(path))
+    return network
+
+
+def load_layers(
+    model: str, shape: tuple[int, ...], classes: int, weights: Path | None, *, strict: bool = True
+) -> Network:
+    """The network with its layers in view; a strict view refuses parts that cannot be seen."""
+    module = load_model(model, input_shape=shape, classes=classes, weights=weights)
+    return wrap(module, example=torch.zeros(2, *shape), classes=classes, strict=strict)
+
+
+def in_single_precision(network: Network, shape: tuple[int, ...], classes: int) -> Network:
+    """The same network in float32, which is what codes decode to, with a word about it."""
+    state = network.model.state_dict()
+    others = sorted({dtype_name(each) for each in state.values() if each.is_floating_point()} - {"float32"})
+    if not others:
+        return network
+    single = with_weights(network.model, state).float()
+    again = wrap(single, example=torch.zeros(2, *shape), classes=classes, strict=True)
+    words = f"Its weights are {' and '.join(others)}, and codes decode to float32: it is compressed in that."
+    return replace(again, notes=(*network.notes, words))
+
+
+def model_sizes(
+    model: str, input_shape: str | None, classes: int | None, sample: Dataset | None = None
+) -> tuple[tuple[int, ...], int]:
+    """Input shape and classes: those of the data, or as given, or those of the zoo."""
+    if sample is not None:
+        if input_shape is not None or classes is not None:
+            raise UsageError("the data have their own input_shape and classes; leave these out.")
+        return sample.input_shape, sample.classes
+    classes = _CLASSES if classes is None else classes
+    if input_shape is not None:
+        sizes = input_shape.lower().split("x")
+        if not all(size.isdecimal() and int(size) > 0 for size in sizes):
+            raise UsageError(
+                f"input_shape is positive sizes joined by x, such as 1x28x28. Got {input_shape!r}."
+            )
+        return tuple(map(int, sizes)), classes
+    name = model.partition(":")[0]
+    if name in ZOO:
+        return ZOO[name].input_shape, classes
+    if ":" in model:
+        raise UsageError(f"the input shape of {model} is unknown. Give input_shape.")
+    raise UsageError(f"unknown model {model!r}. Give {', '.join(ZOO)}, or package.module:factory.")
+
+
+def given_base(options: Mapping[str, Any], network: nn.Module, sample: Dataset) -> Pretrained | None:
+    """The base that was asked for: base and base_says."""
+    base, says = options["base"], options["base_says"]
+    if base is None:
+        if says is not None:
+            raise UsageError("base_says describes a base, and none was given.")
+        return None
+    return load_base(base, network, sample=sample, says=says or "")
+
+
+def named_head(encoder: Encoder, names: str, sample: Dataset) -> Pretrained:
+    """A linear layer whose scores are the products of a row with those of class names, as a base."""
+    each = tuple(name.strip() for name in names.split(","))
+    if len(each) != sample.classes or not all(each):
+        raise UsageError(
+            f"there are {sample.classes} classes: give as many names, with commas. Got {names!r}."
+        )
+    weight, bias = prototypes(encoder, each)
+    network = load_network("linear", sample)
+    state = dict(zip(network.state_dict(), map(torch.from_numpy, (weight, bias)), strict=True))
+    network.load_state_dict(state)
+    says = f"the class names {', '.join(each)} by {encoder.name}, without looking at the sample"
+    return Pretrained(network, says[:MAX_WORDS])

@@ -1,1 +1,0 @@
-"""Samples: known datasets, arrays, image folders and the user's own, with checksums and fixed splits."""

@@ -1,1 +1,0 @@
-"""Frozen maps in front of the data: a sample becomes the table of its encoded inputs."""

@@ -1,0 +1,142 @@
+"""A metric that says what test examples prove: errors with their limit, as an evaluation loop takes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from codebound.bounds.adaptive_holdout import looked_risk
+from codebound.bounds.facts import LookFacts, check_delta
+from codebound.bounds.loss_bounds import occam_table
+from codebound.run.errors import UsageError
+from codebound.sample.losses import WRONG, Fault, parse_fault
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredRisk:
+    """What was measured, and what it proves.
+
+    Attributes:
+        errors: Faults counted.
+        n: Examples that the fault can happen on.
+        error_rate: Their share; NaN without examples.
+        upper: Limit on the probability of the fault, with probability ``1 - delta`` for all looks at once.
+        by_class: Limits on the errors on each class, which hold at once with probability ``1 - delta``,
+            beside the limit above; None for a class without examples. Empty unless asked for.
+    """
+
+    errors: int
+    n: int
+    error_rate: float
+    upper: float
+    by_class: tuple[float | None, ...] = ()
+
+
+class RiskBoundMetric:
+    """Counts faults batch by batch, with the ``update``, ``compute`` and ``reset`` that metrics have.
+
+    Every network that is computed for is a look at the same examples, and all looks share delta: say before
+    how many there will be. The networks must be fixed before the first of them is computed for; where one
+    leads to the next, `codebound holdout` pays for the answers as well.
+
+    Args:
+        classes: Number of classes.
+        fault: What counts; see :func:`codebound.sample.losses.parse_fault`.
+        delta: Failure probability.
+        looks: How many networks will be computed for.
+        has_classes: Whether to bound the errors on each class too, in a table that holds at once.
+
+    Example:
+        >>> metric = RiskBoundMetric(classes=2)
+        >>> metric.update(torch.tensor([[2.0, 1.0], [0.0, 1.0]]), torch.tensor([0, 1]))
+        >>> found = metric.compute()
+        >>> found.errors, found.n, round(found.upper, 4)
+        (0, 2, 0.7764)
+    """
+
+    def __init__(
+        self,
+        *,
+        classes: int,
+        fault: str | Fault = "wrong",
+        delta: float = 0.05,
+        looks: int = 1,
+        has_classes: bool = False,
+    ) -> None:
+        check_delta(delta)
+        LookFacts(errors=0, n=1, delta=delta, looks=looks)  # refuses what is out of range
+        self.classes, self.delta, self.looks = classes, delta, looks
+        self.fault = parse_fault(fault, classes=classes) if isinstance(fault, str) else fault
+        self.fault.check(classes)
+        if not self.fault.is_yes_or_no:
+            raise UsageError(
+                f"the fault {self.fault} is more than a yes or no for each example: seal the examples "
+                "(codebound holdout), which has a bound for it."
+            )
+        self.has_classes = has_classes
+        self._looked = 0
+        self.reset()
+
+    def reset(self) -> None:
+        """Forgets the counts; the looks that were made stay made."""
+        self._errors = self._n = 0
+        self._by_class = torch.zeros(2, self.classes, dtype=torch.int64)
+        self._is_told = False
+
+    def update(self, preds: Tensor, target: Tensor) -> None:
+        """Counts a batch.
+
+        Args:
+            preds: Scores, ``(batch, classes)``, or predicted classes, ``(batch,)``.
+            target: Labels, ``(batch,)``.
+        """
+        labels = target.detach().cpu().long()
+        scores = preds.detach().cpu()
+        if scores.dim() == 1:
+            if scores.is_floating_point():
+                raise UsageError("predictions of one number each must be classes, as integers. Give scores.")
+            scores = torch.nn.functional.one_hot(scores.long(), self.classes).double()
+        if scores.shape != (len(labels), self.classes):
+            raise UsageError(
+                f"predictions must have shape ({len(labels)}, {self.classes}). Got {tuple(preds.shape)}."
+            )
+        self._errors += int(self.fault.is_made(scores, labels).sum())
+        self._n += int(self.fault.is_counted(labels).sum())
+        is_wrong = WRONG.is_made(scores, labels)[:, 0]
+        for row, each in enumerate((labels[is_wrong], labels)):
+            self._by_class[row] += torch.bincount(each, minlength=self.classes)
+        self._is_told = False
+
+    def compute(self) -> MeasuredRisk:
+        """What was measured until now: a look, unless nothing was added since the last one.
+
+        Raises:
+            UsageError: More looks than were planned.
+        """
+        if not self._is_told:
+            if self._looked == self.looks:
+                raise UsageError(
+                    f"this would be look {self.looks + 1} of {self.looks}: say before how many networks will "
+                    "be tried on these examples (looks=)."
+                )
+            self._looked += 1
+            self._is_told = True
+        if self._n == 0:
+            return MeasuredRisk(0, 0, float("nan"), 1.0)
+        facts = LookFacts(errors=self._errors, n=self._n, delta=self.delta, looks=self.looks)
+        table: tuple[float | None, ...] = ()
+        if self.has_classes:
+            wrong, counted = self._by_class.tolist()
+            table = occam_table(
+                list(zip(wrong, counted, strict=True)), code_bits=0, delta=self.delta / self.looks
+            )
+        return MeasuredRisk(self._errors, self._n, self._errors / self._n, looked_risk(facts).value, table)
+
+    def __call__(self, preds: Tensor, target: Tensor) -> None:
+        """The same as ``update``: a value for every batch would be a look for every batch."""
+        self.update(preds, target)

@@ -1,0 +1,379 @@
+"""Sealing a test set, and looking at it: the only two ways in which a ledger changes."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+import torch
+
+from codebound.bounds.adaptive_holdout import ladder_bits, looked_risk
+from codebound.bounds.facts import LookFacts, check_delta
+from codebound.bounds.lengths import log2_up
+from codebound.bounds.numerics import kl_inverse_upper, round_up
+from codebound.bounds.risk import count_of
+from codebound.holdout.ledger import (
+    Ledger,
+    examples_sha256,
+    first_line,
+    parsed_ledger,
+    read_ledger,
+    require_latest,
+    require_unsealed,
+    write_ledger,
+)
+from codebound.holdout.values import Values
+from codebound.run.errors import DataError, UsageError
+from codebound.run.store import lock_beside, locked
+from codebound.sample.arrays import read_npy
+from codebound.sample.losses import WRONG, Fault, counted_examples, parse_fault
+from codebound.sample.rows import rows_of
+from codebound.sample.scores import logit_chunks
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+    from torch import Tensor, nn
+
+    from codebound.sample.dataset import Dataset
+
+Answers = Literal["levels", "exact", "pass"]
+"""What a look tells: how far the best was beaten, the number of errors, or whether the target is met."""
+MOST_LOOKS = 1 << 32
+
+
+@dataclass(frozen=True, slots=True)
+class SealSettings:
+    """What is fixed before the first look.
+
+    Attributes:
+        looks: Looks intended; None for no end, where later ones cost more.
+        answers: What a look tells, for which every later look at a network that is not listed pays. By
+            default exact where there is no such look, else by levels.
+        delta: Failure probability of all looks together.
+        target: Error that the limit should not exceed; needed for ``pass``.
+        step: Distance of two levels as a share of the examples; by default a quarter of ``1/sqrt(n)``.
+        fault: What is counted.
+        by_class: Whether every answer, where answers are exact, and the final one tell the errors on each
+            class; all limits hold at once.
+        models: Identities (:func:`identity`) of networks that are fixed already: they pay for no answers.
+    """
+
+    looks: int | None = 1
+    answers: Answers | None = None
+    delta: float = 0.05
+    target: float | None = None
+    step: float | None = None
+    fault: Fault = WRONG
+    models: tuple[str, ...] = ()
+    by_class: bool = False
+
+    def __post_init__(self) -> None:
+        check_delta(self.delta)
+        if self.looks is not None and not 1 <= self.looks <= MOST_LOOKS:
+            raise UsageError(f"`looks` counts the looks intended, from 1 on. Got {self.looks}.")
+        if self.answers is None:
+            is_free = self.looks is not None and self.looks in (1, len(self.models))
+            is_exact = (is_free and self.step is None) or not self.fault.is_yes_or_no
+            object.__setattr__(self, "answers", "exact" if is_exact else "levels")
+        if self.answers != "exact" and not self.fault.is_yes_or_no:
+            raise UsageError(f"the fault {self.fault} counts more than one number: its answers are exact.")
+        if self.by_class and self.fault.is_of_values:
+            raise UsageError("values have no classes: leave out by_class.")
+        if self.answers not in get_args(Answers):
+            raise UsageError(f"`answers` is {', '.join(get_args(Answers))}. Got {self.answers!r}.")
+        if self.target is not None and not 0.0 < self.target < 1.0:
+            raise UsageError(f"`target` is an error strictly between 0 and 1. Got {self.target}.")
+        if self.answers == "pass" and self.target is None:
+            raise UsageError("answers that say whether the target is met need a target.")
+        if self.step is not None and (self.answers != "levels" or not 0.0 < self.step < 1.0):
+            raise UsageError(f"`step` is a share in (0, 1), for answers by levels. Got {self.step}.")
+        if len(set(self.models)) != len(self.models) or len(self.models) > (self.looks or 0):
+            raise UsageError(
+                f"{len(self.models)} listed networks need as many looks, planned in number and none twice. "
+                f"Got looks={'open' if self.looks is None else self.looks}."
+            )
+
+    def levels(self, n: int) -> list[int] | None:
+        """The levels of its answers for n examples; None where answers are exact.
+
+        Raises:
+            UsageError: The target cannot be met, not even without errors.
+        """
+        if self.answers == "exact":
+            return None
+        if self.answers == "pass":
+            return [self._passing(n)]
+        step = math.ceil(n * self.step) if self.step is not None else math.ceil(math.sqrt(n) / 4.0)
+        return list(range((n - 1) // step * step, -1, -step))
+
+    def _passing(self, n: int) -> int:
+        """The most errors with which the last look still meets the target, if all before failed."""
+        assert self.target is not None
+        if self.looks is None:
+            raise UsageError("answers that say whether the target is met need a number of looks.")
+        last = self.looks - len(self.models)
+        bits = ladder_bits([None] * (self.looks - 1), [0]) + (1.0 if self.by_class else 0.0)
+
+        def limit(errors: int) -> float:
+            facts = LookFacts(
+                errors=errors, n=n, delta=self.delta, looks=self.looks, number=max(1, last), answer_bits=bits
+            )
+            return looked_risk(facts).value
+
+        if limit(0) > self.target:
+            raise UsageError(
+                f"{n} examples cannot show an error of at most {self.target} after "
+                f"{count_of(self.looks, 'look')}, not even without an error. Take more examples, fewer "
+                "looks, or a larger target."
+            )
+        low, high = 0, n
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if limit(middle) <= self.target else (low, middle)
+        return low
+
+
+def seal(data: Dataset | Values, settings: SealSettings, path: Path, *, allow_copies: bool = False) -> Ledger:
+    """Freezes a test set: writes the first line of its ledger.
+
+    Args:
+        data: The examples.
+        settings: What is fixed before the first look.
+        path: Where the ledger goes; a new file.
+        allow_copies: Whether more than one example in a hundred may be an exact copy of an earlier one:
+            whoever says so declares that they are independent draws.
+
+    Raises:
+        CertificateError: Too many are copies: no bound holds for examples that were repeated.
+        UsageError: The file exists, or these examples were sealed on this machine before, in any order and
+            type of number.
+    """
+    if data.classes is not None:
+        settings.fault.check(data.classes)
+    n = counted_examples(settings.fault, torch.from_numpy(data.y))
+    if path.exists():
+        raise UsageError(f"{path} exists already; a seal is never replaced. Choose another file.")
+    examples = data.ranked() if isinstance(data, Values) else data
+    rows = examples_sha256(examples)
+    require_unsealed(data.sha256, rows)
+    rows_of(examples, allow_copies=allow_copies)
+    record: dict[str, Any] = {
+        "kind": "seal",
+        "version": 1,
+        "date": _now(),
+        "data": {"name": data.name[:400], "sha256": data.sha256, "examples": data.n, "classes": data.classes},
+        "fault": str(settings.fault),
+        "n": n,
+        "delta": settings.delta,
+        "looks": settings.looks,
+        "models": list(settings.models),
+        "levels": settings.levels(n),
+        "target": settings.target,
+    }
+    if settings.by_class or settings.fault.is_new or data.classes is None:
+        sizes = np.bincount(data.y, minlength=data.classes or 0).tolist() if settings.by_class else None
+        record |= {"version": 2, "by_class": sizes}
+    ledger = parsed_ledger(path, first_line(record))
+    write_ledger(ledger, rows)
+    return ledger
+
+
+def look(
+    path: Path, data: Dataset | Values, scores: Tensor, *, name: str, identity: str, is_final: bool = False
+) -> Ledger:
+    """Tries a network on sealed examples, once, and writes the answer before anybody hears it.
+
+    Args:
+        path: The ledger.
+        data: The sealed examples.
+        scores: What the network says of each example, a row of scores (:func:`network_scores`) or a value.
+        name: What the network is called, in words.
+        identity: What names the network, by :func:`identity`.
+        is_final: Whether this is the last look: it tells the exact number of errors.
+
+    Raises:
+        UsageError: The seal does not allow this look.
+        DataError: These are not the sealed examples.
+    """
+    # between reading a ledger and adding to it no line may come in
+    with locked(lock_beside(path), f"a look through {path}", is_kept=False):
+        ledger = read_ledger(path)
+        require_latest(ledger)
+        told = ledger.seal
+        if data.sha256 != told["data"]["sha256"]:
+            raise DataError(
+                f"{data.name} is not what {path} seals: its SHA-256 is {data.sha256}, "
+                f"sealed was {told['data']['sha256']}. A look is made with the sealed examples only."
+            )
+        is_listed = identity in told["models"]
+        _require_allowed(ledger, identity, is_listed=is_listed, is_final=is_final)
+        labels = torch.from_numpy(data.y)
+        counts = count_faults(parse_fault(told["fault"]), scores, labels)
+        bits = 0.0 if is_listed else ledger.answer_bits
+        answer = _answer(ledger, counts, is_final=is_final)
+        record: dict[str, Any] = {
+            "kind": "look",
+            "date": max(_now(), (ledger.looks or (told,))[-1]["date"]),
+            "model": {"name": name[:400], "sha256": identity},
+            "listed": is_listed,
+            "final": is_final,
+            "answer": answer,
+            "answer_bits": bits,
+            "bound": None,
+            "meets": None,
+        }
+        if told["version"] > 1:
+            record |= {"tally": None, "by_class": None}
+        if answer is not None:
+            number = 1 if is_listed else ledger.unlisted + 1
+            record |= _Limits(told, number, bits).record(answer, counts, scores, labels, is_final=is_final)
+            record["meets"] = None if told["target"] is None else record["bound"] <= told["target"]
+        grown = ledger.with_line(record)
+        write_ledger(grown, examples_sha256(data.ranked() if isinstance(data, Values) else data))
+        return grown
+
+
+@dataclass(frozen=True, slots=True)
+class _Limits:
+    """What an answer proves: the limits of one look, which share its level (docs/looks.md)."""
+
+    seal: Mapping[str, Any]
+    number: int
+    bits: float
+
+    def record(
+        self, answer: int, counts: tuple[int, ...], scores: Tensor, labels: Tensor, *, is_final: bool
+    ) -> dict[str, Any]:
+        """The limits, by their names in the line."""
+        fault, n, sizes = parse_fault(self.seal["fault"]), self.seal["n"], self.seal.get("by_class")
+        shared = 1.0 if sizes else 0.0  # bits: half of the level is for the table
+        tally = fault.tally(counts, n)
+        if "cost" in tally:
+            largest = fault.largest_cost(self.seal["data"]["classes"])
+            nats = round_up(self._facts(0, n, shared).nats / n)
+            mean = min(1.0, round_up(answer / (largest * n))) if answer else 0.0
+            found: dict[str, Any] = {"bound": kl_inverse_upper(mean, nats)}
+        elif "kept" in tally:
+            tally["share"] = self._limit(tally["abstained"], n, shared + 1.0)
+            found = {"bound": self._limit(counts[0], tally["kept"], shared + 1.0), "tally": tally}
+        else:
+            found = {"bound": self._limit(answer, n, shared)}
+        if sizes and (is_final or self.seal["levels"] is None):
+            wrong = torch.bincount(labels[WRONG.is_made(scores, labels)[:, 0]], minlength=len(sizes)).tolist()
+            apart = 1.0 + log2_up(len(sizes))
+            found["by_class"] = [
+                [errors, self._limit(errors, size, apart) if size else None]
+                for errors, size in zip(wrong, sizes, strict=True)
+            ]
+        return found
+
+    def _limit(self, errors: int, n: int, shared: float) -> float:
+        return looked_risk(self._facts(errors, n, shared)).value if n else 1.0
+
+    def _facts(self, errors: int, n: int, shared: float) -> LookFacts:
+        return LookFacts(
+            errors=errors,
+            n=n,
+            delta=self.seal["delta"],
+            looks=self.seal["looks"],
+            number=self.number,
+            answer_bits=self.bits + shared,
+        )
+
+
+def _require_allowed(ledger: Ledger, identity: str, *, is_listed: bool, is_final: bool) -> None:
+    told, looks = ledger.seal, ledger.looks
+    if looks and looks[-1]["final"]:
+        raise UsageError(f"{ledger.path} is closed: its final look was made. Seal fresh examples.")
+    for number, before in enumerate(looks, start=1):
+        if before["model"]["sha256"] == identity and not is_final:
+            raise UsageError(
+                f"look {number} was at this very network: see its line. A final look may repeat it."
+            )
+    planned = told["looks"]
+    if not is_listed and planned is not None and ledger.unlisted >= planned - len(told["models"]):
+        looks_are = count_of(planned, "look that was planned is", "looks that were planned are")
+        raise UsageError(
+            f"the {looks_are} spent or kept for listed networks: nothing more can be said with "
+            "these examples. Seal fresh ones, with more looks or with looks=open."
+        )
+
+
+def _answer(ledger: Ledger, counts: tuple[int, ...], *, is_final: bool) -> int | None:
+    """What is told of a number of faults, or of a cost."""
+    levels = ledger.seal["levels"]
+    errors: int = parse_fault(ledger.seal["fault"]).tally(counts, ledger.seal["n"]).get("cost", counts[0])
+    if levels is None or is_final:
+        return errors
+    best = min((each["answer"] for each in ledger.looks if each["answer"] is not None), default=math.inf)
+    return min((level for level in levels if errors <= level < best), default=None)
+
+
+def count_faults(fault: Fault, scores: Tensor, labels: Tensor) -> tuple[int, ...]:
+    """All that a fault counts, from a row of scores for each example, or a value; ties and NaN are faults."""
+    if len(scores) != len(labels):
+        raise DataError(f"there are scores of {len(scores)} examples, and {len(labels)} were sealed.")
+    return tuple(fault.is_made(scores, labels).sum(dim=0).tolist())
+
+
+def network_scores(network: nn.Module, data: Dataset) -> Tensor:
+    """The scores of a network, in float64."""
+    chunks = logit_chunks(network, data.on("cpu"), dtype=torch.float64)
+    return torch.cat([logits for logits, _ in chunks])
+
+
+def predicted_scores(path: Path, classes: int, *, class_names: tuple[str, ...] = ()) -> Tensor:
+    """Scores from a file of predictions: a ``.npy`` array of classes (n), or of scores (n, classes).
+
+    Classes are numbers, or words where the classes have names.
+
+    Raises:
+        DataError: It holds neither.
+    """
+    found: Any = read_npy(path)
+    if found.dtype.kind in "US":
+        found = _numbered(found.astype(str), class_names, path)
+    if found.dtype.kind not in "iuf":
+        raise DataError(f"{path} must hold one array of numbers, or of words.")
+    if found.ndim == 2 and found.shape[1] == classes:
+        return torch.from_numpy(found.astype(np.float64))
+    if found.ndim == 1 and found.dtype.kind in "iu" and ((found >= 0) & (found < classes)).all():
+        return torch.nn.functional.one_hot(torch.from_numpy(found.astype(np.int64)), classes).double()
+    raise DataError(
+        f"{path} must hold classes from 0 to {classes - 1}, one for each example, or rows of {classes} "
+        f"scores. Got {found.dtype} of shape {found.shape}."
+    )
+
+
+def _numbered(words: NDArray[np.str_], class_names: tuple[str, ...], path: Path) -> NDArray[np.int64]:
+    """Labels of predictions that are words."""
+    known = {name: label for label, name in enumerate(class_names)}
+    strange = [each for each in np.unique(words).tolist() if each not in known]
+    if strange:
+        named = f"Its classes are {', '.join(class_names[:8])}" if class_names else "Its classes are numbers"
+        raise DataError(f"{path} holds {strange[0]!r:.40}, which is no class of the test set. {named}.")
+    return np.array([known[each] for each in words.ravel().tolist()], dtype=np.int64).reshape(words.shape)
+
+
+def identity(path: Path, *, model: str = "") -> str:
+    """What names a network in a ledger: the hash of how it is built and of the bytes of its file."""
+    try:
+        return hashlib.sha256(f"{model}\n".encode() + path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def identities(paths: Sequence[Path], *, model: str = "") -> tuple[str, ...]:
+    """The same for several."""
+    return tuple(identity(path, model=model) for path in paths)
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

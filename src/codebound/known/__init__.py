@@ -1,0 +1,1 @@
+"""Information fixed without the counted examples: encoders and first shares."""

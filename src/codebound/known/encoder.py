@@ -1,0 +1,313 @@
+"""Encoders: frozen maps of one input, named, hashed and declared; what they make of a sample is a table.
+
+An encoder that was fixed without the sample maps independent examples to independent rows. So the table of
+its rows is a sample like any other, and needs no word in a message. Rows are rounded to bytes, so that a
+table has a hash and can be made again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from codebound.bounds.risk import count_of
+from codebound.known.declared import DECLARED
+from codebound.known.provenance import Origin, origin_of_parts
+from codebound.known.unseen import count_seen, require_unseen
+from codebound.run.errors import DataError, ModelError, UsageError
+from codebound.run.progress import Progress, silent
+from codebound.run.store import source_sha256
+from codebound.run.user_code import import_named
+from codebound.sample.dataset import Dataset, Scaling
+from codebound.sample.development import development_sample, known_by_name
+from codebound.sample.formats.texts import Texts, load_texts
+from codebound.sample.load import load_dataset
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+ZERO = 128
+"""What a feature of 0 is stored as."""
+UNIT = 32
+"""What one root mean square of a row's features is stored as, beside ``ZERO``."""
+_LARGEST = 127
+SCALING = Scaling(255.0)
+"""Of stored tables; one of those that cost two bits."""
+_ROWS = 50
+_LOOKED_AT = 2  # inputs that are encoded once more, alone
+_MOVED = 0.01  # share of bytes that rounding may move
+_SAME = 1e-4  # of the largest score
+_MOST_DECLARED = 400  # characters of a declaration
+_MOST_SEEN = 100  # one input in so many may be a copy of one that it was made of
+
+
+@dataclass(frozen=True, eq=False)
+class Encoder:
+    """A frozen map of one input to a row of numbers.
+
+    Attributes:
+        name: What it is called: a built-in name, or ``package.module:factory``.
+        function: Maps a batch, scaled pictures and tables as a tensor or texts as a list, to a row each.
+        sha256: Hash of its weights and of the code that runs them.
+        licence: Under which its weights come.
+        origin: What it was made from, in words.
+        takes_texts: Whether inputs are texts.
+        made_of: What it has to do with the sample, in words; empty where it was fixed without it.
+        seen: Digests of the inputs that it was made of, as ``data.dataset.seen_rows`` makes them.
+        has_scores: Whether a row is a score for each class, kept as it is in place of bytes.
+    """
+
+    name: str
+    function: Callable[[Any], Tensor]
+    sha256: str
+    licence: str = "unknown"
+    origin: str = ""
+    takes_texts: bool = False
+    made_of: str = ""
+    seen: NDArray[np.uint64] = field(default_factory=lambda: Origin().rows, repr=False)
+    has_scores: bool = False
+
+    def __post_init__(self) -> None:
+        if len(self._declared("")) > _MOST_DECLARED:
+            raise UsageError(
+                f"a declaration has at most {_MOST_DECLARED} characters, and what matters is never cut: "
+                f"shorten the name or the licence of the encoder {self.name:.80}."
+            )
+
+    @property
+    def scaling(self) -> Scaling:
+        """Of its tables."""
+        return Scaling() if self.has_scores else SCALING
+
+    @property
+    def declared(self) -> str:
+        """What a certificate says of it; of a long origin, its beginning."""
+        room = _MOST_DECLARED - len(self._declared(""))
+        return self._declared(f", {self.origin}"[:room] if self.origin else "")
+
+    def _declared(self, made: str) -> str:
+        return (
+            f"{DECLARED}{self.name} (SHA-256 {self.sha256}; licence: {self.licence}"
+            f"{made}), {self.made_of or 'which was fixed without looking at this sample'}."
+        )
+
+    @torch.no_grad()
+    def rows(self, batch: Tensor | Sequence[str]) -> NDArray[np.generic]:
+        """Stored rows of a batch of scaled inputs, or of texts: bytes, or scores in float32.
+
+        Raises:
+            ModelError: It fails, or does not return a row of finite numbers for each input.
+        """
+        try:
+            found = torch.as_tensor(self.function(batch))
+        except Exception as error:  # of somebody else's code
+            raise ModelError(
+                f"the encoder {self.name} failed on {count_of(len(batch), 'input')} with "
+                f"{type(error).__name__}: {error}. It is called with a batch, scaled inputs as a tensor or "
+                "a list of texts, and returns a row of numbers for each."
+            ) from error
+        if found.ndim != 2 or len(found) != len(batch) or not found.shape[1]:
+            raise ModelError(
+                f"the encoder {self.name} must return a row of numbers for each of {len(batch)} inputs. "
+                f"Got shape {tuple(found.shape)}."
+            )
+        if self.has_scores:
+            if not found.isfinite().all():
+                raise DataError(f"the encoder {self.name} returned NaN or infinity.")
+            return found.float().cpu().numpy()
+        return stored(found.double().cpu().numpy(), self.name)
+
+    def table(
+        self,
+        sample: Any,
+        *,
+        role: str = "train",
+        like: Dataset | None = None,
+        device: str | torch.device = "cpu",
+        batch: int = _ROWS,
+        progress: Progress = silent,
+    ) -> Dataset:
+        """The sample as the table of its encoded inputs, in the same order.
+
+        Args:
+            sample: A Dataset or Texts, or whatever ``certify`` takes; for an encoder of texts a pair of texts
+                and labels, a data frame with a column called label, or what ``load_texts`` knows by name.
+            role: What it may be used for, unless it says so itself.
+            like: A table of the same encoder, whose classes it has.
+            device: Where it is encoded.
+            batch: So many inputs at a time.
+            progress: Told how far it is.
+
+        Raises:
+            UsageError: It takes texts and these are numbers, or the other way round.
+            ModelError: What it makes of an input depends on the other inputs of a batch.
+            CertificateError: It has seen some of these very inputs.
+        """
+        if not isinstance(sample, Dataset | Texts):
+            known: dict[str, Any] = {}
+            if like is not None:
+                known = {"classes": like.classes, "class_names": like.class_names}
+            sample = (load_texts if self.takes_texts else load_dataset)(sample, role=role, **known)
+        if not isinstance(sample, Texts):
+            self._require_unseen(sample)
+        if self.takes_texts != isinstance(sample, Texts):
+            kind = ("texts", "numbers") if self.takes_texts else ("numbers", "texts")
+            raise UsageError(f"the encoder {self.name} takes {kind[0]}; {sample.name} has {kind[1]}.")
+        parts = []
+        for start in range(0, sample.n, batch):
+            progress(start, sample.n, f"encoding by {self.name}")
+            inputs = _inputs(sample, start, min(sample.n, start + batch), device)
+            parts.append(self.rows(inputs))
+            if start == 0:
+                self._require_one_input(inputs, parts[0])
+        return self.as_table(np.concatenate(parts), sample)
+
+    def _require_unseen(self, sample: Dataset) -> None:
+        """Refuses a sample of which it saw an input; in test data a few may be equal by chance."""
+        if sample.role == "prior":
+            return
+        origin = Origin(rows=self.seen)
+        if sample.role == "test" and _MOST_SEEN * count_seen(origin, sample) <= sample.n:
+            return
+        advice = "Give it the examples after the first part."
+        require_unseen(origin, sample, who=f"the encoder {self.name}", advice=advice)
+
+    def _require_one_input(self, inputs: Tensor | Sequence[str], rows: NDArray[np.generic]) -> None:
+        """Refuses an encoder that looks at other inputs too."""
+        if not all(self.makes(inputs[at : at + 1], rows[at]) for at in range(min(_LOOKED_AT, len(rows)))):
+            raise ModelError(
+                f"what the encoder {self.name} makes of an input depends on the other inputs beside it: "
+                "the rows would not be independent. Use it in evaluation mode, without batch statistics."
+            )
+
+    def makes(self, inputs: Tensor | Sequence[str], row: NDArray[np.generic]) -> bool:
+        """Whether a row is what it makes of one input; rounding may move a few bytes by one."""
+        alone = self.rows(inputs)[0]
+        if alone.shape != row.shape:
+            return False
+        unit = _SAME * np.abs(row).max() if self.has_scores else 1.0
+        apart = np.abs(alone.astype(np.float64) - row)
+        return bool(apart.max() <= unit and (self.has_scores or apart.mean() <= _MOVED))
+
+    def makes_table(
+        self, sample: Dataset | Texts, rows: NDArray[np.generic], *, device: str | torch.device
+    ) -> bool:
+        """Whether rows that were kept are those of this encoder, as the first, middle and last show."""
+        places = {0, sample.n // 2, sample.n - 1}
+        return all(self.makes(_inputs(sample, at, at + 1, device), rows[at]) for at in places)
+
+    def as_table(self, rows: NDArray[np.generic], sample: Dataset | Texts) -> Dataset:
+        """Rows of a sample, with its labels and what there is to declare: of an encoder before it, too."""
+        before = "" if isinstance(sample, Texts) else sample.encoder
+        return Dataset(
+            name=f"{sample.name}:{self.name}",
+            role=sample.role,
+            x=rows,
+            y=sample.y,
+            classes=sample.classes,
+            scaling=self.scaling,
+            source=f"{sample.source}, by the encoder {self.name}",
+            warnings=() if isinstance(sample, Texts) else sample.warnings,
+            encoder="\n".join([self.declared, *([before] if before else [])]),
+            class_names=sample.levels if isinstance(sample, Texts) else sample.class_names,
+            columns=() if isinstance(sample, Texts) else sample.columns,
+            development=known_by_name(sample.name)
+            if isinstance(sample, Texts)
+            else development_sample(sample, 3),
+        )
+
+
+def _inputs(
+    sample: Dataset | Texts, start: int, stop: int, device: str | torch.device
+) -> Tensor | tuple[str, ...]:
+    if isinstance(sample, Texts):
+        return sample.texts[start:stop]
+    part = torch.from_numpy(np.ascontiguousarray(sample.x[start:stop]))
+    return sample.scaling.apply(part).to(device)
+
+
+def stored(features: NDArray[np.float64], name: str) -> NDArray[np.uint8]:
+    """Rows of bytes: each divided by its root mean square, then in steps of 1/32 around 128.
+
+    Example:
+        >>> stored(np.array([[3.0, -1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]]), "some")
+        array([[189, 108, 128, 128],
+               [128, 128, 128, 128]], dtype=uint8)
+    """
+    if not np.isfinite(features).all():
+        raise DataError(f"the encoder {name} returned NaN or infinity.")
+    size = np.sqrt(np.square(features).mean(axis=1, keepdims=True))
+    levels = np.rint(UNIT * np.divide(features, size, out=np.zeros_like(features), where=size > 0.0))
+    rows: NDArray[np.uint8] = (ZERO + np.clip(levels, -_LARGEST, _LARGEST)).astype(np.uint8)
+    return rows
+
+
+class Encoded(nn.Module):
+    """A network with its encoder in front: takes texts, or inputs scaled as those of the sample.
+
+    Args:
+        encoder: The encoder.
+        network: What was certified on its table; one that was learned from picks takes rows as stored.
+        takes_stored: Whether it does.
+    """
+
+    def __init__(self, encoder: Encoder, network: nn.Module, *, takes_stored: bool) -> None:
+        super().__init__()
+        self.encoder, self.network, self.takes_stored = encoder, network, takes_stored
+
+    @torch.no_grad()
+    def forward(self, inputs: Tensor | Sequence[str]) -> Tensor:  # noqa: D102
+        if isinstance(inputs, str):
+            raise UsageError("one text is a list with one text in it: give [text].")
+        rows = torch.from_numpy(self.encoder.rows(inputs))
+        outputs: Tensor = self.network(rows if self.takes_stored else self.encoder.scaling.apply(rows))
+        return outputs
+
+
+def encoder_of(factory: str, *, device: str | torch.device = "cpu") -> Encoder:
+    """What ``package.module:factory`` makes: a module or another function of a batch of scaled inputs.
+
+    Its hash covers the file of the factory and the tensors of a module. ``licence`` and ``origin`` may be
+    attributes of what it returns.
+
+    Raises:
+        UsageError: It cannot be imported or called, or makes nothing that can be called.
+    """
+    try:
+        made = import_named(factory)()
+    except (Exception, SystemExit) as error:  # whatever the user's code raises, the message names it
+        raise UsageError(
+            f"{factory} failed with {type(error).__name__}: {error}. A factory of an encoder is called "
+            "without arguments; its module must be importable (installed, or in the current directory)."
+        ) from error
+    if not callable(made):
+        raise UsageError(f"{factory} must return a function of a batch of inputs. Got {type(made).__name__}.")
+    module = made if isinstance(made, nn.Module) else None
+    return Encoder(
+        factory,
+        made if module is None else module.eval().to(device),
+        digest(source_sha256(factory).encode(), module),
+        licence=str(getattr(made, "licence", "unknown")),
+        origin=str(getattr(made, "origin", "")),
+        takes_texts=bool(getattr(made, "takes_texts", False)),
+        seen=Origin().rows if module is None else origin_of_parts(module).rows,
+    )
+
+
+def digest(source: bytes, module: nn.Module | None = None) -> str:
+    """Hash of code and of the tensors of a module."""
+    found = hashlib.sha256(source)
+    for name, tensor in sorted({} if module is None else module.state_dict().items()):
+        values = tensor.detach().cpu().numpy()
+        found.update(
+            f"\n{name}|{values.dtype.name}|{values.shape}|".encode() + np.ascontiguousarray(values).tobytes()
+        )
+    return found.hexdigest()

@@ -1,0 +1,1 @@
+"""Rules that both programs replay: features, kernel ridge regression, picking."""

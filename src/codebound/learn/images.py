@@ -1,0 +1,157 @@
+"""Images as integers from 0 to 255, straightened, moved, turned or mirrored by one rule for all machines.
+
+Every sum is one of integers, and everything else is one IEEE operation at a time, so that the results are the
+same on every machine (docs/format.md, 9.2).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from codebound.learn.dictionary import filter_tables
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+_PARTS = 16  # of the distance between two pixels, in which positions are told apart
+
+
+def levels(x: Tensor, divisor: float) -> Tensor:
+    """Stored values as whole numbers from 0 to 255, in float32.
+
+    Example:
+        >>> levels(torch.tensor([[[[0, 8, 16, 99]]]]), 16.0).tolist()
+        [[[[0.0, 128.0, 255.0, 255.0]]]]
+    """
+    scaled = x.double().mul(255.0).div_(divisor)
+    return scaled.add_(0.5).floor_().clamp_(0.0, 255.0).float()
+
+
+def straightened(x: Tensor) -> Tensor:
+    """Images sheared along their rows until rows and columns are uncorrelated: strokes stand upright.
+
+    Example:
+        >>> leaning = 255.0 * torch.eye(5).flip(0).view(1, 1, 5, 5)
+        >>> straightened(leaning)[0, 0].sum(0).tolist()
+        [0.0, 0.0, 1275.0, 0.0, 0.0]
+    """
+    height, width = x.shape[-2:]
+    mass = x.sum(1).long()
+    rows = torch.arange(height, device=x.device).view(-1, 1)
+    columns = torch.arange(width, device=x.device)
+    total, by_row, by_column, mixed, squared = (
+        (mass * weight).sum((1, 2))
+        for weight in (torch.ones_like(rows), rows, columns, rows * columns, rows * rows)
+    )
+    lean, spread = total * mixed - by_row * by_column, total * squared - by_row * by_row
+    slant = lean.double() / spread.clamp(min=1).double()
+    middle = by_row.double() / total.clamp(min=1).double()
+    away = rows.double() - middle.view(-1, 1, 1)
+    places = (columns.double() + slant.view(-1, 1, 1) * away).clamp_(-1.0, float(width))
+    return _read_row(x, places.unsqueeze(1).expand(-1, x.shape[1], -1, -1))
+
+
+def _read_row(x: Tensor, places: Tensor) -> Tensor:
+    """Rows read at places between their pixels; zeros lie outside."""
+    left = places.floor()
+    share = ((places - left) * _PARTS + 0.5).floor().float()
+    # a column of zeros in front and two behind stand for everything outside
+    padded, at = functional.pad(x, (1, 2)), left.long() + 1
+    mixed = (_PARTS - share) * padded.gather(-1, at) + share * padded.gather(-1, at + 1)
+    return ((mixed + _PARTS / 2) / _PARTS).floor_()
+
+
+def moved(x: Tensor, down: int, right: int) -> Tensor:
+    """Images moved by whole pixels; zeros move in."""
+    return functional.pad(x, (right, -right, down, -down))
+
+
+def mirrored(x: Tensor) -> Tensor:
+    """Images with their columns reversed."""
+    return x.flip(-1)
+
+
+def turned(x: Tensor, sine: int) -> Tensor:
+    """Images turned about their middle by a small angle with that sine, in units of 1/1024."""
+    height, width = x.shape[-2:]
+    cosine = 1024 - sine * sine // 2048
+    rows = torch.arange(height, device=x.device).view(-1, 1) * 2 - (height - 1)
+    columns = torch.arange(width, device=x.device) * 2 - (width - 1)
+    # in units of 1/2048 pixels, from the middle; then from the corner, in sixteenths
+    down, right = cosine * rows + sine * columns, cosine * columns - sine * rows
+    down, right = (
+        (place + 1024 * (side - 1) + 64) // 128 for place, side in ((down, height), (right, width))
+    )
+    top, low = (down // _PARTS).clamp(-1, height), down % _PARTS
+    left, far = (right // _PARTS).clamp(-1, width), right % _PARTS
+    padded = functional.pad(x, (1, 2, 1, 2))
+    corners = [padded[..., top + 1 + i, left + 1 + j] for i in (0, 1) for j in (0, 1)]
+    shares = [v * h for v in (_PARTS - low, low) for h in (_PARTS - far, far)]
+    mixed = torch.stack([share.to(x.dtype) * corner for share, corner in zip(shares, corners, strict=True)])
+    return ((mixed.sum(0) + _PARTS * _PARTS / 2) / (_PARTS * _PARTS)).floor_()
+
+
+def colour_planes(x: Tensor) -> Tensor:
+    """Brightness and two differences of colours."""
+    red, green, blue = x.unbind(1)
+    return torch.stack(
+        [((red + green + blue) / 3.0).floor_(), red - green, ((red + green) / 2.0).floor_() - blue], 1
+    )
+
+
+def window_sums(x: Tensor, side: int) -> Tensor:
+    """Sums over windows of integers, which are exact in either way; ONNX has means alone."""
+    if not torch.compiler.is_compiling():
+        return functional.avg_pool2d(x, side, divisor_override=1)
+    rows, columns = (size // side for size in x.shape[2:])
+    cut = x[:, :, : rows * side, : columns * side]
+    return cut.reshape(*x.shape[:2], rows, side, columns, side).sum((3, 5))
+
+
+@cache
+def spread_filters(table: int, side: int) -> tuple[NDArray[np.float32], ...]:
+    """For each table of filters, what turns the pixels around a window into all responses inside of it.
+
+    A row for each pixel around; columns are real and imaginary parts, then filters, then pixels inside.
+    """
+    found = []
+    for each in filter_tables(table):
+        whole, last = np.rint(each.filters * 4096.0), side - 1
+        places = itertools.product(range(side), repeat=2)
+        moved = [np.pad(whole, ((0, 0), (i, last - i), (j, last - j))) for i, j in places]
+        rows = np.stack(moved, axis=3).transpose(1, 2, 0, 3).reshape((each.size + last) ** 2, -1)
+        found.append(np.ascontiguousarray(rows, np.float32))
+    return tuple(found)
+
+
+def window_moduli(planes: Tensor, matrix: Tensor, side: int) -> Tensor:
+    """Moduli of a table of ``spread_filters``, summed over windows: shape (n, planes, filters, windows)."""
+    outer = math.isqrt(len(matrix))
+    padded = functional.pad(planes, ((outer - side) // 2,) * 4)
+    around = padded.unfold(2, outer, side).unfold(3, outer, side)
+    found = (around.reshape(-1, outer**2) @ matrix).double().square_()
+    real, imaginary = found.view(-1, 2, found.shape[1] // (2 * side**2), side**2).unbind(1)
+    # the root of 1 is as good as that of 0, which takes longer
+    moduli = real.add_(imaginary).clamp_(min=1.0).sqrt_().div_(1024.0).floor_().sum(2)
+    windows = around.shape[2] * around.shape[3]
+    return moduli.view(-1, planes.shape[1], windows, moduli.shape[1]).transpose(2, 3)
+
+
+@cache
+def pooling_windows(height: int, width: int, grid: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """What sums over windows, (windows, places): ones where a place is in a window; and how many are."""
+    rows, columns = (
+        [(i * side // grid, -(-(i + 1) * side // grid)) for i in range(grid)] for side in (height, width)
+    )
+    found = torch.zeros(grid * grid, height, width, device=device)
+    for window, ((top, low), (left, right)) in zip(found, itertools.product(rows, columns), strict=True):
+        window[top:low, left:right] = 1.0
+    return found.flatten(1), found.sum((1, 2))[:, None]

@@ -1,0 +1,268 @@
+"""The rule of a picked network: what a message of scheme 3 names (docs/format.md, 10.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from codebound.bits.numbers import bit, gamma, uniform
+from codebound.learn.feature_weights import LayerFeatures
+from codebound.learn.features import FEATURES, AbstractFeatures, ColumnFeatures, FilterFeatures, PatchFeatures
+from codebound.learn.images import mirrored, moved, turned
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor
+
+    from codebound.bits.arithmetic import AbstractCoder
+
+FIRST = (10, 20, 30, 50, 100, 200, 300, 500, 1000, 2000, 3000, 5000, 10_000, 15_000, 20_000, 30_000)
+BATCHES = (
+    *(
+        1,
+        2,
+        3,
+        4,
+        5,
+        6,
+        8,
+        10,
+        12,
+        15,
+        20,
+        25,
+        30,
+        40,
+        50,
+        60,
+        80,
+        100,
+        125,
+        150,
+        200,
+        250,
+        300,
+        400,
+        500,
+        600,
+    ),
+    *(800, 1000, 1250, 1500, 2000, 2500),
+)
+ROUNDS = (
+    *(0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 18, 20, 23, 26, 30, 34, 38, 43, 48, 54, 61, 69, 78, 88, 99),
+    *(112, 126, 142, 160),
+)
+MIRRORED = 1
+_MOVED = 2
+_TURN = 178
+_NEAR = ((0, 1), (0, -1), (1, 0), (-1, 0))
+_DIAGONAL = ((1, 1), (1, -1), (-1, 1), (-1, -1))
+_LONGER = 8
+_OF_THE_SIZE = ("first", "batch", "rounds", "longer")  # chosen for a sample, whatever its inputs are
+_WITHOUT_PICKS = (*_OF_THE_SIZE, "tenths", "score_index")
+_OF_THE_LEARNER = ("gamma_index", "ridge_index", "score_index")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How examples are picked and learned from.
+
+    Attributes:
+        features: What the learner sees of an input.
+        first: Examples it starts with, which are not counted.
+        copies: Which changed copies a picked picture enters with.
+        gamma_index: Of the kernel's width, gamma = 2^(index - 5).
+        ridge_index: Of the ridge, 2^(index - 8).
+        score_index: Examples with a margin near -(index + 1) / 8 are picked.
+        batch: Examples picked in a round.
+        rounds: Number of rounds.
+        longer: Rounds that pick some more, with how many: where two examples are too close to tell apart.
+        tenths: Of the sample, that come first where nothing is picked; None: their number is coded.
+    """
+
+    features: AbstractFeatures = field(default_factory=ColumnFeatures)
+    first: int = 100
+    copies: int = 0
+    gamma_index: int = 5
+    ridge_index: int = 6
+    score_index: int = 3
+    batch: int = 10
+    rounds: int = 20
+    longer: tuple[tuple[int, int], ...] = ()
+    tenths: int | None = None
+
+    @property
+    def gamma(self) -> float:
+        """Width of the kernel, inverted."""
+        return 2.0 ** (self.gamma_index - 5)
+
+    @property
+    def ridge(self) -> float:
+        """What is added to the diagonal of the kernel matrix."""
+        return 2.0 ** (self.ridge_index - 8)
+
+    @property
+    def wanted_margin(self) -> float:
+        """Examples with a margin near this are picked."""
+        return -(self.score_index + 1) / 8.0
+
+    @property
+    def is_mirrored(self) -> bool:
+        """Whether a pick and its mirror image are one support."""
+        return self.copies == MIRRORED
+
+    @property
+    def has_layer(self) -> bool:
+        """Whether the features have a coded layer on top, which version 2 cannot say."""
+        return isinstance(self.features, LayerFeatures)
+
+    def batch_of(self, round_: int) -> int:
+        """Examples picked in a round."""
+        return self.batch + dict(self.longer).get(round_, 0)
+
+    @property
+    def picks(self) -> int:
+        """Examples picked in all, without the first ones."""
+        return self.rounds * self.batch + sum(more for _, more in self.longer)
+
+    @property
+    def supports_each(self) -> int:
+        """Supports that one example becomes."""
+        return 1 if self.is_mirrored else len(self.changes())
+
+    def changes(self) -> tuple[Callable[[Tensor], Tensor], ...]:
+        """What turns a picture into its copies."""
+        return _COPIES[self.copies]
+
+    def code(self, coder: AbstractCoder, input_shape: tuple[int, ...]) -> Rule:
+        """Codes the rule, or returns the one that is read; what is usual for such inputs costs a bit."""
+        first = _one_of(coder, FIRST, self.first)
+        usual = usual_rule(input_shape)
+        if bit(coder, self._is_like(usual, _OF_THE_SIZE)):
+            known = usual
+        else:
+            known = self._code_learner(coder, usual, input_shape)
+        batch, rounds = _one_of(coder, BATCHES, self.batch), _one_of(coder, ROUNDS, self.rounds)
+        longer = self._code_longer(coder, rounds)
+        return replace(known, first=first, batch=batch, rounds=rounds, longer=longer)
+
+    def code_without_picks(self, coder: AbstractCoder, input_shape: tuple[int, ...]) -> Rule:
+        """The same for a rule that picks nothing, in fewer bits: the rule that is read knows no ``first``."""
+        tenths = uniform(coder, (self.tenths or 1) - 1, 9) + 1
+        known = usual_rule(input_shape)
+        is_plain = known.copies == _MOVED and self.copies == 0
+        if bit(coder, self._is_like(replace(known, copies=0) if is_plain else known, _WITHOUT_PICKS)):
+            if known.copies == _MOVED and bit(coder, is_plain):
+                known = replace(known, copies=0)
+        else:
+            kind = self.features.kind  # of what is read, columns until a picture says otherwise
+            if _is_picture(input_shape):
+                kind = uniform(coder, kind, 4)
+            else:
+                coder.require(not self.features.plain.has_pictures, "these inputs are no pictures.")
+            coder.require(kind in FEATURES, "a rule that picks nothing has no layer.")
+            features = FEATURES[kind].code(coder, self.features)
+            copies = self._code_copies(coder, features) if features.has_pictures else 0
+            gamma_index, ridge_index = self._code_kernel(coder)
+            known = Rule(features, copies=copies, gamma_index=gamma_index, ridge_index=ridge_index)
+        return replace(known, first=0, rounds=0, tenths=tenths)
+
+    def _is_like(self, other: Rule, apart: tuple[str, ...]) -> bool:
+        return self == replace(other, **{name: getattr(self, name) for name in apart})
+
+    def _code_learner(self, coder: AbstractCoder, usual: Rule, input_shape: tuple[int, ...]) -> Rule:
+        layer, plain, is_usual = LayerFeatures.kind, self.features.plain, False
+        kind = below = uniform(coder, self.features.kind, 4)
+        if kind == layer:
+            is_known = (plain, self.copies) == (usual.features, usual.copies)
+            below = uniform(coder, layer if is_known else plain.kind, 4)
+        if below == layer:
+            features = usual.features
+            same = all(getattr(self, name) == getattr(usual, name) for name in _OF_THE_LEARNER)
+            is_usual = bool(bit(coder, same))
+        else:
+            features = FEATURES[below].code(coder, plain)
+        if kind == layer:
+            features = LayerFeatures.code_above(coder, features, self.features, input_shape)
+        if is_usual:
+            return replace(usual, features=features)
+        copies = usual.copies if below == layer else self._code_copies(coder, features)
+        gamma_index, ridge_index = self._code_kernel(coder)
+        score_index = uniform(coder, self.score_index, 8)
+        return Rule(
+            features, copies=copies, gamma_index=gamma_index, ridge_index=ridge_index, score_index=score_index
+        )
+
+    def _code_copies(self, coder: AbstractCoder, features: AbstractFeatures) -> int:
+        copies = uniform(coder, self.copies, 8)
+        coder.require(copies == 0 or features.plain.has_pictures, "columns have no copies.")
+        coder.require(
+            copies != MIRRORED or features.plain.kind == PatchFeatures.kind,
+            "only patches have mirror images as one support.",
+        )
+        return copies
+
+    def _code_kernel(self, coder: AbstractCoder) -> tuple[int, int]:
+        return uniform(coder, self.gamma_index, 16), uniform(coder, self.ridge_index, 16)
+
+    def _code_longer(self, coder: AbstractCoder, rounds: int) -> tuple[tuple[int, int], ...]:
+        count = gamma(coder, len(self.longer) + 1) - 1
+        coder.require(count <= rounds, f"{count} of {rounds} rounds cannot be longer.")
+        longer = []
+        for at in range(count):
+            round_, more = self.longer[at] if at < len(self.longer) else (0, 1)
+            longer.append((uniform(coder, round_, rounds), 1 + uniform(coder, more - 1, _LONGER)))
+            coder.require(at == 0 or longer[at - 1][0] < longer[at][0], "longer rounds are not in order.")
+        return tuple(longer)
+
+
+def usual_rule(input_shape: tuple[int, ...]) -> Rule:
+    """What is usual for inputs of a shape, apart from what is chosen for the size of a sample."""
+    sides = input_shape[1:] or (0,)
+    if len(input_shape) == 3 and input_shape[0] == 1 and 6 <= min(sides) <= max(sides) <= 128:
+        filters = FilterFeatures(True, 3, min(5, max(2, min(sides) // 7)))
+        return Rule(filters, copies=_MOVED, gamma_index=4, ridge_index=8)
+    if len(input_shape) == 3 and input_shape[0] == 3 and 16 <= min(sides) <= max(sides) <= 128:
+        return Rule(PatchFeatures(), copies=MIRRORED, gamma_index=4, ridge_index=6)
+    return Rule(ColumnFeatures(), gamma_index=6, ridge_index=6)
+
+
+def _is_picture(shape: tuple[int, ...]) -> bool:
+    """Whether inputs of a shape have filters and patches (docs/format.md, 10.3)."""
+    return len(shape) == 3 and shape[0] in (1, 3) and 3 <= min(shape[1:]) <= max(shape[1:]) <= 128
+
+
+def _one_of(coder: AbstractCoder, values: tuple[int, ...], value: int) -> int:
+    return values[uniform(coder, values.index(value), len(values))]
+
+
+def _move(down: int, right: int) -> Callable[[Tensor], Tensor]:
+    return lambda x: moved(x, down, right)
+
+
+def _turn(sine: int) -> Callable[[Tensor], Tensor]:
+    return lambda x: turned(x, sine)
+
+
+def _same(x: Tensor) -> Tensor:
+    return x
+
+
+def _mirror_of(change: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    return lambda x: mirrored(change(x))
+
+
+_MOVES = (_same, *(_move(*by) for by in _NEAR))
+_FAR_MOVES = (*_MOVES, *(_move(*by) for by in _DIAGONAL))
+_TURNS = (_turn(_TURN), _turn(-_TURN))
+_COPIES: tuple[tuple[Callable[[Tensor], Tensor], ...], ...] = (
+    (_same,),
+    (_same, mirrored),
+    _MOVES,
+    _FAR_MOVES,
+    (*_MOVES, *_TURNS),
+    (*_FAR_MOVES, *_TURNS),
+    (*_MOVES, *(_mirror_of(move) for move in _MOVES)),
+    (_same, *_TURNS),
+)

@@ -1,0 +1,1 @@
+"""Methods of certify: each proposes messages, the smallest bound is kept."""

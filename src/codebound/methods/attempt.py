@@ -1,0 +1,143 @@
+"""Attempts at a certificate: the best message for a claim, on the sample or on the table of an encoder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from codebound.certificate.assessment import issue
+from codebound.certificate.task import Task
+from codebound.methods.inputs import known_of_prior, with_known_classes
+from codebound.methods.search import Search, run
+from codebound.sample.losses import WRONG
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import torch
+
+    from codebound.certificate.assessment import AbstractAssessed
+    from codebound.certificate.claims import AbstractClaim
+    from codebound.certificate.file import Certificate
+    from codebound.certificate.task import Original, Tensors
+    from codebound.known.encoder import Encoder
+    from codebound.methods.search import Effort
+    from codebound.run.job import Engine
+    from codebound.run.progress import Progress
+    from codebound.sample.dataset import Dataset
+    from codebound_networks.about_f.base import Pretrained
+
+
+class Attempt(NamedTuple):
+    """What a search came to for one claim, on which sample, and the examples that it counted on."""
+
+    task: Task
+    search: Search
+    best: AbstractAssessed
+    method: str
+    sample: Dataset
+    rest: Dataset
+    encoder: Encoder | None
+
+    @property
+    def others(self) -> list[Attempt]:
+        """The same search with what it offers next, in its order."""
+        return [self._replace(best=each.assessed, method=each.method) for each in self.search.offers[1:]]
+
+    def issued(self, engine: Engine | None, progress: Progress) -> tuple[Attempt, Certificate]:
+        """Its certificate, and the attempt with the fault counted that is stated.
+
+        Raises:
+            RefusedError: The second program refuses it.
+        """
+        found = self
+        if self.best.message.setting.fault != self.task.claim.fault:
+            found = self._replace(best=self.best.recounted(self.task, engine=engine))
+        return found, issue(found.best, found.task, progress=progress)
+
+
+def plain(stated: AbstractClaim) -> AbstractClaim:
+    """The claim about plain errors, by which networks are chosen whatever is counted in the end."""
+    return stated if stated.fault == WRONG else replace(stated, fault=WRONG)  # type: ignore[type-var]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempts:
+    """What all attempts have in common; each attribute is an argument of ``certify``."""
+
+    sample: Dataset
+    delta: float
+    helper: Callable[[Dataset], Any] | Pretrained | None
+    factory: str
+    trust_code: bool
+    allow_copies: bool
+    seed: int
+    device: torch.device
+    engine: Engine | None
+    progress: Progress
+
+    def table(self, encoder: Encoder | None, sample: Dataset) -> Dataset:
+        """The sample, or what an encoder makes of it."""
+        if encoder is None:
+            return sample
+        if encoder.has_scores:  # of which no table is kept
+            return encoder.table(sample, device=self.device, progress=self.progress)
+        from codebound.known.encoded_tables import encoded
+
+        return encoded(encoder, sample, device=self.device, progress=self.progress)
+
+    def best(
+        self,
+        stated: AbstractClaim,
+        method: str,
+        effort: Effort,
+        *,
+        minutes: float | None = None,
+        original: Original | None = None,
+        base: tuple[str, Tensors] | None = None,
+        encoder: Encoder | None = None,
+    ) -> Attempt:
+        """The best message for one claim.
+
+        Args:
+            stated: The claim, about any fault.
+            method: Of ``certify``, as are ``effort`` and ``minutes``.
+            effort: See there.
+            minutes: See there.
+            original: The network that the search starts from.
+            base: What is known of a base, in words, and its tensors.
+            encoder: What makes a table of the sample.
+        """
+        claim, whole = plain(stated), self.table(encoder, self.sample)
+        prior, rest = claim.split(whole)
+        if prior is not None:
+            says, original = known_of_prior(
+                self.helper,
+                original,
+                prior,
+                self.factory,
+                unseen=(whole, rest),
+                trust_code=self.trust_code,
+                progress=self.progress,
+            )
+            base = says, original.arrays
+            whole = with_known_classes(whole, prior)
+        task_of = partial(
+            Task,
+            sample=whole,
+            delta=self.delta,
+            original=original,
+            base=base,
+            rest=rest,
+            allow_copies=self.allow_copies,
+        )
+        task = task_of(claim=claim)
+        search = Search(
+            task, effort, seed=self.seed, device=self.device, engine=self.engine, progress=self.progress
+        )
+        best = run(search, method, minutes=minutes)
+        if stated is not claim:
+            task = task_of(claim=stated)
+            best = best.recounted(task, engine=self.engine)
+        return Attempt(task, search, best, search.method, whole, rest, encoder)

@@ -1,0 +1,369 @@
+"""What a search starts from: f, a base, or what was made of the first part of a sample."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from codebound.certificate.claims import AboutG, prior_and_rest
+from codebound.certificate.evaluate import sure_share
+from codebound.certificate.task import Original
+from codebound.known.provenance import origin_of_parts
+from codebound.known.unseen import require_unseen
+from codebound.methods.registry import makes_own
+from codebound.run.errors import CertificateError, ModelError, UsageError
+from codebound.run.rng import torch_stream
+from codebound.sample.dataset import seen_rows
+from codebound.sample.rows import rows_of
+from codebound_networks.about_f.base import MAX_WORDS, Pretrained, require_unseen_base
+from codebound_networks.about_f.batch_independence import require_one_example
+from codebound_networks.chains.message import MAX_ELEMENTS
+from codebound_networks.train.config import Cosine, TrainConfig
+from codebound_networks.train.harness import fit
+from codebound_networks.views.graphs import Traced
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from codebound.certificate.claims import AbstractClaim
+    from codebound.certificate.task import Tensors
+    from codebound.known.encoder import Encoder
+    from codebound.run.progress import Progress
+    from codebound.sample.dataset import Dataset
+    from codebound_networks.chains.chain import Chain
+
+ENCODES = ("auto", "picks")
+"""Methods for which a helper that was given encodes the rest of the sample."""
+_PRIOR_STEPS = 4000
+_AT_ONCE = 500  # examples that a helper encodes
+_PRIOR_SEED = 0
+_FEW = 64  # examples that show how sure predictions are
+_MEASURED = (
+    "At worst, rounding errors of so many layers are larger than every margin: the network is read as "
+    "operations of torch, whose rounding is measured and not proven."
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Start:
+    """What could be read of the networks that were given.
+
+    Attributes:
+        original: The network f; None where there is none, or none that can be read.
+        unread: Why f cannot be read; then methods that make a network of their own go on without it.
+        too_large: Why no message is made of f; then they go on beside it.
+        base: Of the same architecture, if one was given.
+        base_tensors: Its tensors, with the names of the message.
+    """
+
+    original: Original | None
+    unread: str = ""
+    too_large: str = ""
+    base: Pretrained | None = None
+    base_tensors: Tensors | None = None
+
+    @property
+    def coded(self) -> Original | None:
+        """The network that messages are made of."""
+        return None if self.too_large else self.original
+
+    @property
+    def known(self) -> tuple[str, Tensors] | None:
+        """What is known of the base, in words, and its tensors: a message codes the difference to them."""
+        if self.base is None or self.base_tensors is None or self.too_large:
+            return None
+        return self.base.name, self.base_tensors
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was done to read f, and why there is no message of it."""
+        read = () if self.original is None else self.original.notes
+        return tuple(filter(None, (*read, self.unread, self.too_large)))
+
+
+def read_start(
+    f: Traced | None,
+    base: Pretrained | None,
+    sample: Dataset,
+    *,
+    stated: AbstractClaim,
+    method: str,
+    has_helper: bool,
+    factory: str,
+    trust_code: bool,
+) -> Start:
+    """Reads the networks that were given, as far as the claim and the method need them."""
+    needs_chain = stated.is_about_f or (stated.trains_base and not has_helper)
+    original, unread = None, ""
+    if f is not None:
+        try:
+            original = read_original(f, sample, factory, trust_code=trust_code, needs_chain=needs_chain)
+        except ModelError as reason:
+            from codebound_networks.reading.callables import runs_on
+
+            needs_f = base is not None or stated != AboutG(stated.fault) or not makes_own(method)
+            if needs_f or not runs_on(f.model, sample.input_shape, sample.classes):
+                raise
+            unread = f"{reason}\n  Methods that make a network of their own go on without it."
+    if f is None or original is None:
+        if base is not None or stated.is_about_f:
+            raise UsageError("this certificate starts from a network: give a model.")
+        return Start(None, unread)
+    too_large = beyond_message(original)
+    is_coded = needs_chain or not makes_own(method) or (base is not None and method not in ENCODES)
+    if too_large and is_coded:
+        raise CertificateError(too_large)
+    tensors = None
+    if base is not None:
+        require_unseen_base(origin_of_parts(base.network), sample)
+        tensors = original.arrays if base.network is f.model else base_tensors(base, original, sample)
+    return Start(original, too_large=too_large, base=base, base_tensors=tensors)
+
+
+def encoded_rest(
+    helper: Callable[[Dataset], Any] | Pretrained,
+    sample: Dataset,
+    test_set: Dataset | None,
+    tenths: int | Sequence[int],
+    *,
+    has_scores: bool,
+    allow_copies: bool,
+    device: torch.device,
+    progress: Progress,
+) -> tuple[Encoder, Dataset, Dataset | None]:
+    """A helper that was made of the first part of a sample, and what it makes of the rest."""
+    from codebound.known.first_share import helper_encoder
+
+    if not isinstance(tenths, int):
+        if len(tenths) != 1:
+            raise UsageError(
+                "a helper that encodes is made of one share of the sample: the rest is a sample of its own, "
+                "and no message says which share it was. Give one, or the method prune."
+            )
+        (tenths,) = tenths
+    rows_of(sample, allow_copies=allow_copies)  # of the whole: a copy of the first part may be in the rest
+    prior, rest = prior_and_rest(sample, tenths)
+    if isinstance(helper, Pretrained):
+        made, says = helper.network, helper.name
+    else:
+        made, says = _made_by(helper, prior, device=device, progress=progress), _maker(helper)
+    for each in made if isinstance(made, list | tuple) else [made]:
+        _refuse_seen(each, (sample, rest), prior)
+    encoder = helper_encoder(made, prior, n=sample.n, says=says, has_scores=has_scores)
+    drawn_twice = seen_rows(rest)  # which is no reason: the places differ
+    encoder = replace(encoder, seen=np.setdiff1d(encoder.seen, drawn_twice))
+    table_of = partial(encoder.table, batch=_AT_ONCE, progress=progress)
+    table = with_known_classes(replace(table_of(rest), role="train"), prior)
+    return encoder, table, None if test_set is None else table_of(test_set)
+
+
+def with_known_classes(sample: Dataset, prior: Dataset) -> Dataset:
+    """The sample, with a word about classes that only the rest of it shows: a helper has as many outputs."""
+    seen = int(prior.y.max()) + 1
+    if seen >= sample.classes:
+        return sample
+    said = (
+        f"the labels of the first part show {seen} classes; that there are {sample.classes} has to be known "
+        "without the other examples"
+    )
+    return replace(sample, warnings=(*sample.warnings, said))
+
+
+def largest_input(classes: int) -> Pretrained:
+    """The network that takes the largest of its inputs, which are scores of the classes already."""
+    network = nn.Linear(classes, classes)
+    with torch.no_grad():
+        network.weight.copy_(torch.eye(classes))
+        network.bias.zero_()
+    return Pretrained(nn.Sequential(network), "the largest input, as it is: no number of it was learned")
+
+
+def _refuse_seen(network: object, unseen: Sequence[Dataset], prior: Dataset) -> None:
+    """Refuses a helper that is known to have been trained on more than the first part of a sample."""
+    if not isinstance(network, nn.Module):
+        return
+    for sample in unseen:
+        require_unseen(
+            origin_of_parts(network),
+            sample,
+            who="this helper",
+            advice="Train it on the first part of the sample alone, which is what a function that makes it "
+            "is called with.",
+            given=prior,
+        )
+
+
+def _taken(helper: Callable[..., Any], **offered: Any) -> dict[str, Any]:
+    """What a function takes by name of what it is offered beside the first part."""
+    try:
+        known = inspect.signature(helper).parameters
+    except (TypeError, ValueError):  # of code that is not Python
+        return {}
+    return {name: value for name, value in offered.items() if name in known}
+
+
+def _maker(helper: Callable[[Dataset], Any]) -> str:
+    return f"{getattr(helper, '__module__', '')}:{getattr(helper, '__qualname__', type(helper).__name__)}"
+
+
+def _made_by(helper: Callable[..., Any], prior: Dataset, **offered: Any) -> Any:
+    """What a function makes of the first part of a sample, and of what it takes of ``offered``."""
+    try:
+        return helper(prior, **_taken(helper, **offered))
+    except Exception as error:  # of somebody else's training
+        raise UsageError(
+            f"{_maker(helper)} failed with {type(error).__name__}: {error}. It is called with the first part "
+            "of the sample, a Dataset, and returns a network."
+        ) from error
+
+
+def _read_helper(
+    network: nn.Module, prior: Dataset, factory: str, unseen: Sequence[Dataset], *, trust_code: bool
+) -> Original:
+    """A helper to which a message codes the difference."""
+    _refuse_seen(network, unseen, prior)
+    original = read_original(network, prior, factory, trust_code=trust_code)
+    if too_large := beyond_message(original):
+        raise CertificateError(too_large)
+    return original
+
+
+def known_of_prior(
+    helper: Callable[[Dataset], Any] | Pretrained | None,
+    original: Original | None,
+    prior: Dataset,
+    factory: str,
+    *,
+    unseen: Sequence[Dataset],
+    trust_code: bool,
+    progress: Progress,
+) -> tuple[str, Original]:
+    """What is known of the first part of a split, in words and as a network; nothing of ``unseen``."""
+    from codebound.methods.kernel_share import linear_helper
+
+    if isinstance(helper, Pretrained):
+        return helper.name, _read_helper(helper.network, prior, factory, unseen, trust_code=trust_code)
+    if helper is not None:
+        made = _made_by(helper, prior)
+        if not isinstance(made, torch.nn.Module):
+            raise UsageError(f"a helper is a torch module. Got {type(made).__name__}.")
+        says = f"made by {_maker(helper)} of the first part"[:MAX_WORDS]
+        return says, _read_helper(made.eval(), prior, factory, unseen, trust_code=trust_code)
+    if original is not None:
+        return "trained on the prior part of the sample", _trained_on_prior(original, prior, progress)
+    return (
+        "linear, learned in closed form from the first part of the sample",
+        read_original(linear_helper(prior), prior, factory, trust_code=trust_code),
+    )
+
+
+def read_original(
+    model: nn.Module | Traced, sample: Dataset, factory: str, *, trust_code: bool, needs_chain: bool = False
+) -> Original:
+    """The network f, if it is a function of one example with as many outputs as there are classes.
+
+    The bound of what rounding does to a chain grows with every layer. Where it leaves most predictions open,
+    f is read as operations of torch, whose rounding is measured: unless the claim ``needs_chain``.
+    """
+    read = partial(
+        Original.read,
+        model if isinstance(model, Traced) else Traced(model),
+        sample.input_shape,
+        classes=sample.classes,
+        factory=factory,
+        trust_code=trust_code,
+    )
+    original = read()
+    if original.chain is not None and not needs_chain and _is_too_deep(original, sample):
+        original = read(as_chain=False)
+        original = replace(original, notes=(*original.notes, _MEASURED))
+    if original.module is not None:
+        require_one_example(original.module, sample)
+    return original
+
+
+def beyond_message(original: Original) -> str:
+    """Why no message is made of a network, and what bounds it all the same; empty where one can be."""
+    numbers = sum(math.prod(array.shape) for array in original.tensors.values())
+    if numbers <= MAX_ELEMENTS:
+        return ""
+    return (
+        f"The network has {numbers:,} numbers and a message holds {MAX_ELEMENTS:,}: none is made of it, and "
+        "only methods that make a network of their own (auto, picks, split) can go on. What bounds it all "
+        "the same: examples that it has not seen (a test sample), or fresh inputs through the certificate of "
+        "another network."
+    )
+
+
+def _is_too_deep(original: Original, sample: Dataset) -> bool:
+    """Whether no proof covers the rounding of most predictions, as the first examples tell."""
+    if original.chain is None or original.chain.classes != sample.classes:
+        return False
+    return sure_share(original.build(), sample.first(_FEW)) < 0.5
+
+
+def base_tensors(base: Pretrained, original: Original, sample: Dataset) -> Tensors:
+    """The tensors of a base, if it is a network like f."""
+    named = original.architecture
+    try:
+        found = Original.read(
+            base.network,
+            sample.input_shape,
+            classes=sample.classes,
+            factory="" if named is None else named.name,
+            trust_code=named is not None and named.graph_sha256 is None,
+            as_chain=original.chain is not None,
+        )
+    except ModelError as reason:
+        raise ModelError(f"the base is no network like f: {reason}") from reason
+    for name, tensor in original.arrays.items():
+        if name not in found.arrays or found.arrays[name].shape != tensor.shape:
+            has = f"has shape {found.arrays[name].shape}" if name in found.arrays else "is not there"
+            raise ModelError(
+                f"the base is another network than f: its tensor {name} {has}; f has {tensor.shape} there. "
+                "Give a base of the same architecture."
+            )
+    if (found.chain, found.architecture) != (original.chain, original.architecture):
+        raise ModelError(
+            "the base is another network than f: their tensors are alike, but not the operations between "
+            "them. Give a base of the same architecture."
+        )
+    return found.arrays
+
+
+def _trained_on_prior(original: Original, prior: Dataset, progress: Progress) -> Original:
+    """The network trained anew, from a fresh start, on the prior part alone: it may then be the helper.
+
+    Its seed cannot be chosen: whoever picked the best of many bases would have to pay for the choice.
+    """
+    if original.chain is None:
+        raise CertificateError("a base is trained for networks that are chains of known layers.")
+    config = TrainConfig(
+        epochs=max(10, math.ceil(_PRIOR_STEPS * 64 / prior.n)),
+        batch_size=64,
+        learning_rate=0.002,
+        schedule=Cosine(),
+        seed=_PRIOR_SEED,
+    )
+    result = fit(_fresh(original.chain), prior, config, progress=progress)
+    return Original(
+        original.chain, {name: tensor.detach() for name, tensor in result.model.state_dict().items()}
+    )
+
+
+def _fresh(chain: Chain) -> nn.Module:
+    """The chain with new random weights: f itself has seen the whole sample."""
+    stream = torch_stream(_PRIOR_SEED, "prior")
+    tensors = {}
+    for name, shape in chain.tensor_shapes().items():
+        fan_in = max(1, int(np.prod(shape[1:])))
+        scale = (2.0 / fan_in) ** 0.5 if len(shape) > 1 else 0.0
+        tensors[name] = scale * torch.randn(shape, generator=stream)
+    return chain.build(tensors)

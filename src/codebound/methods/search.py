@@ -1,0 +1,292 @@
+"""The search for the best certificate: methods propose messages, all are assessed, the best one is kept.
+
+What a search chose is inside the message, so looking further costs nothing but time. To add a method: write a
+function that calls ``Search.propose`` or ``Search.consider``, and name it in ``search/methods.py``.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Literal, get_args
+
+from codebound.bounds.facts import OccamFacts
+from codebound.bounds.occam import occam_binomial
+from codebound.bounds.risk import percent
+from codebound.certificate.assessment import assess, guess
+from codebound.methods.comparison import Route, route_of
+from codebound.methods.offers import Offer, Refusal, all_refused
+from codebound.methods.registry import known_methods
+from codebound.run.errors import CertificateError, FormatError, ModelError
+from codebound.run.progress import Progress, silent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import torch
+
+    from codebound.certificate.assessment import AbstractAssessed, Encoded, Guess
+    from codebound.certificate.task import Task
+    from codebound.methods.holdout_baseline import HeldOut
+    from codebound.run.job import Engine
+    from codebound.sample.dataset import DeviceData
+    from codebound_networks.chains.message import Message
+
+Effort = Literal["quick", "standard", "max"]
+EFFORTS: tuple[Effort, ...] = get_args(Effort)
+FIRST_ANSWER = "picks"  # the quickest method that says more than guessing
+_FINALISTS = 2
+_KEPT = 3  # offers: the others are issued where the best one is refused
+_NEAR = 1.2  # times the best bound: guesses are looser than bounds, and on a part of the sample
+
+
+@dataclass(eq=False)
+class Search:
+    """Keeps the best of the messages that were proposed.
+
+    Attributes:
+        task: What is fixed before a message is chosen.
+        effort: How much time to spend.
+        seed: Of random choices that no decoder needs.
+        device: Where networks are trained.
+        engine: Where errors are counted; None: here.
+        progress: Told how far the method is.
+        offers: The best messages so far, the best first: one of each method, unless one was asked for.
+        refusals: Messages that do not decode to what they were made for; no offer is among them.
+        tried: Messages that were assessed.
+        skipped: Methods that do not suit this network or claim, with the reason.
+        is_interrupted: Whether the search was interrupted.
+        running: The method that is running.
+        routes: The best of every route that was gone.
+        held_out: What the best share may come to: by this estimate time is spent, and it is no bound.
+        is_asked: Whether the running method was asked for by name: then it is carried out to its end.
+        until: When its time is up, by ``time.monotonic()``.
+        is_out_of_time: Whether it ended for that.
+    """
+
+    task: Task
+    effort: Effort
+    seed: int = 0
+    device: str | torch.device = "cpu"
+    engine: Engine | None = None
+    progress: Progress = silent
+    offers: list[Offer] = field(default_factory=list, init=False)
+    refusals: list[Refusal] = field(default_factory=list, init=False)
+    tried: int = field(default=0, init=False)
+    skipped: dict[str, str] = field(default_factory=dict, init=False)
+    is_interrupted: bool = field(default=False, init=False)
+    is_asked: bool = field(default=False, init=False)
+    until: float = field(default=math.inf, init=False)
+    is_out_of_time: bool = field(default=False, init=False)
+    running: str = field(default="", init=False)
+    routes: dict[str, Route] = field(default_factory=dict, init=False)
+    held_out: HeldOut | None = field(default=None, init=False)
+    _held: tuple[float, Message] | None = field(default=None, init=False)
+
+    @property
+    def best(self) -> AbstractAssessed | None:
+        """The best message so far."""
+        return self.offers[0].assessed if self.offers else None
+
+    @property
+    def method(self) -> str:
+        """The method that proposed it."""
+        return self.offers[0].method if self.offers else ""
+
+    @cached_property
+    def sample(self) -> DeviceData:
+        """The examples that errors are counted on, where networks are trained; they go there once."""
+        return self.task.counted.on(self.device)
+
+    def propose(self, message: Message, encoded: Encoded | None = None) -> AbstractAssessed:
+        """Assesses a message, and remembers it if it is the best."""
+        found = assess(message, self.task, encoded=encoded, engine=self.engine, progress=self.progress)
+        self.offer(found)
+        return found
+
+    def offer(self, found: AbstractAssessed) -> None:
+        """Remembers what was assessed if it is among the best, and if its bits decode to it again."""
+        self.tried += 1
+        offer = Offer(found, self.running)
+        try:
+            found.require_read_back(self.task)
+        except FormatError as reason:
+            self.refusals.append(Refusal.of(offer, [str(reason)]))
+            return
+        route = route_of(self.running, found)
+        known = None if route is None else self.routes.get(route.name)
+        if route is not None and (known is None or route.bound < known.bound):
+            self.routes[route.name] = route
+        kept: dict[object, Offer] = {}
+        for each in sorted([*self.offers, offer], key=lambda each: each.assessed.rank):
+            kept.setdefault(each if self.is_asked else each.method, each)
+        self.offers = list(kept.values())[:_KEPT]
+
+    def hold(self, message: Message, bound: float) -> None:
+        """Keeps the message that is best by an estimate: it is assessed if the method is interrupted."""
+        if self._held is None or bound < self._held[0]:
+            self._held = bound, message
+
+    def consider(self, makers: Sequence[Callable[[], Message | None]]) -> None:
+        """Makes messages, guesses their bounds on a part of the sample, and assesses the most promising ones.
+
+        A message that promises clearly less than the best one so far is not assessed. Where g must stay
+        near f, every message is: a guess knows nothing of the distance.
+
+        Args:
+            makers: One function per message; None for a message that cannot be the best.
+        """
+        to_beat = math.inf if self.best is None else self.best.score
+        finalists: list[Guess] = []
+        for done, make in enumerate(makers):
+            self.progress(done, len(makers) + _FINALISTS, self.note)
+            message = make()
+            if message is None:
+                continue
+            if self.task.claim.stays_near_f:
+                self.propose(message)
+                continue
+            _enter(finalists, guess(message, self.task), to_beat=_NEAR * to_beat)
+        for done, each in enumerate(finalists, start=len(makers)):
+            message = each.message  # the last one that was made is let go
+            self.progress(done, len(makers) + _FINALISTS, self.note)
+            self.propose(message, each.encoded)
+
+    @property
+    def most_bits(self) -> float:
+        """Length beyond which no message is worth its making: even without errors it would be vacuous, or
+        worse than the best one so far."""
+        if self.best is None:
+            return math.inf
+        facts = self.best.facts
+        risk = min(self.best.rank[0], 1.0 - 1.0 / self.task.sample.classes)
+        return (-facts.n * math.log1p(-risk) + math.log(facts.delta)) / math.log(2.0)
+
+    def require_time(self, *, is_kept: bool = False) -> None:
+        """Ends the search if its time is up; picks not before something says more than guessing.
+
+        Args:
+            is_kept: Whether something is left of what is running.
+        """
+        is_owed = self.running == FIRST_ANSWER and (self.best is None or self.best.bound.vacuous)
+        if time.monotonic() > self.until and (is_kept or not is_owed):
+            raise OutOfTimeError
+
+    def require_promise(self, *, errors: int = 0, code_bits: float) -> None:
+        """Ends a method that was not asked for by name where what it may come to is no better than the best.
+
+        A choice of where to spend time, no bound: a method that was skipped may be asked for by its name.
+
+        Args:
+            errors: As few as it can hope for.
+            code_bits: The same.
+        """
+        if self.is_asked or self.best is None:
+            return
+        facts = self.best.facts
+        n, delta = self.task.counted.n, facts.delta
+        hoped = occam_binomial(OccamFacts(errors=errors, n=n, code_bits=code_bits, delta=delta)).value
+        if hoped >= self.best.rank[0]:
+            raise UnsuitedError(
+                f"it can hardly come below the {percent(self.best.rank[0])} of {self.method}. To run it all "
+                "the same, choose it by its name."
+            )
+
+    @property
+    def note(self) -> str:
+        """The best bound so far, for a progress bar."""
+        return "" if self.best is None else f"best {percent(self.best.bound.value)} by {self.method}"
+
+
+class UnsuitedError(CertificateError):
+    """A method can do nothing for this network or this claim; the message says why."""
+
+
+class OutOfTimeError(KeyboardInterrupt):
+    """The time of a search is up: it ends as if it had been interrupted."""
+
+
+def run(search: Search, name: str, *, minutes: float | None = None) -> AbstractAssessed:
+    """Runs a method, or all of them for ``auto``; an interrupted search keeps its best message.
+
+    Args:
+        search: What is searched for; its effort says how far each method goes, unless there is a time.
+        name: The method.
+        minutes: Time for all of it: every effort in turn, until the time is up. Picks may take longer until
+            they have an answer; at least one message is made.
+
+    Raises:
+        UnsuitedError: The one method that was asked for does not suit.
+        CertificateError: No message could be made.
+    """
+    search.is_asked = name != "auto"
+    try:
+        if minutes is None:
+            _try(search, name)
+        else:
+            _try_within(search, name, minutes)
+    except KeyboardInterrupt as end:
+        search.is_out_of_time = isinstance(end, OutOfTimeError)
+        search.is_interrupted, search.until = not search.is_out_of_time, math.inf
+        if search._held is not None:
+            search.propose(search._held[1])
+        if search.best is None:
+            raise
+    if search.best is None:
+        if search.refusals:
+            raise all_refused(search.refusals)
+        names: dict[str, list[str]] = {}
+        for each, reason in search.skipped.items():
+            names.setdefault(reason, []).append(each)
+        reasons = "".join(f"\n  {', '.join(each)}: {reason}" for reason, each in names.items())
+        raise CertificateError(f"no message could be made of this network.{reasons}")
+    return search.best
+
+
+def _try(search: Search, name: str) -> None:
+    """Runs a method, or all of them, at the effort of the search."""
+    methods = known_methods()
+    for each in methods if name == "auto" else (name,):
+        search.running, search._held = each, None
+        try:
+            methods[each].propose(search)
+        except (UnsuitedError, ModelError, FormatError) as reason:
+            # a training that diverges, or a message that cannot be read, costs no other method
+            if search.is_asked:
+                raise
+            search.skipped[each] = str(reason)
+        else:
+            search.skipped.pop(each, None)
+
+
+def _try_within(search: Search, name: str, minutes: float) -> None:
+    """The same at every effort in turn, until the time is up."""
+    search.until = time.monotonic() + 60.0 * minutes
+    search.progress = partial(_watched, search, search.progress)
+    for effort in EFFORTS:
+        search.effort = effort
+        try:
+            _try(search, name)
+        except (UnsuitedError, ModelError, FormatError):
+            if effort == EFFORTS[-1] and search.best is None:
+                raise
+
+
+def _watched(search: Search, progress: Progress, done: int, total: int | None, note: str = "") -> None:
+    """Reports, and ends the search when its time is up and something would be left of it."""
+    progress(done, total, note)
+    if search.best is not None or search._held is not None:
+        search.require_time()
+
+
+def _enter(finalists: list[Guess], found: Guess, *, to_beat: float) -> None:
+    """Puts a guess in its place among the best ones; no other is kept, for messages can be as large as f."""
+    if found.least >= to_beat:
+        return
+    place = len(finalists)
+    while place and found.is_below(finalists[place - 1]):
+        place -= 1
+    finalists.insert(place, found)
+    del finalists[_FINALISTS:]

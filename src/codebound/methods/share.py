@@ -1,0 +1,168 @@
+"""The helper of a large share, where nothing else comes near to a hold-out set.
+
+A split says which learner it had, which for tuned pictures takes 39 bits, and both programs carry it out, so
+it learns from 16,000 examples at most. A helper is made of the first part alone by any means, and certified
+as it is on the rest, by a message of 7 bits: the largest of its scores.
+
+Going this way is paid for, whatever was seen before: all messages are one code, of which 1/4 are short ones
+about a base (docs/format-3.md, 5.7). Without a base no other route has one of them, so one word of 7 bits
+fits beside all others. The share is decided before a look, as every certificate declares of its sample.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING
+
+import torch
+
+from codebound.bounds.numerics import binomial_inverse_upper
+from codebound.bounds.risk import count_of
+from codebound.certificate.task import Task
+from codebound.methods.attempt import Attempt
+from codebound.methods.comparison import BY_HELPER, Route
+from codebound.methods.inputs import encoded_rest, largest_input, read_original
+from codebound.methods.kernel_share import kernel_helper, most_supports
+from codebound.methods.search import OutOfTimeError, Search
+from codebound_networks.chains.message import Message
+from codebound_networks.codes.tensors import Zero
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from codebound.certificate.claims import AbstractClaim
+    from codebound.methods.attempt import Attempts
+    from codebound.methods.holdout_baseline import HeldOut
+    from codebound.methods.search import Effort
+
+NEAR_BITS = 16
+"""Above the estimate for the best hold-out set: what comes as near needs no helper."""
+_SECONDS = {"quick": 0.0, "standard": 900.0, "max": math.inf}
+_TENTHS = 8  # of a sample, that a helper is made of where memory allows
+_WIDEST = 8192  # numbers of a vector of features, as far as memory is reckoned
+_SIDE = 1024  # of a product that shows how fast a machine is
+_SLOWER = 2.0  # times: all else is slower than a product of large matrices
+_COMPARED = 6e12  # floating-point operations that learners are compared by, on pictures
+
+
+def helped_attempts(
+    common: Attempts,
+    attempts: Sequence[Attempt],
+    stated: AbstractClaim,
+    *,
+    effort: Effort,
+    seconds: float | None = None,
+) -> list[Attempt]:
+    """What a helper comes to, where all attempts are far above the estimate for the best hold-out set.
+
+    Else nothing.
+
+    The attempts were made on the whole sample and without a base. The effort says how much time a helper may
+    take, unless ``seconds`` are given: none, a quarter of an hour, or any.
+    """
+    best = min(attempts, key=lambda each: each.best.rank)
+    rival = next((each.search.held_out for each in attempts if each.search.held_out is not None), None)
+    if rival is None or best.best.rank[0] <= _at_bits(rival, common.delta, NEAR_BITS):
+        return []
+    tenths = share_of(common.sample.n)
+    limit = _SECONDS[effort] if seconds is None else seconds
+    needed = _reckoned_seconds(
+        tenths * common.sample.n // 10, common.sample.n, rival.dimension, common.device
+    )
+    if needed > limit:
+        best.search.skipped[BY_HELPER] = (
+            f"a helper of {tenths} tenths of the sample would take some "
+            f"{count_of(math.ceil(needed / 60.0), 'minute')} here: {_more(effort, seconds, needed)}."
+        )
+        return []
+    until = math.inf if seconds is None else time.monotonic() + seconds
+    try:
+        found = _attempt(common, stated, tenths, until)
+    except OutOfTimeError:
+        best.search.skipped[BY_HELPER] = f"its time was up; {_more(effort, seconds, needed)}."
+        return []
+    except KeyboardInterrupt:
+        best.search.is_interrupted = True
+        return []
+    if not found.search.offers:  # its message cannot be read
+        best.search.refusals += found.search.refusals
+        return []
+    found.search.skipped = dict(best.search.skipped)
+    return [found]
+
+
+def share_of(n: int) -> int:
+    """Tenths of n examples that a helper is made of: as many as memory allows, whatever the examples are.
+
+    Example:
+        >>> share_of(10_000)
+        8
+    """
+    tenths = _TENTHS
+    while tenths > 1 and tenths * n // 10 > most_supports(_WIDEST):
+        tenths -= 1
+    return tenths
+
+
+def _at_bits(rival: HeldOut, delta: float, bits: float) -> float:
+    return binomial_inverse_upper(rival.errors, rival.n, math.log(delta) - bits * math.log(2.0))
+
+
+def _more(effort: Effort, seconds: float | None, needed: float) -> str:
+    """What to ask for so that there is time enough."""
+    if seconds is not None:
+        return f"give {2 * math.ceil(1.0 + needed / 60.0)} minutes or more, of which it gets one half"
+    return f"give the effort {'standard' if effort == 'quick' else 'max'}"
+
+
+def _reckoned_seconds(learned: int, n: int, size: int, device: torch.device) -> float:
+    """How long a helper may take here: of large products, which one of them is timed for."""
+    products = learned**2 * (size + learned / 3.0) + 2.0 * (n - learned) * learned * size
+    side = torch.ones(_SIDE, _SIDE, device=device)
+    float((side @ side)[0, 0])
+    start = time.perf_counter()
+    float((side @ side)[0, 0])
+    return _SLOWER * (products + _COMPARED) * (time.perf_counter() - start) / (2.0 * _SIDE**3)
+
+
+def _attempt(common: Attempts, stated: AbstractClaim, tenths: int, until: float) -> Attempt:
+    """The helper of a share, certified on the rest by the one message that takes its largest score."""
+
+    def progress(done: int, total: int | None, note: str = "") -> None:
+        common.progress(done, total, note)
+        if time.monotonic() > until:
+            raise OutOfTimeError
+
+    encoder, table, _ = encoded_rest(
+        kernel_helper,
+        common.sample,
+        None,
+        tenths,
+        has_scores=True,
+        allow_copies=common.allow_copies,
+        device=common.device,
+        progress=progress,
+    )
+    largest = largest_input(table.classes)
+    scored = read_original(largest.network, table, "", trust_code=False)
+    task = Task(
+        claim=stated,
+        sample=table,
+        delta=common.delta,
+        original=scored,
+        base=(largest.name, scored.arrays),
+        rest=table,
+        allow_copies=common.allow_copies,
+    )
+    search = Search(task, "quick", device=common.device, engine=common.engine, progress=common.progress)
+    search.running = BY_HELPER
+    unchanged = {name: Zero(value.shape) for name, value in task.coded.items()}
+    best = search.propose(Message(task.options, scored.chain, unchanged))
+    facts = best.facts
+    price = (
+        f"{count_of(facts.errors, 'error')} of {facts.n}, by a helper of the other "
+        f"{common.sample.n - facts.n}, which is declared; {count_of(facts.code_bits, 'bit', form='g')}"
+    )
+    search.routes = {BY_HELPER: Route(BY_HELPER, best.bound.value, price)}
+    return Attempt(task, search, best, BY_HELPER, table, table, encoder)

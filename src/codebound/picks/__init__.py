@@ -1,1 +1,0 @@
-"""Networks learned from few picked examples (C-15): the rule, its features, its learner."""

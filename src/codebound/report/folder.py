@@ -1,0 +1,459 @@
+"""What ``certify`` returns, and the folder it is saved to, with all that the second program needs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from torch import nn
+
+from codebound.bounds.facts import HoldoutFacts
+from codebound.bounds.held_out import Confrontation, confront
+from codebound.certificate.verification import CERTIFICATE, way_to, ways_to_ask, without_place
+from codebound.known.provenance import UNKNOWN, Origin
+from codebound.methods.comparison import BY_HELPER, advice
+from codebound.methods.registry import known_methods
+from codebound.report.fresh_examples import said_of_test
+from codebound.run.errors import UsageError
+from codebound.run.files import (
+    make_folder,
+    replacing,
+    write_arrays,
+    write_atomically,
+    write_json,
+    write_text,
+    written_whole,
+)
+from codebound.run.interrupts import finishing
+from codebound.sample.caveats import remarks
+from codebound.sample.development import development_sample
+from codebound_networks.about_f.base import BASE_FILE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from codebound.bounds.risk import RiskBound
+    from codebound.certificate.assessment import ClassBound
+    from codebound.certificate.file import Certificate
+    from codebound.known.encoder import Encoder
+    from codebound.methods.comparison import Route
+    from codebound.methods.offers import Refusal
+    from codebound.sample.dataset import Dataset
+
+WEIGHTS = "g.safetensors"
+HELPER = "helper.safetensors"
+"""Tensors of a helper that encodes: of its networks in their order."""
+RESULT = "result.json"
+_IN_MEMORY = 1 << 30  # bytes of inputs
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Certification:
+    """A certificate with what belongs beside it.
+
+    Attributes:
+        certificate: Accepted by the independent verifier.
+        network: The decoded network g, in evaluation mode.
+        sample: The sample; the verifier needs it.
+        settings: What was asked for, in words and numbers.
+        holdout: Hold-out bound, on the test sample where one was given, of the network that the certificate
+            is about; where that was made of f, true only if f has not been trained on the test sample.
+        holdout_f: The same of f, where it is not about f; true only if f has not been trained on that sample.
+        origin: What f was trained on, where it is known.
+        original_errors: Errors of f on the whole sample; None where f was never trained.
+        base: Tensors of the base, with the names of the message; the verifier needs them.
+        original: Tensors of f, where the certificate is about f; the verifier needs them.
+        unlabelled: The unlabelled inputs of C-12b; the verifier needs them.
+        copies: Test inputs that also occur in the sample, where a test sample was given.
+        method: The method that made the message.
+        skipped: Methods that did not suit, with the reason.
+        refusals: Better certificates that the second program refused, or that could not be read: a defect.
+        tried: Messages that were assessed.
+        is_interrupted: Whether the search was interrupted; the best message until then was certified.
+        is_out_of_time: Whether the time for the search was up before its end.
+        seconds: Time the search took.
+        routes: The routes to a bound that were compared, the best first.
+        by_class: Errors of g on every class, where they were asked for; their limits hold at once.
+        allow_copies: Whether the verifier has to be told that copies are independent draws.
+        source: The Python file that the architecture of g is named by, where it is no chain; the verifier
+            needs it.
+        notes: What was done to read the network that was given, in sentences.
+        encoder: What made the table that is the sample: something made of the first part of a sample, or the
+            network that was given, whose features g reads.
+        disagreement: How often f and g differ on the inputs of the test sample, where it is not about f.
+        is_behind_f: Whether g reads the features of the network that was given.
+    """
+
+    certificate: Certificate
+    network: nn.Module
+    sample: Dataset
+    settings: Mapping[str, Any]
+    holdout: RiskBound | None
+    original_errors: int | None
+    base: dict[str, NDArray[np.float32]] | None
+    original: dict[str, NDArray[np.float32]] | None
+    unlabelled: Dataset | None
+    copies: int | None
+    method: str
+    skipped: dict[str, str]
+    tried: int
+    is_interrupted: bool
+    seconds: float
+    is_out_of_time: bool = False
+    holdout_f: RiskBound | None = None
+    origin: Origin = UNKNOWN
+    allow_copies: bool = False
+    by_class: tuple[ClassBound, ...] = ()
+    routes: tuple[Route, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    source: str = ""
+    notes: tuple[str, ...] = ()
+    encoder: Encoder | None = None
+    disagreement: HoldoutFacts | None = None
+    is_behind_f: bool = False
+
+    def __str__(self) -> str:
+        from codebound.report.summary import holdout_rows, refused_lines
+
+        result = self.result
+        whose = f"g is {result['network']}." if self.is_new else ""
+        tested = (f"{name}: {value} ({words})." for name, value, words in holdout_rows(result))
+        warned = (f"Warning: {each}." for each in result["warnings"])
+        refused = refused_lines(result["refusals"])
+        return "\n".join(filter(None, (str(self.certificate), whose, *refused, *tested, *warned, self.alarm)))
+
+    def __repr__(self) -> str:
+        return f"Certification(bound={self.bound!r}, delta={self.delta!r}, method={self.method!r})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from codebound.report.summary import summary_html
+
+        return summary_html(self.certificate.sentence, self.result)
+
+    @property
+    def bound(self) -> float:
+        """The certified error, in [0, 1]."""
+        return self.certificate.claim.bound
+
+    @property
+    def vacuous(self) -> bool:
+        """Whether the bound is no better than guessing."""
+        return self.certificate.claim.vacuous
+
+    @property
+    def delta(self) -> float:
+        """The probability that the sample was misleading."""
+        return self.certificate.claim.delta
+
+    @property
+    def classifier(self) -> nn.Module:
+        """g with its helper in front, where there is one: then it takes inputs as they were before it."""
+        if self.encoder is None:
+            return self.network
+        from codebound.known.encoder import Encoded
+
+        is_learned = self.certificate.kind.is_learned
+        return Encoded(self.encoder, self.network, takes_stored=is_learned).eval()
+
+    @property
+    def sentence(self) -> str:
+        """The guarantee, in words."""
+        return self.certificate.sentence
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """Everything that was found, as plain JSON: what ``save_to`` writes into ``result.json``."""
+        return _result(self, CERTIFICATE, ways_to_ask(Path(), {"data": Path("sample.npz")}))
+
+    @property
+    def confrontation(self) -> Confrontation | None:
+        """The certified error beside the test sample, where one was given."""
+        if self.holdout is None:
+            return None
+        from codebound.report.summary import fault_words
+
+        assert isinstance(self.holdout.facts, HoldoutFacts)
+        return confront(
+            self.certificate.claim.bound, self.holdout.facts, does=fault_words(self.certificate.claim.fault)
+        )
+
+    @property
+    def alarm(self) -> str:
+        """What is said where the test sample refutes the certificate; empty where it does not."""
+        return "" if self.confrontation is None else self.confrontation.alarm
+
+    @property
+    def is_base(self) -> bool:
+        """Whether g is the base itself, so that the claim rests on its declaration alone."""
+        state = self.network.state_dict()
+        return self.base is not None and all(
+            np.array_equal(state[name].numpy(), value) for name, value in self.base.items()
+        )
+
+    @property
+    def is_new(self) -> bool:
+        """Whether g is a network of the method's own, which shares nothing with the one that was given."""
+        if self._is_helped:
+            return True
+        known = known_methods().get(self.method)
+        return self.base is None and known is not None and known.is_own
+
+    @property
+    def _is_helped(self) -> bool:
+        """Whether something that was made of the first part encodes the rest."""
+        return self.encoder is not None and bool(self.encoder.made_of)
+
+    @property
+    def maker(self) -> str:
+        """What made g, where it is a network of our own: a method, or a helper and what came behind it."""
+        if not self._is_helped:
+            return self.method
+        return BY_HELPER if self.is_base else f"{BY_HELPER} and {self.method}"
+
+    def save(self, path: Path | str) -> Path:
+        """Writes the certificate."""
+        return self.certificate.save(path)
+
+    def report(self, path: Path | str = "report.html") -> Path:
+        """Writes the page about the certificate; ``save_to`` writes it with all that belongs to it."""
+        target = Path(path)
+        make_folder(target.parent)
+        write_text(target, self._page(self.result, self.settings))
+        return target
+
+    def _title(self, words: Mapping[str, Any]) -> str:
+        is_given = not self.is_new and words["model"] not in (None, "none")
+        subject = words["model"] if is_given else f"a new network made by {self.maker}"
+        return f"Certificate for {subject} on {words['data']}"
+
+    def _page(self, result: Mapping[str, Any], words: Mapping[str, Any]) -> str:
+        from codebound.report.examples import shown_examples
+        from codebound.report.html import certificate_page
+
+        shown = shown_examples(self.network, self.sample, self.certificate.fault)
+        return certificate_page(self.certificate, result, title=self._title(words), shown=shown)
+
+    def save_to(
+        self,
+        folder: Path | str,
+        *,
+        settings: Mapping[str, Any] | None = None,
+        data: str = "",
+        data_folder: Path | None = None,
+        weights: str = WEIGHTS,
+    ) -> Saved:
+        """Writes g, what the verifier needs, settings, result, pages, certificate: all of it or nothing.
+
+        Args:
+            folder: New, or empty.
+            settings: For ``config.json`` in place of our own; with ``model`` and ``data``.
+            data: Where ``codebound-verify`` finds the sample: a name that it knows or, in the current
+                directory, an ``.npz`` file. Otherwise the sample is written beside the certificate.
+            data_folder: Where it finds a dataset of that name.
+            weights: Name of the file for the network g.
+        """
+        from safetensors.torch import save as tensor_bytes
+
+        from codebound.learn.kernel_network import PickedNetwork
+        from codebound.report.examples import picks_table
+        from codebound.report.guide import README, folder_guide
+
+        folder = Path(folder)
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise UsageError(
+                f"{folder} exists already; results are never overwritten. Choose another folder."
+            )
+        words = without_place(dict(self.settings if settings is None else settings))
+        path = folder / CERTIFICATE
+        with finishing(), written_whole(folder) as place:
+            asked = _verifier_options(self, place, folder, data, data_folder)
+            if self.certificate.kind.is_learned:
+                asked["weights"] = folder / weights
+            result = _result(self, str(path), ways_to_ask(folder, asked))
+            page = self._page(result, words)
+            if isinstance(self.network, PickedNetwork):
+                write_text(place / "picks.csv", picks_table(self.network, self.sample))
+            state = {name: tensor.contiguous() for name, tensor in self.network.state_dict().items()}
+            write_atomically(place / weights, tensor_bytes(state))
+            if self.encoder is not None and isinstance(self.encoder.function, nn.Module):
+                made = {
+                    name: tensor.detach().cpu().contiguous()
+                    for name, tensor in self.encoder.function.state_dict().items()
+                }
+                write_atomically(place / HELPER, tensor_bytes(made))
+            write_json(place / "config.json", words)
+            write_json(place / RESULT, result | {"certificate": CERTIFICATE, "verify": result["verify_here"]})
+            write_text(place / "report.html", page)
+            files = {path.name, *(each.name for each in place.iterdir())}
+            guide = folder_guide(self.certificate, result, title=self._title(words), files=files)
+            write_text(place / README, guide)
+            write_atomically(place / path.name, self.certificate.to_bytes())
+        return Saved(folder, result, self.certificate.sentence)
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """What was written, and the result as printed."""
+
+    folder: Path
+    result: dict[str, Any]
+    sentence: str
+
+
+def _write_sample(sample: Dataset, place: Path) -> str:
+    """Writes a sample where the verifier finds it, and says under which name.
+
+    A large one becomes a folder of plain arrays: the verifier has an archive in its memory, and those not.
+    """
+    if sample.x.nbytes <= _IN_MEMORY:
+        write_arrays(place / "sample.npz", {"x": sample.x, "y": sample.y})
+        return "sample.npz"
+    (place / "sample").mkdir()
+    for name, array in (("x", sample.x), ("y", sample.y)):
+        with replacing(place / "sample" / f"{name}.npy") as file:
+            np.save(file, array)
+    return "sample"
+
+
+def _verifier_options(
+    found: Certification, place: Path, folder: Path, data: str, data_folder: Path | None
+) -> dict[str, str | Path | bool]:
+    """What the verifier has to be given, files as paths; what it cannot find by itself is written.
+
+    Files go to ``place`` now, and are in ``folder`` for who reads the options.
+    """
+    from safetensors.numpy import save as array_bytes
+
+    from codebound_verify.data import NAMES
+
+    sample, fresh = found.sample, found.unlabelled
+    asked: dict[str, str | Path | bool] = {"data": data if data in NAMES else Path(data)}
+    is_read = data.endswith(".npz") or (Path(data) / "x.npy").is_file()
+    if data not in NAMES and not (is_read and way_to(Path(data), folder)):
+        asked["data"] = folder / _write_sample(sample, place)
+    if data_folder is not None:
+        asked["data_folder"] = data_folder
+    if found.allow_copies:
+        asked["allow_copies"] = True
+    if (architecture := found.certificate.helper.architecture) is not None:
+        name = _factory(found)
+        if found.source:
+            write_text(place / name.partition(":")[0], found.source)
+        asked["model"] = folder / name if found.source else name
+        if architecture.graph_sha256 is None:
+            asked["trust_code"] = True
+    if fresh is not None:
+        write_arrays(place / "unlabelled.npz", {"x": fresh.x})
+        asked["unlabelled"] = folder / "unlabelled.npz"
+    for option, tensors, name in (
+        ("base", found.base, BASE_FILE),
+        ("subject_weights", found.original, "f.safetensors"),
+    ):
+        if tensors is not None:
+            write_atomically(place / name, array_bytes(tensors))
+            asked[option] = folder / name
+    return asked
+
+
+def _factory(found: Certification) -> str:
+    """The factory of g: in a file of ours, or where the user has it; empty where g is a chain."""
+    architecture = found.certificate.helper.architecture
+    if architecture is None:
+        return ""
+    module, _, function = architecture.name.partition(":")
+    return f"{module}.py:{function}" if found.source else architecture.name
+
+
+def _result(found: Certification, path: str, commands: Mapping[str, Any]) -> dict[str, Any]:
+    """The result as plain JSON."""
+    from codebound.report.guide import inputs_record
+
+    claim, facts = found.certificate.claim, found.certificate.facts
+    counts, part = found.certificate.counts, found.certificate.first_part
+    result = {
+        "bound": claim.bound,
+        **{each.key: each.count for each in counts},
+        "n": facts.n,
+        "classes": facts.classes,
+        "class_names": list(found.sample.class_names),
+        "inputs": inputs_record(found.sample, is_helped=found.encoder is not None),
+        "code_bits": facts.code_bits,
+        "delta": claim.delta,
+        "vacuous": claim.vacuous,
+        "verdict": "ACCEPT",
+        "certificate": path,
+        "statement": claim.statement,
+        "subject": claim.subject,
+        "fault": claim.fault,
+        "tally": facts.tally,
+        "method": found.method,
+        "g_is_new": found.is_new,
+        "network": _network_words(found),
+        "methods_skipped": found.skipped,
+        "refusals": [asdict(each) for each in found.refusals],
+        "kl": claim.kl,
+        "hoeffding": claim.hoeffding,
+        "counts": [asdict(each) for each in counts],
+        "original_train_errors": found.original_errors,
+        "original_train_n": found.sample.n if part is None else part[1],
+        "messages_tried": found.tried,
+        "interrupted": found.is_interrupted,
+        "out_of_time": found.is_out_of_time,
+        "seconds": round(found.seconds, 3),
+        "data_sha256": facts.sample_sha256,
+        "development_sample": development_sample(found.sample, found.certificate.version) or None,
+        "copies": facts.copies,
+        "contradictions": facts.contradictions,
+        "warnings": list(remarks(found.sample, delta=found.delta)),
+        "advice": _advice(found),
+        **commands,
+        "notes": list(found.notes),
+    }
+    result |= said_of_test(found)
+    if found.routes:
+        result["routes"] = [asdict(each) for each in found.routes]
+        result["routes_say"] = advice(found.routes)
+    if found.by_class:
+        result["by_class"] = [asdict(row) for row in found.by_class]
+    if found.sample.encoder:
+        result["encoder_declared"] = found.sample.encoder
+    if factory := _factory(found):
+        result["factory"] = factory
+    if found.base is not None:
+        result["base_declared"] = found.certificate.base_declared
+        result["base_is_g"] = found.is_base
+    return result
+
+
+def _network_words(found: Certification) -> str:
+    """Whose network the certificate is about."""
+    if found.certificate.claim.subject == "f":
+        return "the network that was given"
+    if found.certificate.kind.trains_base:
+        return "what the message makes of a network that was learned from the first part of the sample"
+    if not found.is_new:
+        return "what the message leaves of the network that was given"
+    if found.is_behind_f:
+        return f"a new last layer, made by {found.method}, on the features of the network that was given"
+    given = ", not yours: the one that was given, with its weights, was not used"
+    return f"a new network, made by {found.maker}" + (given if found.original_errors is not None else "")
+
+
+def _advice(found: Certification) -> str:
+    """What to try next, where the certificate says nothing."""
+    if not found.certificate.claim.vacuous:
+        return ""
+    if found.is_interrupted:
+        return "It was interrupted before the tight methods had their time: let it run."
+    if found.is_out_of_time:
+        return "The time was up before the tight methods had theirs: give more minutes."
+    if found.settings.get("method", "auto") != "auto":
+        return "Leave out the method: others are tried then, the quick and tight ones first."
+    if found.certificate.facts.commonest == found.certificate.facts.n:
+        return "Examples of other classes are what is lacking: one class cannot be told apart from itself."
+    return "More examples help most; `codebound advise` says how many."

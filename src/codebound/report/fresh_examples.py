@@ -1,0 +1,73 @@
+"""Test examples beside a certificate: what they say of g and of f, and on which condition."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from codebound.bounds.facts import HoldoutFacts
+from codebound.bounds.original import through_disagreement
+from codebound.sample.rows import MOST_COPIES
+
+if TYPE_CHECKING:
+    from codebound.report.folder import Certification
+
+
+def _has_copies(found: Certification) -> bool:
+    """Whether more test inputs occur in the sample than chance may explain: then they are not fresh."""
+    test = found.confrontation
+    return test is not None and MOST_COPIES * (found.copies or 0) > test.test.n
+
+
+def _doubt(found: Certification, who: str) -> tuple[bool, str]:
+    """Whether the test sample may say something of f, and of what was made of it; and what has to be said."""
+    origin = found.origin
+    if _has_copies(found) or origin.data_sha256 not in ("", found.sample.sha256):
+        why = "f was trained on other data than the sample, and they may be among these"
+        return False, f": NO GUARANTEE, {'they occur in the sample' if _has_copies(found) else why}"
+    if origin.is_whole:
+        return True, ""
+    if origin.data_sha256:
+        return True, f", IF {who} had seen none of them before it was trained on the sample"
+    return True, f", IF {who} was neither trained nor selected on them"
+
+
+def _is_made_of_f(found: Certification) -> bool:
+    """Whether the network that the certificate is about depends on the numbers of f."""
+    claim = found.certificate.claim
+    is_given = found.original_errors is not None and not found.certificate.kind.trains_base
+    return is_given and (claim.subject == "f" or found.is_behind_f or not found.is_new)
+
+
+def said_of_test(found: Certification) -> dict[str, Any]:
+    """What the test sample says about the network of the certificate, and about f beside it."""
+    test, told = found.confrontation, dict[str, Any]()
+    if test is None or found.holdout is None:
+        return {}
+    is_fresh, words = not _has_copies(found), ": NO GUARANTEE, these are no fresh examples"
+    if is_fresh:
+        subject = "it" if found.certificate.claim.subject == "f" else "f"
+        is_fresh, words = _doubt(found, subject) if _is_made_of_f(found) else (True, "")
+    if is_fresh:
+        told["holdout"] = found.holdout.value
+    told |= {
+        "holdout_words": words,
+        "test_errors": test.test.errors,
+        "test_n": test.test.n,
+        "test_copies_in_sample": found.copies,
+        "test_tail": test.tail,
+        "refuted_by_test": test.is_refuted,
+        "alarm": found.alarm,
+    }
+    if found.holdout_f is None:
+        return told
+    assert isinstance(found.holdout_f.facts, HoldoutFacts)
+    is_fresh, words = _doubt(found, "it")
+    told |= {"test_errors_f": found.holdout_f.facts.errors, "holdout_f_words": words}
+    if is_fresh:
+        told["holdout_f"] = found.holdout_f.value
+    if is_fresh and found.disagreement is not None:
+        told |= {
+            "through_f": through_disagreement(found.bound, found.disagreement),
+            "disagreements_f": found.disagreement.errors,
+        }
+    return told

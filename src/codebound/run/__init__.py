@@ -1,0 +1,1 @@
+"""Foundations: errors, files, progress, interrupts, devices, locked stores, jobs."""

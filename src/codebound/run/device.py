@@ -1,0 +1,91 @@
+"""Where training runs, and the global random state there, which layers such as dropout draw from."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Literal
+
+import torch
+
+from codebound.run.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Precision = Literal["float32", "tensorfloat32", "bfloat16"]
+
+
+def resolve_device(device: torch.device | str) -> torch.device:
+    """The device of that name; ``"auto"`` is the current CUDA device if there is one, else the CPU.
+
+    Example:
+        >>> resolve_device("cpu")
+        device(type='cpu')
+    """
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        place = torch.device(device)
+    except RuntimeError as error:
+        raise UsageError(f"unknown device {device!r}. Known: auto, cpu, cuda, cuda:0, cuda:1, ...") from error
+    if place.type == "cpu":
+        return place
+    if place.type != "cuda":
+        raise UsageError(f"training runs on cpu or cuda. Got device {str(place)!r}.")
+    if (place.index or 0) >= torch.cuda.device_count():
+        raise UsageError(
+            f"device {str(place)!r} is not there: PyTorch {torch.__version__} sees "
+            f"{torch.cuda.device_count()} CUDA devices. Use device cpu, or auto."
+        )
+    return torch.device("cuda", torch.cuda.current_device() if place.index is None else place.index)
+
+
+def device_name(device: torch.device) -> str:
+    """The device in words, for people who read a result."""
+    return f"{device} ({torch.cuda.get_device_name(device)})" if device.type == "cuda" else str(device)
+
+
+@contextmanager
+def isolated_random_state(device: torch.device) -> Iterator[None]:
+    """Puts the global generators of the CPU and of ``device`` back on leaving, also after an exception."""
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        yield
+
+
+def seed_layers(seed: int, device: torch.device) -> None:
+    """Seeds those generators and, unlike ``torch.manual_seed``, those of no other device."""
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        with torch.cuda.device(device):
+            torch.cuda.manual_seed(seed)
+
+
+def lower_precision(precision: Precision, device: torch.device) -> AbstractContextManager[object]:
+    """Products and convolutions of float32 tensors inside are computed in bfloat16, if that is asked for."""
+    if precision != "bfloat16":
+        return nullcontext()
+    # each weight is cast once a step anyway, and a replayed step must not find the cast of an earlier one
+    return torch.autocast(device.type, torch.bfloat16, cache_enabled=False)
+
+
+def rounded_products(precision: Precision, device: torch.device) -> AbstractContextManager[None]:
+    """Products of float32 tensors inside round their factors to the 10 bits of TF32, if that is asked for, on
+    GPUs that have it; everywhere else they are as they are.
+    """
+    is_rounded = precision == "tensorfloat32" and device.type == "cuda"
+    return _products("high") if is_rounded else nullcontext()
+
+
+def exact_products() -> AbstractContextManager[None]:
+    """Float32 products are those of float32 inside, whatever the program around allows for speed."""
+    return _products("highest")
+
+
+@contextmanager
+def _products(precision: str) -> Iterator[None]:
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(precision)
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)

@@ -1,0 +1,1 @@
+"""Labelled samples: arrays, tables and data frames, with hashes, splits and remarks."""

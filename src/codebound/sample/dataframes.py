@@ -1,0 +1,245 @@
+"""Data frames of pandas, polars and pyarrow, and Parquet files, as titled columns of numbers and texts.
+
+None of these packages is needed, and none is loaded unless a frame of it, or a Parquet file, is given.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import date, timedelta
+from numbers import Number
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from codebound.run.errors import DataError
+from codebound.sample.columns import Coded, Title
+from codebound.sample.formats.parse_cell import days, text_of
+from codebound.sample.frames import sample_of, split_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from codebound.sample.columns import Values
+    from codebound.sample.dataset import Dataset
+
+_ROWS = 1 << 14  # of a Parquet file, read at a time
+_MISSING = ""
+
+
+def is_frame(value: object) -> bool:
+    """Whether this is a data frame that ``from_frame`` reads."""
+    return bool(_package(value))
+
+
+def from_frame(
+    frame: Any,
+    target: str | None = None,
+    *,
+    name: str = "",
+    role: str = "train",
+    classes: int | None = None,
+    class_names: tuple[str, ...] = (),
+    columns: tuple[Title, ...] = (),
+) -> Dataset:
+    """The sample in a data frame of pandas, polars or pyarrow, by the rule of ``frames``.
+
+    Levels are those of a categorical type (pandas Categorical, polars Enum, a dictionary of arrow), or those
+    that the name of a column declares, as in a file.
+
+    Args:
+        frame: The frame; it is not changed.
+        target: The column with the labels, unless it is called y, label, target or class.
+        name: What to call the sample in results.
+        role: What it may be used for.
+        classes: Number of classes; by default what occurs or is declared.
+        class_names: What they are called, in the order of labels, where words are not declared.
+        columns: What became the inputs of another sample, where this one is to be read by the same.
+
+    Raises:
+        DataError: The frame leaves something open; the message says what to do.
+    """
+    return of_titled(
+        titled(frame, name=name or "the frame"),
+        None if target is None else str(target),
+        name=name or f"a {_package(frame)} frame",
+        role=role,
+        classes=classes,
+        class_names=class_names,
+        columns=columns,
+        source=f"{_package(frame)} frame",
+    )
+
+
+def of_titled(
+    table: list[tuple[Title, Values]],
+    target: str | None,
+    *,
+    name: str,
+    role: str,
+    classes: int | None,
+    class_names: tuple[str, ...],
+    columns: tuple[Title, ...],
+    source: str,
+) -> Dataset:
+    """The sample in titled columns, as ``from_frame`` makes it."""
+    inputs, labels = split_table(
+        table, target, name=name, role=role, classes=classes, class_names=class_names, like=columns
+    )
+    return sample_of(inputs, labels, name=name, role=role, classes=classes, source=source)
+
+
+def titled(frame: Any, *, name: str) -> list[tuple[Title, Values]]:
+    """The columns of a frame, with what their names and types declare.
+
+    Raises:
+        DataError: A column holds neither numbers nor texts.
+    """
+    if not _package(frame):
+        raise DataError(f"{name} is no data frame of pandas, polars or pyarrow. Got {type(frame).__name__}.")
+    return [
+        (Title.read(str(each), source=name), values_of(column, name=f"{name}: column {str(each)!r}"))
+        for each, column in _items(frame)
+    ]
+
+
+def read_parquet(path: Path, *, limit: int) -> Any:
+    """The table in a Parquet file.
+
+    Raises:
+        DataError: pyarrow is not installed, or the file cannot be read or holds more bytes than ``limit``.
+    """
+    try:
+        from pyarrow import Table, parquet
+    except ImportError as error:
+        raise DataError(f"{path}: Parquet needs pyarrow: pip install 'codebound[parquet]'.") from error
+    try:
+        with parquet.ParquetFile(path) as file:
+            groups = (file.metadata.row_group(i) for i in range(file.metadata.num_row_groups))
+            promised = max(
+                sum(group.total_byte_size for group in groups),
+                file.metadata.num_rows * file.metadata.num_columns,
+            )
+            parts, size = [], 0
+            for part in file.iter_batches(_ROWS) if promised <= limit else ():
+                size += part.nbytes  # what is stored once may stand for any number of rows
+                parts.append(part)
+                if size > limit:
+                    break
+            if max(size, promised) > limit:
+                raise DataError(f"{path} holds more than {limit} bytes. Take fewer rows or columns.")
+            return Table.from_batches(parts, file.schema_arrow)
+    except DataError:
+        raise
+    except Exception as error:  # a crafted file can make the parser raise nearly anything
+        raise DataError(f"{path} is no readable Parquet file: {error}.") from error
+
+
+def _package(value: object) -> str:
+    """The package that a frame belongs to; empty for what is none."""
+    kind = type(value)
+    package = kind.__module__.partition(".")[0]
+    return package if package in _READERS and kind.__name__ in _KINDS else ""
+
+
+def _items(frame: Any) -> list[tuple[Any, Any]]:
+    kind = type(frame).__name__
+    if _package(frame) == "pandas":
+        return [(name, frame.iloc[:, i]) for i, name in enumerate(frame.columns)]
+    if _package(frame) == "pyarrow":
+        index = (frame.schema.pandas_metadata or {}).get("index_columns", ())  # no column of a frame either
+        columns = zip(frame.schema.names, frame.columns, strict=True)
+        return [(name, column) for name, column in columns if name not in index]
+    whole = frame.collect() if kind == "LazyFrame" else frame
+    return [(name, whole[name]) for name in whole.columns]
+
+
+def values_of(column: Any, *, name: str) -> Values:
+    """The values of one column, as numbers, codes or texts: of a frame, an array, a tensor or a list.
+
+    Raises:
+        DataError: It holds something else, or what Python has no value for.
+    """
+    reader = _READERS.get(type(column).__module__.partition(".")[0])
+    if reader is not None and hasattr(column, "iloc") and getattr(column, "ndim", 1) == 2:
+        column = column.iloc[:, 0]
+    try:
+        return (reader or _of_list)(column, name)
+    except (OverflowError, ValueError) as error:  # each kind of frame says it in its own way
+        raise DataError(
+            f"{name} holds what Python has no value for, such as a day after the year 9999: {error}. Replace "
+            "it by numbers, or leave the cell empty."
+        ) from error
+
+
+def _of_pandas(column: Any, name: str) -> Values:
+    if hasattr(column, "cat"):
+        return _coded(column.cat.categories, column.cat.codes.to_numpy(np.float64), name)
+    if column.dtype.kind in "biuf":
+        return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
+    return _of_list(column, name)
+
+
+def _of_polars(column: Any, name: str) -> Values:
+    if not str(column.dtype).startswith("Enum"):
+        return _of_list(column, name)
+    codes = [np.nan if code is None else float(code) for code in column.to_physical().to_list()]
+    return _coded(column.dtype.categories, np.array(codes), name)
+
+
+def _of_arrow(column: Any, name: str) -> Values:
+    if not str(column.type).startswith("dictionary"):
+        return _of_list(column, name)
+    whole = column.combine_chunks() if hasattr(column, "chunks") else column
+    whole = whole.chunk(0) if hasattr(whole, "chunks") else whole
+    codes = [np.nan if code is None else float(code) for code in whole.indices.to_pylist()]
+    return _coded(whole.dictionary.to_pylist(), np.array(codes), name)
+
+
+_READERS = {"pandas": _of_pandas, "polars": _of_polars, "pyarrow": _of_arrow}
+_KINDS = ("DataFrame", "LazyFrame", "Table", "RecordBatch")
+
+
+def _coded(categories: Iterable[Any], codes: NDArray[np.float64], name: str) -> Coded:
+    """Levels of a type, and which of them every cell has."""
+    levels = tuple(each if isinstance(each, str) else _cell(each, name) for each in categories)
+    if len(set(levels)) != len(levels):
+        raise DataError(f"{name} has levels that are written alike: {', '.join(levels[:8])}. Rename one.")
+    return Coded(levels, np.where(codes < 0, np.nan, codes))
+
+
+def _of_list(column: Any, name: str) -> Values:
+    """Numbers where there is nothing else, or texts as they would stand in a file."""
+    values = next((getattr(column, way)() for way in _LISTS if hasattr(column, way)), column)
+    if all(each is None or isinstance(each, bool | int | float) for each in values):
+        return np.array([np.nan if each is None else _float(each) for each in values])
+    return [_cell(each, name) for each in values]
+
+
+_LISTS = ("to_pylist", "to_list", "tolist")
+
+
+def _cell(value: Any, name: str) -> str:
+    if isinstance(value, str):
+        return value.strip()
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return _MISSING
+    if isinstance(value, date | timedelta):
+        return repr(days(value))
+    if isinstance(value, Number | np.bool_) and not isinstance(value, complex | np.complexfloating):
+        number = _float(value)
+        return _MISSING if number != number else text_of(number)
+    raise DataError(
+        f"{name} holds {type(value).__name__}, neither numbers nor texts. Replace it by numbers, by a rule "
+        "that was fixed in advance, or drop it."
+    )
+
+
+def _float(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf

@@ -1,0 +1,412 @@
+"""A sample as it is stored: integers in memory, literal scaling constants, a content hash; and its copies."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from codebound.bounds.risk import count_of
+from codebound.run.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from codebound.sample.columns import Title
+
+LARGEST = 1e300
+"""The largest number that rules compute with (docs/format.md, 10.2)."""
+STORED_DTYPES = ("uint8", "float32", "float64")
+_HASH_CHUNK_BYTES = 1 << 24
+_AXES = 4  # of inputs, the examples' own included (docs/format.md)
+_MANY_CLASSES = 1000
+_EACH = 100  # examples of each of so many classes
+_SOME = 20  # examples from which on their labels show that they are no classes
+
+
+def arrays_sha256(*arrays: NDArray[np.generic]) -> str:
+    """SHA-256 over type, shape and stored-order bytes of arrays, one after the other."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(f"{array.dtype.name}|{','.join(map(str, array.shape))}|".encode())
+        # Chunks bound the copy that a non-contiguous or big-endian array needs; others are not copied.
+        rows = max(1, _HASH_CHUNK_BYTES // (array.nbytes // len(array)))
+        for start in range(0, len(array), rows):
+            chunk = array[start : start + rows]
+            little = np.ascontiguousarray(chunk, dtype=chunk.dtype.newbyteorder("<"))
+            digest.update(little.data.cast("B"))
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """Maps stored values to network inputs: ``(x / divisor - mean) / std``, per channel.
+
+    The constants are literal and part of the data description. They must not be estimated from the
+    sample: a constant computed on the sample depends on it and would have to be paid for.
+
+    Example:
+        >>> Scaling(divisor=16.0).apply(torch.tensor([[0, 4, 16]], dtype=torch.uint8))
+        tensor([[0.0000, 0.2500, 1.0000]])
+    """
+
+    divisor: float = 1.0
+    mean: tuple[float, ...] = (0.0,)
+    std: tuple[float, ...] = (1.0,)
+
+    def __post_init__(self) -> None:
+        positive = (self.divisor, *self.std)
+        if not self.mean or not self.std or any(not (v > 0.0 and math.isfinite(v)) for v in positive):
+            raise DataError(f"scaling needs a positive divisor and positive std. Got {self}.")
+        if not all(math.isfinite(v) for v in self.mean):
+            raise DataError(f"scaling needs finite means. Got {self}.")
+
+    def apply(self, x: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+        """Network inputs for stored values ``x`` of shape ``(batch, channels, ...)``; ``x`` is left alone."""
+        inputs = x.to(dtype, copy=True).div_(self.divisor)
+        if any(self.mean):
+            inputs.sub_(_per_channel(self.mean, dtype, x.device, x.dim()))
+        if any(value != 1.0 for value in self.std):
+            inputs.div_(_per_channel(self.std, dtype, x.device, x.dim()))
+        return inputs
+
+
+@lru_cache(maxsize=64)
+def _per_channel(values: tuple[float, ...], dtype: torch.dtype, device: torch.device, axes: int) -> Tensor:
+    """Constants along axis 1, kept: a copy to the device for every batch would make each step wait."""
+    return torch.tensor(values, dtype=dtype, device=device).view(1, -1, *([1] * (axes - 2)))
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """A sample with its labels, in stored order.
+
+    Attributes:
+        name: Name or path it was loaded from.
+        role: What it may be used for: ``train``, ``prior``, ``certify``, ``test`` or ``unlabelled``.
+        x: Inputs, ``(n, channels, height, width)`` or ``(n, features)``, as uint8, float32 or float64;
+            uint8 where the source has bytes.
+        y: Labels, ``(n,)`` int64 in ``[0, classes)``; all zero when the role is ``unlabelled``.
+        classes: Number of classes.
+        scaling: Literal constants that turn ``x`` into network inputs.
+        source: Where the bytes came from, in words.
+        warnings: What a reader of any result on this sample should know.
+        encoder: What a certificate declares of the encoder that made the inputs, where one did.
+        class_names: What the classes are called, in the order of labels, where that is known.
+        columns: What became the inputs, where they come from a table: another table is read by the same.
+        has_equal_draws: Whether it is declared that equal examples are draws of their own: no copies.
+        development: The sample that the format was developed on, where a table was made of a part of one.
+    """
+
+    name: str
+    role: str
+    x: NDArray[np.generic] = field(repr=False)
+    y: NDArray[np.int64] = field(repr=False)
+    classes: int
+    scaling: Scaling = field(default_factory=Scaling)
+    source: str = ""
+    warnings: tuple[str, ...] = ()
+    encoder: str = ""
+    class_names: tuple[str, ...] = ()
+    columns: tuple[Title, ...] = ()
+    has_equal_draws: bool = False
+    development: str = ""
+
+    def __post_init__(self) -> None:
+        if self.x.ndim < 2 or self.x.size == 0:
+            raise DataError(
+                f"{self.name}: inputs need shape (n, ...) with at least one example and one feature. "
+                f"Got shape {self.x.shape}."
+            )
+        if self.x.dtype.name not in STORED_DTYPES:
+            raise DataError(
+                f"{self.name}: inputs are stored as {', '.join(STORED_DTYPES)}. Got {self.x.dtype.name}. "
+                "codebound.from_arrays converts other types."
+            )
+        if self.y.shape != (len(self.x),) or self.y.dtype != np.int64:
+            raise DataError(
+                f"{self.name}: labels must be int64 of shape ({len(self.x)},), one per input. "
+                f"Got {self.y.dtype.name} of shape {self.y.shape}."
+            )
+        if self.x.dtype.kind == "f" and not _can_be_computed_with(self.x):
+            raise DataError(
+                f"{self.name}: inputs contain NaN, infinity or numbers beyond {LARGEST:g}, which no rule "
+                "computes with. Remove or replace those examples, or rescale them by a constant, or give a "
+                "data frame, in which NaN is a value that is missing."
+            )
+        low, high = int(self.y.min()), int(self.y.max())
+        if low < 0 or high >= self.classes:
+            raise DataError(
+                f"{self.name}: labels must lie in [0, {self.classes - 1}] for {self.classes} classes. "
+                f"Got labels from {low} to {high}; numpy.unique(labels, return_inverse=True)[1] numbers "
+                "them from 0."
+            )
+        if len(self.class_names) not in (0, self.classes):
+            raise DataError(
+                f"{self.name}: {count_of(len(self.class_names), 'name')} for {self.classes} classes. "
+                "Give one for each."
+            )
+        for constants in (self.scaling.mean, self.scaling.std):
+            if len(constants) not in (1, self.x.shape[1]):
+                raise DataError(
+                    f"{self.name}: scaling has {len(constants)} constants for {self.x.shape[1]} channels. "
+                    "Give one for all, or one per channel."
+                )
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    @property
+    def n(self) -> int:
+        """Number of examples."""
+        return len(self.x)
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one input."""
+        return tuple(self.x.shape[1:])
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 over shape, dtype and stored-order bytes of inputs, then of labels.
+
+        The hashed bytes are, without anything between or after them::
+
+            dtype|d0,d1,...|   ASCII: numpy's name of the dtype of x, its shape in decimal, no spaces
+            x                  all values, row-major, little-endian
+            int64|d0|          the same for y
+            y                  all labels, 8 bytes each, little-endian two's complement
+
+        For one example ``x = [[1, 2]]`` in uint8 with label 3, that is ``uint8|1,2|``, the bytes 01 02,
+        ``int64|1|``, the bytes 03 00 00 00 00 00 00 00. Name, role, scaling and class count are left out.
+
+        Example:
+            >>> sample = Dataset("two pixels", "train", np.array([[1, 2]], dtype="uint8"), np.array([3]), 4)
+            >>> layout = b"uint8|1,2|" + bytes([1, 2]) + b"int64|1|" + bytes([3, 0, 0, 0, 0, 0, 0, 0])
+            >>> sample.sha256 == hashlib.sha256(layout).hexdigest()
+            True
+        """
+        return arrays_sha256(self.x, self.y)
+
+    def select(self, indices: Sequence[int] | NDArray[np.int64], *, role: str) -> Dataset:
+        """The examples at ``indices``, in that order, with a new role; ``unlabelled`` drops the labels."""
+        picked = np.asarray(indices, dtype=np.int64)
+        y = np.zeros(len(picked), dtype=np.int64) if role == "unlabelled" else self.y[picked]
+        return replace(self, x=self.x[picked], y=y, role=role)
+
+    def on(self, device: torch.device | str) -> DeviceData:
+        """The sample on a device as one tensor, still in its stored dtype.
+
+        As long as somebody holds the result, whoever asks for the same examples there gets the same tensor.
+        """
+        return DeviceData(x=_placed(self.x, device), y=_placed(self.y, device), scaling=self.scaling)
+
+    def first(self, count: int) -> DeviceData:
+        """A copy of the first examples alone, in memory."""
+        return DeviceData(torch.tensor(self.x[:count]), torch.tensor(self.y[:count]), self.scaling)
+
+
+_PLACED: dict[tuple[int, torch.device], tuple[ref[NDArray[Any]], ref[Tensor]]] = {}
+"""Tensors that somebody holds, by the array that they are and their place; it keeps nothing alive."""
+
+
+def _placed(array: NDArray[np.generic], device: torch.device | str) -> Tensor:
+    """An array on a device: that of before where somebody has it still."""
+    key = id(array), torch.device(device)
+    known = _PLACED.get(key)  # or that of an array that is gone and had the same id
+    tensor = None if known is None or known[0]() is not array else known[1]()
+    if tensor is None:
+        tensor = _sent(array, key[1])
+        _PLACED[key] = ref(array), ref(tensor, lambda _: _PLACED.pop(key, None))
+    return tensor
+
+
+def _sent(array: NDArray[np.generic], device: torch.device) -> Tensor:
+    """On the CPU it is shared, not copied, where its layout allows."""
+    return torch.from_numpy(np.ascontiguousarray(array)).to(device)
+
+
+def _can_be_computed_with(x: NDArray[np.generic]) -> bool:
+    rows = max(1, _HASH_CHUNK_BYTES // (x.nbytes // len(x)))
+    largest = min(LARGEST, float(np.finfo(x.dtype.name).max))
+    return all((np.abs(x[start : start + rows]) <= largest).all() for start in range(0, len(x), rows))
+
+
+def as_dataset(given: object, *, role: str = "train", like: Dataset | None = None) -> Dataset:
+    """The sample that was given, in any way that ``load_dataset`` takes; a Dataset stays what it is.
+
+    Classes, and the columns of a table, are those of the sample that it is ``like``, where there is one.
+    """
+    if isinstance(given, Dataset):
+        has_words = given.role == "test" and given.columns and given.class_names
+        if has_words and like is not None and not like.class_names:
+            raise DataError(
+                f"the classes of {given.name} are words, {', '.join(given.class_names[:8])}, and those of "
+                "the sample are numbers. Give the file or the frame itself, with the order of the classes in "
+                "the header: label{no|yes}."
+            )
+        return given if like is None else named_alike(given, like.class_names)
+    from codebound.sample.load import load_dataset
+
+    return load_dataset(given, role=role, **({} if like is None else as_read(like)))
+
+
+def require_certifiable(sample: Dataset) -> None:
+    """Refuses a sample before anything is searched that no certificate can be about, or no classifier.
+
+    Raises:
+        DataError: Its inputs have too many axes, or its labels are no classes.
+    """
+    if sample.x.ndim > _AXES:
+        raise DataError(
+            f"{sample.name}: inputs of shape {sample.input_shape} have {len(sample.input_shape)} axes, and a "
+            "certificate is about inputs with one to three: (features), (channels, length) or (channels, "
+            "height, width). Join axes, as in x.reshape(len(x), -1), before anything is learned."
+        )
+    labels = len(np.unique(sample.y))
+    are_singles = sample.n >= _SOME and 2 * labels > sample.n
+    if are_singles or (labels > _MANY_CLASSES and labels * _EACH > sample.n):
+        raise DataError(
+            f"{sample.name}: {sample.n} examples have {labels} different labels. So many are no classes that "
+            "can be learned: this may be a number, a day or a name. Name the column with the classes, or "
+            "make classes of a quantity by limits that were fixed in advance; for a quantity itself see "
+            "PickToLearn(learner, tau=...)."
+        )
+
+
+def as_read(sample: Dataset) -> dict[str, Any]:
+    """What ``load_dataset`` has to be told to read another sample as this one was read."""
+    return {
+        "classes": sample.classes,
+        "class_names": sample.class_names,
+        "columns": sample.columns,
+        "input_shape": () if sample.encoder else sample.input_shape,  # what was encoded had another
+    }
+
+
+def named_alike(dataset: Dataset, names: tuple[str, ...]) -> Dataset:
+    """The sample with its labels in the order of these names, where it has names of its own.
+
+    Raises:
+        DataError: It has a class of another name.
+    """
+    own = dataset.class_names
+    if not names or not own or own == names:
+        return dataset
+    strange = [each for each in own if each not in names]
+    if strange and dataset.role != "unlabelled":
+        raise DataError(
+            f"{dataset.name} has classes that the sample has not: {', '.join(strange[:8])}. Those of the "
+            f"sample are {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}."
+        )
+    y = dataset.y if strange else np.array([names.index(each) for each in own], dtype=np.int64)[dataset.y]
+    return replace(dataset, y=y, classes=len(names), class_names=names)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceData:
+    """A sample that lives on a device; inputs are scaled batch by batch."""
+
+    x: Tensor
+    y: Tensor
+    scaling: Scaling
+
+    @property
+    def n(self) -> int:
+        """Number of examples."""
+        return len(self.y)
+
+    def batch(self, indices: Tensor, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
+        """Scaled inputs and labels of the examples at ``indices``."""
+        return self.scaling.apply(self.x[indices], dtype), self.y[indices]
+
+    def part(self, start: int, stop: int) -> DeviceData:
+        """The examples from ``start`` to ``stop``, without the others: a part can be sent elsewhere."""
+        return DeviceData(self.x[start:stop].clone(), self.y[start:stop].clone(), self.scaling)
+
+    def chunks(self, chunk_size: int, dtype: torch.dtype = torch.float32) -> Iterator[tuple[Tensor, Tensor]]:
+        """All examples in stored order, at most ``chunk_size`` of them in floating point at a time."""
+        for start in range(0, self.n, chunk_size):
+            stop = start + chunk_size
+            yield self.scaling.apply(self.x[start:stop], dtype), self.y[start:stop]
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicates:
+    """How many of ``n`` examples occur in another sample.
+
+    Attributes:
+        n: Examples looked at.
+        count: Those whose input occurs in the other sample, byte for byte.
+        relabelled: Those among them whose label no copy in the other sample carries.
+    """
+
+    n: int
+    count: int
+    relabelled: int
+
+
+def cross_duplicates(a: Dataset, b: Dataset) -> Duplicates:
+    """Counts the examples of ``b`` whose stored input bytes also occur in ``a``.
+
+    Inputs are compared by 128-bit BLAKE2b digests, so memory is about 250 bytes an example of ``a`` whatever
+    the size of an input.
+
+    Raises:
+        DataError: The samples differ in input shape or dtype, so their bytes cannot be compared.
+    """
+    if a.input_shape != b.input_shape or a.x.dtype != b.x.dtype:
+        raise DataError(
+            f"{a.name} and {b.name} cannot be compared: inputs are {a.x.dtype} of {a.input_shape} "
+            f"and {b.x.dtype} of {b.input_shape}."
+        )
+    inputs: set[bytes] = set()
+    examples: set[tuple[bytes, int]] = set()
+    for digest, label in row_digests(a):
+        inputs.add(digest)
+        examples.add((digest, label))
+    copies = [example for example in row_digests(b) if example[0] in inputs]
+    return Duplicates(n=b.n, count=len(copies), relabelled=sum(copy not in examples for copy in copies))
+
+
+def as_stored(rows: NDArray[np.generic]) -> NDArray[np.generic]:
+    """The bytes of inputs, so that minus zero is no zero."""
+    return rows
+
+
+def as_numbers(rows: NDArray[np.generic]) -> NDArray[np.generic]:
+    """Inputs as exact numbers, whatever type they are stored in; minus zero is zero."""
+    return rows.astype(np.float64) + 0.0
+
+
+def in_float32(rows: NDArray[np.generic]) -> NDArray[np.generic]:
+    """Inputs as numbers in float32, in which networks read them; minus zero is zero."""
+    with np.errstate(over="ignore"):
+        return rows.astype(np.float32) + np.float32(0.0)
+
+
+def row_digests(
+    dataset: Dataset, form: Callable[[NDArray[np.generic]], NDArray[np.generic]] = as_stored
+) -> Iterator[tuple[bytes, int]]:
+    """A digest of each input in a form, with its label; how its numbers are arranged does not matter."""
+    rows = max(1, _HASH_CHUNK_BYTES // dataset.x[:1].nbytes)
+    for start in range(0, dataset.n, rows):  # bytes are taken from the array many rows at a time
+        part = form(dataset.x[start : start + rows])
+        content, size = memoryview(part.tobytes()), part[:1].nbytes
+        for at, label in enumerate(dataset.y[start : start + rows].tolist()):
+            yield hashlib.blake2b(content[at * size : (at + 1) * size], digest_size=16).digest(), label
+
+
+def seen_rows(dataset: Dataset) -> NDArray[np.uint64]:
+    """Eight bytes for each input, as networks read it: what a network that saw them remembers."""
+    found = b"".join(digest[:8] for digest, _ in row_digests(dataset, in_float32))
+    return np.frombuffer(found, dtype="<u8").astype(np.uint64)

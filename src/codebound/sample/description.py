@@ -1,0 +1,114 @@
+"""A sample as a whole: what it is like, what is odd about it, and the file that the second program reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from codebound.run.errors import DataError, UsageError
+from codebound.run.files import write_arrays
+from codebound.sample.caveats import remarks
+from codebound.sample.dataset import cross_duplicates
+from codebound.sample.formats.catalogue import KNOWN
+from codebound.sample.load import load_dataset
+from codebound.sample.rows import MOST_COPIES, rows_of
+from codebound.sample.splits import split
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from codebound.sample.dataset import Dataset, Duplicates
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Description:
+    """What a sample is like.
+
+    Attributes:
+        sample: The sample.
+        counts: Examples of every class.
+        warnings: What is odd about it.
+        duplicates: Examples of the test split that occur in the training split, where both are here.
+        not_compared: Why the splits were not compared, where that failed.
+    """
+
+    sample: Dataset
+    counts: tuple[int, ...]
+    warnings: tuple[str, ...]
+    duplicates: Duplicates | None
+    not_compared: str = ""
+
+    def record(self) -> dict[str, Any]:
+        """As JSON."""
+        sample, copies = self.sample, self.duplicates
+        return {
+            "name": sample.name,
+            "role": sample.role,
+            "n": sample.n,
+            "input_shape": list(sample.input_shape),
+            "dtype": sample.x.dtype.name,
+            "classes": sample.classes,
+            "class_counts": list(self.counts),
+            "minimum": sample.x.min().item(),
+            "maximum": sample.x.max().item(),
+            "divisor": sample.scaling.divisor,
+            "mean": list(sample.scaling.mean),
+            "std": list(sample.scaling.std),
+            "sha256": sample.sha256,
+            "source": sample.source,
+            "warnings": list(self.warnings),
+            "test_duplicates": None if copies is None else copies.count,
+            "test_duplicates_relabelled": None if copies is None else copies.relabelled,
+        }
+
+
+def describe_sample(spec: str, *, role: str = "train", folder: Path | None = None) -> Description:
+    """Loads a sample and looks at it; a named one is compared with its other split.
+
+    Example:
+        >>> describe_sample("digits").counts[:3]
+        (178, 182, 177)
+    """
+    sample = load_dataset(spec, role=role, folder=folder)
+    warnings = (*remarks(sample), *_copies(sample))
+    counts = tuple(np.bincount(sample.y, minlength=sample.classes).tolist())
+    known = KNOWN.get(spec.lower())
+    if known is None or "test" not in known.sizes:
+        return Description(sample, counts, warnings, None)
+    other = "train" if sample.role == "test" else "test"
+    try:
+        sibling = load_dataset(spec, role=other, folder=folder)
+    except DataError as error:
+        why = f"Not compared with the {other} split: {error}"
+        return Description(sample, counts, warnings, None, why)
+    train, test = (sibling, sample) if other == "train" else (sample, sibling)
+    return Description(sample, counts, warnings, cross_duplicates(train, test))
+
+
+def _copies(sample: Dataset) -> list[str]:
+    """A sentence about the copies inside a sample, if there are any."""
+    rows = rows_of(sample, allow_copies=True)
+    are_many = rows.equal * MOST_COPIES > rows.n
+    refused = f"; more than one in {MOST_COPIES} is refused by certify, unless copies are allowed as draws"
+    drawn = "; its values are so coarse that certify takes them for draws of their own, and declares it"
+    many = "" if not are_many else drawn if sample.has_equal_draws else refused
+    return [f"{rows.sentence}{many}"] if rows.equal else []
+
+
+def save_sample(
+    spec: str, out: Path, *, role: str = "train", holdout: float | None = None, folder: Path | None = None
+) -> Dataset:
+    """Writes a sample as an ``.npz`` file, and returns it; with ``holdout`` its part of that role.
+
+    Raises:
+        UsageError: The file is there, or is called otherwise.
+    """
+    if out.suffix != ".npz" or out.exists():
+        raise UsageError(f"{out} must be a new file that ends in .npz.")
+    sample = load_dataset(spec, role=role, folder=folder)
+    if holdout is not None:
+        sample = split(sample, {"train": 1.0 - holdout, "test": holdout})[role]
+    write_arrays(out, {"x": sample.x, "y": sample.y})
+    return sample

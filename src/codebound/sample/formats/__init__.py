@@ -1,0 +1,1 @@
+"""Files that samples come in, and datasets known by name."""

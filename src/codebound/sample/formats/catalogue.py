@@ -1,0 +1,496 @@
+"""The datasets known by name: shapes and checksums, where their files are found, and reading them."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import sys
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from codebound.run.errors import DataError
+from codebound.sample.formats import packaged
+from codebound.sample.formats.cifar import read_binary, read_pickled
+from codebound.sample.formats.idx import MAX_BYTES, parse_idx, read_whole
+from codebound.sample.formats.rdata import unpack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
+
+    from codebound.sample.formats.packaged import Sample
+
+    Parse = Callable[[Mapping[str, bytes]], Sample]
+
+Layout = Literal["embedded", "idx", "cifar10", "cifar100", "packaged"]
+_MD5_DIGITS = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownDataset:
+    """What is fixed about a dataset before any of its bytes are seen.
+
+    Attributes:
+        name: The name that ``load_dataset`` takes.
+        title: How papers call it.
+        layout: How its files are arranged; ``embedded`` needs none.
+        sizes: Examples by role.
+        input_shape: Shape of one input.
+        classes: Number of classes.
+        divisor: Literal constant that brings stored bytes into [0, 1].
+        folder: The usual folder under a root (torchvision's, or R's library), empty when there is none.
+        digests: Checksum of the unpacked content by canonical file name: MD5 where its authors published
+            that, else SHA-256. CIFAR-10 counts in its binary form (one label byte, then the red, green and
+            blue planes), whatever form it is found in.
+        parts: Canonical file names by role, for data files that a package carries.
+        parse: Turns those files, unpacked, into inputs and labels.
+        levels: What the classes are called, where the inputs are texts.
+        has_equal_draws: Whether its inputs are so coarse that independent draws are often equal.
+    """
+
+    name: str
+    title: str
+    layout: Layout
+    sizes: Mapping[str, int]
+    input_shape: tuple[int, ...]
+    classes: int
+    divisor: float
+    folder: str = ""
+    digests: Mapping[str, str] = field(default_factory=dict)
+    parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    parse: Parse | None = None
+    levels: tuple[str, ...] = ()
+    has_equal_draws: bool = False
+
+    def files(self, role: str) -> tuple[str, ...]:
+        """Canonical file names of a split; inputs before labels where they are apart."""
+        if self.layout == "idx":
+            stem = {"train": "train", "test": "t10k"}[role]
+            return f"{stem}-images-idx3-ubyte", f"{stem}-labels-idx1-ubyte"
+        if self.layout == "cifar10":
+            return (
+                tuple(f"data_batch_{i}.bin" for i in range(1, 6)) if role == "train" else ("test_batch.bin",)
+            )
+        if self.layout == "cifar100":
+            return (f"{role}.bin",)
+        return self.parts.get(role, ())
+
+    def all_files(self) -> tuple[str, ...]:
+        """Canonical file names of all splits."""
+        return tuple(name for role in self.sizes for name in self.files(role))
+
+
+def _like_mnist(name: str, title: str, folder: str, *md5: str) -> KnownDataset:
+    known = KnownDataset(
+        name=name,
+        title=title,
+        layout="idx",
+        sizes=MappingProxyType({"train": 60_000, "test": 10_000}),
+        input_shape=(1, 28, 28),
+        classes=10,
+        divisor=255.0,
+        folder=folder,
+    )
+    return replace(known, digests=dict(zip(known.all_files(), md5, strict=False)))
+
+
+def _cifar(classes: Literal[10, 100], folder: str, *md5: str) -> KnownDataset:
+    known = KnownDataset(
+        name=f"cifar{classes}",
+        title=f"CIFAR-{classes}",
+        layout="cifar10" if classes == 10 else "cifar100",
+        sizes=MappingProxyType({"train": 50_000, "test": 10_000}),
+        input_shape=(3, 32, 32),
+        classes=classes,
+        divisor=255.0,
+        folder=folder,
+    )
+    return replace(known, digests=dict(zip(known.all_files(), md5, strict=False)))
+
+
+def _packaged(name: str, title: str, **facts: Any) -> KnownDataset:
+    known = KnownDataset(name=name, title=title, layout="packaged", **facts)
+    return replace(known, digests={file: _SHA256[file] for file in known.all_files() if file in _SHA256})
+
+
+def _of_mlbench(name: str, title: str, file: str, **facts: Any) -> KnownDataset:
+    return _packaged(name, title, folder="mlbench/data", parts={"train": (file,)}, **facts)
+
+
+def _of_texts(
+    name: str, title: str, stem: str, sizes: tuple[int, int], classes: tuple[str, ...]
+) -> KnownDataset:
+    return _packaged(
+        name,
+        title,
+        sizes={"train": sizes[0], "test": sizes[1]},
+        input_shape=(_WORDS,),
+        classes=len(classes),
+        divisor=1.0,
+        parts={role: (f"{stem}-{role}.tab",) for role in ("train", "test")},
+        parse=partial(packaged.texts, classes=classes, dimension=_WORDS),
+        levels=classes,
+    )
+
+
+_WORDS = 2048
+_R8 = ("acq", "crude", "earn", "grain", "interest", "money-fx", "ship", "trade")
+_NEWSGROUPS = """
+alt.atheism comp.graphics comp.os.ms-windows.misc comp.sys.ibm.pc.hardware comp.sys.mac.hardware
+comp.windows.x misc.forsale rec.autos rec.motorcycles rec.sport.baseball rec.sport.hockey sci.crypt
+sci.electronics sci.med sci.space soc.religion.christian talk.politics.guns talk.politics.mideast
+talk.politics.misc talk.religion.misc
+"""
+_SHA256: Mapping[str, str] = MappingProxyType(
+    {
+        "LetterRecognition.rda": "92844a4562cfe66720dea2b19f30cf83c155dec85c96a20f041f3e4e6db01c61",
+        "Satellite.rda": "0d19410b263fbb562334e10aa48d045db6cdec88ca886a42445f74a8671d1b22",
+        "Shuttle.rda": "f9d3d58df57332c5f7781162081c4a1169daa24afafc3b63fb729fefd81252aa",
+        "DNA.rda": "2b15a9b2d1dfb0c08f108668e2ac65c7720499a022636140eccae92d4c06b291",
+        "20newsgroups-train.tab": "3287f997870c109a5ed8f58087afb95ae3f863c75092d47b07eebf1700d6ef9c",
+        "20newsgroups-test.tab": "34a4c6261eda98d87f66d8e12a2cccba06918b7877442536ef6a13810a47ba39",
+        "reuters-r8-train.tab": "a6c7542fabf80a285aa11815d507d65c8971af050554eedf75af3c6946c490bd",
+        "reuters-r8-test.tab": "8c21d3ca16e720084e9a3e17db5048d214d73df1ffc68094c02d78cf8f366982",
+        "ItalyPowerDemand_TRAIN.ts": "341269cb7e6cef96846b30e774580beec79addb93848ba360145219115a74b7c",
+        "ItalyPowerDemand_TEST.ts": "26122451f87dd0387ef90b18bc8a86c041371b8a1c068004922b939971247144",
+        "JapaneseVowels_TRAIN.ts": "68a430eabd919cc77f40b1f5f3bc0dcafacc1486bca9260785aeb7d262cc78cd",
+        "JapaneseVowels_TEST.ts": "b3d41d6a0ca3bcad3afb9ca7d4365382aa51341e2e58bae2a574babdda5b9462",
+        "mfeat-pix.csv": "4aabd68ecf903736cabcaa1c8e4b32e62384c827ced972e540ac2580d1bd26bd",
+    }
+)
+
+KNOWN: dict[str, KnownDataset] = {
+    known.name: known
+    for known in (
+        KnownDataset(
+            name="digits",
+            title="Digits",
+            layout="embedded",
+            sizes={"train": 1_797},
+            input_shape=(1, 8, 8),
+            classes=10,
+            divisor=16.0,
+        ),
+        _like_mnist(
+            "mnist",
+            "MNIST",
+            "MNIST/raw",
+            "6bbc9ace898e44ae57da46a324031adb",
+            "a25bea736e30d166cdddb491f175f624",
+            "2646ac647ad5339dbf082846283269ea",
+            "27ae3e4e09519cfbb04c329615203637",
+        ),
+        _like_mnist(
+            "fashion-mnist",
+            "Fashion-MNIST",
+            "FashionMNIST/raw",
+            "f4a8712d7a061bf5bd6d2ca38dc4d50a",
+            "9018921c3c673c538a1fc5bad174d6f9",
+            "8181f5470baa50b63fa0f6fddb340f0a",
+            "15d484375f8d13e6eb1aabb0c3f46965",
+        ),
+        _cifar(
+            10,
+            "cifar-10-batches-py",
+            "5dd7e06a14cb22eb9f671a540d1b7c25",
+            "5ea93a67294ea407fff1d09f752e9692",
+            "942cd6a4bcdd0dd3c604fbe906cb4421",
+            "ae636b3ba5c66a11e91e8cb52e771fcb",
+            "53f37980c15c3d472c316c40844f3f0d",
+            "803d5f7f4d78ea53de84dbe85f74fb6d",
+        ),
+        _like_mnist("kmnist", "KMNIST", "KMNIST/raw"),
+        _cifar(100, "cifar-100-python"),
+        _of_mlbench(
+            "letter",
+            "Letter Recognition",
+            "LetterRecognition.rda",
+            sizes={"train": 20_000},
+            input_shape=(16,),
+            classes=26,
+            divisor=16.0,
+            parse=partial(packaged.frame_of_bytes, target="lettr"),
+            has_equal_draws=True,
+        ),
+        _of_mlbench(
+            "satellite",
+            "Satellite (Statlog Landsat)",
+            "Satellite.rda",
+            sizes={"train": 6_435},
+            input_shape=(36,),
+            classes=6,
+            divisor=255.0,
+            parse=partial(packaged.frame_of_bytes, target="classes"),
+        ),
+        _of_mlbench(
+            "shuttle",
+            "Shuttle (Statlog)",
+            "Shuttle.rda",
+            sizes={"train": 58_000},
+            input_shape=(9,),
+            classes=7,
+            divisor=1.0,
+            parse=partial(packaged.frame_of_numbers, target="Class", unit=128.0),
+        ),
+        _of_mlbench(
+            "dna",
+            "DNA (splice junctions)",
+            "DNA.rda",
+            sizes={"train": 3_186},
+            input_shape=(180,),
+            classes=3,
+            divisor=1.0,
+            parse=partial(packaged.frame_of_bytes, target="Class"),
+        ),
+        _of_texts("newsgroups", "20 Newsgroups", "20newsgroups", (11_293, 7_528), tuple(_NEWSGROUPS.split())),
+        _of_texts("r8", "Reuters R8", "reuters-r8", (5_485, 2_189), _R8),
+        _packaged(
+            "italy-power",
+            "ItalyPowerDemand",
+            sizes={"train": 1_096},
+            input_shape=(24,),
+            classes=2,
+            divisor=1.0,
+            parts={"train": ("ItalyPowerDemand_TRAIN.ts", "ItalyPowerDemand_TEST.ts")},
+            parse=partial(packaged.series, channels=1, length=24),
+        ),
+        _packaged(
+            "japanese-vowels",
+            "JapaneseVowels",
+            sizes={"train": 270, "test": 370},
+            input_shape=(348,),
+            classes=9,
+            divisor=1.0,
+            parts={"train": ("JapaneseVowels_TRAIN.ts",), "test": ("JapaneseVowels_TEST.ts",)},
+            parse=partial(packaged.series, channels=12, length=29),
+        ),
+        _packaged(
+            "mfeat",
+            "Multiple Features, pixels",
+            sizes={"train": 2_000},
+            input_shape=(1, 16, 15),
+            classes=10,
+            divisor=255.0,
+            parts={"train": ("mfeat-pix.csv",)},
+            parse=partial(packaged.pixels, shape=(16, 15), gain=42),
+        ),
+    )
+}
+
+NOT_READ: Mapping[str, str] = MappingProxyType(
+    {
+        "svhn": "SVHN comes as MATLAB files",
+        "emnist": "EMNIST has six overlapping splits and transposed images",
+    }
+)
+
+
+def cache_folder() -> Path:
+    """Where fetched datasets live: ``$CODEBOUND_CACHE``, or ``codebound`` in the user's cache directory."""
+    chosen = os.environ.get("CODEBOUND_CACHE")
+    if chosen:
+        return Path(chosen).expanduser() / "data"
+    if sys.platform == "darwin":
+        user_cache = Path.home() / "Library" / "Caches"
+    elif sys.platform == "win32":
+        user_cache = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    else:
+        user_cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return user_cache / "codebound" / "data"
+
+
+_FOLDERS: dict[Layout, tuple[str, ...]] = {
+    "idx": ("raw",),
+    "cifar10": ("cifar-10-batches-bin", "cifar-10-batches-py"),
+    "cifar100": ("cifar-100-binary", "cifar-100-python"),
+    "packaged": (),
+}
+_CIFAR_LABELS: dict[Layout, tuple[str, ...]] = {
+    "cifar10": ("labels",),
+    "cifar100": ("coarse_labels", "fine_labels"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The files of one split of a known dataset, in the order of ``known.files(role)``."""
+
+    known: KnownDataset
+    role: str
+    files: tuple[Path, ...]
+
+    @property
+    def folder(self) -> Path:
+        """Where the files lie."""
+        return self.files[0].parent
+
+
+def _spellings(known: KnownDataset, file: str) -> tuple[str, ...]:
+    if known.layout == "idx":
+        dotted = file.replace("-idx", ".idx")
+        return file, f"{file}.gz", dotted, f"{dotted}.gz"
+    return file, file.removesuffix(".bin")
+
+
+def find(known: KnownDataset, role: str, root: Path) -> Found | None:
+    """Looks for a split in torchvision's layout under ``root``, then for its files in ``root`` itself."""
+    if not known.files(role):
+        return None
+    for base in (root / known.folder, *(root / folder for folder in _FOLDERS[known.layout]), root):
+        candidates = [[base / name for name in _spellings(known, file)] for file in known.files(role)]
+        files = [next((path for path in paths if path.is_file()), None) for paths in candidates]
+        present = tuple(path for path in files if path is not None)
+        if len(present) == len(files):
+            return Found(known, role, present)
+    return None
+
+
+def places(known: KnownDataset, folder: Path | None) -> list[Path]:
+    """Where a known dataset is looked for: the given folder, then its entry in the cache."""
+    return [*([folder] if folder is not None else []), cache_folder() / known.name]
+
+
+def located(known: KnownDataset, role: str, folder: Path | None) -> Found:
+    """The files of a split, where they are.
+
+    Raises:
+        DataError: They are nowhere; the message says what to do.
+    """
+    for place in places(known, folder):
+        found = find(known, role, place)
+        if found is not None:
+            return found
+    looked = " and in ".join(map(str, places(known, folder)))
+    raise DataError(
+        f"the {role} split of {known.name} was not found; looked in {looked}. To get it: {remedy(known)}."
+    )
+
+
+def known_datasets(folder: Path | None = None) -> dict[str, str]:
+    """Where each dataset known by name was found, in words; empty when it is not here. Nothing is read."""
+    where = {}
+    for known in KNOWN.values():
+        hits = (find(known, "train", place) for place in places(known, folder))
+        hit = next((found for found in hits if found is not None), None)
+        embedded = "embedded in scikit-learn" if known.layout == "embedded" else ""
+        where[known.name] = str(hit.folder) if hit else embedded
+    return where
+
+
+def remedy(known: KnownDataset) -> str:
+    """What to do when a known dataset is not here."""
+    fetch = f"codebound data get {known.name}"
+    return fetch if known.digests else f"give the folder that has {usual_place(known)}"
+
+
+def usual_place(known: KnownDataset) -> str:
+    """What a folder must have for a dataset to be found in it, in words."""
+    if known.layout == "packaged":
+        return " and ".join(known.all_files())
+    return f"torchvision's {known.folder}"
+
+
+def content_of(path: Path, *, limit: int = MAX_BYTES) -> bytes | bytearray:
+    """A file's content, unpacked when its name ends in ``.gz`` or, for R's files, when it is compressed."""
+    content = read_whole(path, limit=limit)
+    return unpack(bytes(content), name=str(path)) if path.suffix == ".rda" else content
+
+
+def has_digest(path: Path, digest: str) -> bool:
+    """Whether a file's unpacked content has a checksum."""
+    return _digest(content_of(path), like=digest) == digest
+
+
+def _digest(content: bytes | bytearray | memoryview, *, like: str) -> str:
+    """MD5 or SHA-256, whichever has as many digits as ``like``."""
+    if len(like) == _MD5_DIGITS:
+        return hashlib.md5(content, usedforsecurity=False).hexdigest()
+    return hashlib.sha256(content).hexdigest()
+
+
+def check_content(
+    known: KnownDataset, file: str, content: bytes | bytearray | memoryview, *, path: Path
+) -> None:
+    """Compares content with the catalogue's checksum, where it has one.
+
+    Raises:
+        DataError: The bytes are not those of ``file``.
+    """
+    expected = known.digests.get(file)
+    if expected is not None and (actual := _digest(content, like=expected)) != expected:
+        raise DataError(
+            f"{path} is not {file} of {known.title}: its content has checksum {actual}, expected {expected}. "
+            "The file is damaged or belongs to another dataset. Replace it "
+            f"(`codebound data get {known.name}`), or load data of your own as an .npz file."
+        )
+
+
+def read(found: Found) -> tuple[NDArray[np.generic], NDArray[np.int64]]:
+    """Inputs ``(n, ...)`` and labels of a split, after the checksum of each file."""
+    known = found.known
+    pairs = list(zip(known.files(found.role), found.files, strict=True))
+    if known.parse is not None:
+        return _read_packaged(found, known.parse)
+    if known.layout == "idx":
+        x, y = (_read_idx(known, file, path) for file, path in pairs)
+        if x.ndim != 3 or y.shape != (len(x),):
+            raise DataError(
+                f"{found.folder}: the images have shape {x.shape} and the labels {y.shape}; "
+                "expected n x height x width and n."
+            )
+        x = x[:, None]
+    else:
+        labels = _CIFAR_LABELS[known.layout]
+        batches = [_read_cifar(known, file, path, labels) for file, path in pairs]
+        x = np.concatenate([rows[:, len(labels) :] for rows in batches]).reshape(-1, 3, 32, 32)
+        y = np.concatenate([rows[:, len(labels) - 1] for rows in batches])
+    if x.shape[1:] != known.input_shape:
+        raise DataError(
+            f"{found.folder}: {known.title} has inputs of {known.input_shape}. Got {x.shape[1:]}."
+        )
+    return x, y.astype(np.int64)
+
+
+def read_texts(found: Found) -> tuple[list[str], NDArray[np.int64]]:
+    """Texts and labels of a split, after the checksum of its file."""
+    return packaged.plain_texts(_contents(found), classes=found.known.levels)
+
+
+def _contents(found: Found) -> dict[str, bytes]:
+    contents = {}
+    for file, path in zip(found.known.files(found.role), found.files, strict=True):
+        contents[file] = bytes(content_of(path))
+        check_content(found.known, file, contents[file], path=path)
+    return contents
+
+
+def _read_packaged(found: Found, parse: Parse) -> tuple[NDArray[np.generic], NDArray[np.int64]]:
+    known = found.known
+    x, y = parse(_contents(found))
+    if x.size != len(y) * math.prod(known.input_shape):
+        raise DataError(
+            f"{found.folder}: {known.title} has inputs of {known.input_shape}. "
+            f"Got {x.shape[1:]} and {len(y)} labels."
+        )
+    return x.reshape(len(y), *known.input_shape), y
+
+
+def _read_idx(known: KnownDataset, file: str, path: Path) -> NDArray[np.uint8]:
+    content = read_whole(path)
+    values = parse_idx(content, name=str(path))
+    check_content(known, file, content, path=path)
+    return values
+
+
+def _read_cifar(known: KnownDataset, file: str, path: Path, labels: tuple[str, ...]) -> NDArray[np.uint8]:
+    is_binary = path.suffix == ".bin"
+    rows = read_binary(path, labels=len(labels)) if is_binary else read_pickled(path, labels=labels)
+    check_content(known, file, rows.data, path=path)
+    return rows

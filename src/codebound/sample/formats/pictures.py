@@ -1,0 +1,259 @@
+"""Folders of images as samples: every image becomes bytes by itself, and what is lost on the way is said."""
+
+from __future__ import annotations
+
+import math
+import os
+import tempfile
+import warnings
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import BufferedReader, FileIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from codebound.bounds.risk import count_of
+from codebound.run.errors import DataError
+from codebound.sample.dataset import Dataset, Scaling
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+    from PIL import Image
+
+SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".pgm", ".ppm"})
+_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")  # of no file is another program run
+_GREY = frozenset({"1", "L", "LA", "I", "F", "I;16", "I;16B", "I;16L", "I;16N"})
+_USUAL = (32, 32)
+_MAX_SIDE = 20_000
+_PIXELS = 1 << 24  # that any file may hold; more only at
+_PIXELS_PER_BYTE = 100  # which no photograph reaches
+_IN_MEMORY = 1 << 30  # bytes of decoded images
+_NAMED_CLASSES = 20
+_ORIENTATION = 0x0112  # in EXIF
+_ON_ITS_SIDE = (5, 6, 7, 8)
+_LOST = {
+    "frames": "have more than one frame, of which the first is read",
+    "depth": "have 16 or more bits a pixel, which are divided by 256",
+    "floats": "have floating-point pixels, read from 0 to 255: what lies outside is cut off, fractions too",
+    "holes": "have a channel or a colour for transparency, and are put on white",
+}
+
+
+def read_image_folder(
+    folder: Path,
+    *,
+    role: str,
+    classes: int | None = None,
+    size: tuple[int, int] | None = None,
+    channels: int | None = None,
+) -> Dataset:
+    """The images under ``folder``, in a fixed order.
+
+    Sub-folders sorted by name are the classes 0, 1, ...; inside a class, images are sorted by their path. An
+    unlabelled folder may have no sub-folders. Images are stored as bytes, ``(n, channels, height, width)``:
+    one channel when all are grey, else three, upright as their EXIF data say. Values of 16 bits are divided
+    by 256, and what is transparent is put on white. More than a gigabyte is decoded into a file without a
+    name.
+
+    Args:
+        folder: The folder.
+        role: What the sample may be used for.
+        classes: Number of classes; by default the number of sub-folders.
+        size: Height and width that all images are brought to; by default their own, or 32 x 32 where they
+            differ.
+        channels: 1 for grey, 3 for colour; by default what the images have.
+
+    Raises:
+        DataError: There is no image, or one cannot be read.
+    """
+    names = sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+    places = [folder / name for name in names]
+    if not places and role == "unlabelled":
+        names, places = [folder.name], [folder]
+    left_out = sum(path.is_file() for path in folder.iterdir()) if places != [folder] else 0
+    files: list[tuple[Path, int]] = []
+    for label, place in enumerate(places):
+        images, others = _images_in(place)
+        left_out += others
+        files += [(path, label) for path in images]
+        if not images:
+            raise DataError(
+                f"{place} holds no image ({', '.join(sorted(SUFFIXES))}). An image folder has one "
+                "sub-folder per class with the images of that class in it."
+            )
+    if not files:
+        raise DataError(
+            f"{folder} has no sub-folders. An image folder has one sub-folder per class with its images in "
+            "it; the files of a known dataset keep their usual names."
+        )
+    named = ", ".join(f"{label} = {name}" for label, name in enumerate(names[:_NAMED_CLASSES]))
+    said = []
+    if left_out:
+        were = count_of(left_out, f"file in {folder} was", f"files in {folder} were")
+        said.append(
+            f"{were} left out: hidden, in no sub-folder, not named like an image, or links that lead nowhere "
+            "or to folders"
+        )
+    images = [path for path, _ in files]
+    form = _form(images)
+    if size is None and form.size is None:
+        said.append(
+            f"the images differ in size and were brought to {_USUAL[0]} x {_USUAL[1]} pixels, each by "
+            f"itself; {folder}@64x64 takes another size"
+        )
+    said += [
+        f"{form.lost[each]} of {len(images)} images {what}" for each, what in _LOST.items() if form.lost[each]
+    ]
+    is_grey = form.is_grey if channels is None else channels == 1
+    if is_grey and not form.is_grey:
+        said.append("the images have colours, and are made grey as those of the sample are")
+    return Dataset(
+        name=str(folder),
+        role=role,
+        x=_decoded(images, size or form.size or _USUAL, is_grey=is_grey),
+        y=np.array([label for _, label in files], dtype=np.int64),
+        classes=len(names) if classes is None else classes,
+        scaling=Scaling(divisor=255.0),
+        source=f"image folder {folder}; classes {named}{', ...' if len(names) > _NAMED_CLASSES else ''}",
+        warnings=tuple(said),
+        class_names=tuple(names) if classes in (None, len(names)) else (),
+    )
+
+
+def _images_in(folder: Path) -> tuple[list[Path], int]:
+    """The images in a folder and those under it, sorted by their paths, and how much was left out.
+
+    A link to a folder is left out: it may lead back.
+    """
+    images, left_out = [], 0
+    for path in folder.rglob("*"):
+        is_hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+        if path.is_file() and not is_hidden and path.suffix.lower() in SUFFIXES:
+            images.append(path)
+        else:
+            left_out += not path.is_dir() or path.is_symlink()
+    return sorted(images, key=Path.as_posix), left_out
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """What images have in common.
+
+    Attributes:
+        size: Height and width, or None where these differ.
+        is_grey: Whether all are grey.
+        lost: How many lose what, by the keys of ``_LOST``.
+    """
+
+    size: tuple[int, int] | None
+    is_grey: bool
+    lost: Counter[str]
+
+
+def _form(files: Sequence[Path]) -> _Form:
+    """Reads the headers alone."""
+    sizes, modes = set(), set()
+    lost: Counter[str] = Counter()
+    for path in files:
+        with _opened(path) as image:
+            if max(image.size) > _MAX_SIDE:
+                raise DataError(f"{path} is {image.size} pixels; {_MAX_SIDE} a side are read.")
+            pixels, size = math.prod(image.size), path.stat().st_size
+            if pixels > max(_PIXELS, _PIXELS_PER_BYTE * size):
+                raise DataError(
+                    f"{path} promises {pixels} pixels in {size} bytes and may be meant to fill the memory; "
+                    f"{_PIXELS} are read, or {_PIXELS_PER_BYTE} for every byte. Make the image smaller."
+                )
+            sizes.add(image.size if _lies_on_its_side(image) else image.size[::-1])
+            modes.add(image.mode)
+            lost["frames"] += getattr(image, "is_animated", False)
+            lost["depth"] += image.mode.startswith("I")
+            lost["floats"] += image.mode == "F"
+            lost["holes"] += image.has_transparency_data
+    return _Form(sizes.pop() if len(sizes) == 1 else None, modes <= _GREY, lost)
+
+
+def _lies_on_its_side(image: Image.Image) -> bool:
+    """What EXIF says in the header; a PNG without it there would be decoded to look for more."""
+    if image.format == "PNG" and not {"exif", "Raw profile type exif"} & image.info.keys():
+        return False
+    return image.getexif().get(_ORIENTATION) in _ON_ITS_SIDE
+
+
+def _decoded(files: Sequence[Path], size: tuple[int, int], *, is_grey: bool) -> NDArray[np.uint8]:
+    from PIL import Image, ImageOps
+
+    x = _room((len(files), 1 if is_grey else 3, *size))
+    for row, path in zip(x, files, strict=True):
+        with _opened(path) as image:
+            plain = _of_8_bits(ImageOps.exif_transpose(image))
+            if plain.has_transparency_data:
+                plain = plain.convert("RGBA")
+                plain = Image.alpha_composite(Image.new("RGBA", plain.size, "white"), plain)
+            plain = plain.convert("L" if is_grey else "RGB")
+            if (plain.height, plain.width) != size:
+                plain = plain.resize(size[::-1], Image.Resampling.BOX)
+            row[...] = np.asarray(plain).reshape(*size, -1).transpose(2, 0, 1)
+    return x
+
+
+def _room(shape: tuple[int, ...]) -> NDArray[np.uint8]:
+    """An array in memory, or in a file without a name where that would be too large."""
+    size = math.prod(shape)
+    if size <= _IN_MEMORY:
+        return np.empty(shape, dtype=np.uint8)
+    try:
+        with tempfile.TemporaryFile() as file:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, size)  # a mapped page without room would end the process
+            return np.memmap(file, dtype=np.uint8, mode="w+", shape=shape)
+    except OSError as error:
+        raise DataError(
+            f"{size} bytes of images have no room in {tempfile.gettempdir()}: {error.strerror}. Set TMPDIR "
+            "to a folder with room, or take smaller images."
+        ) from error
+
+
+def _of_8_bits(image: Image.Image) -> Image.Image:
+    """An image of 16 or more bits a pixel as one of 8: values divided by 256; floats as they are, cut off."""
+    from PIL import Image
+
+    if image.mode.startswith("I"):
+        levels = np.asarray(image) >> 8
+        return Image.fromarray(levels.clip(0, 255, out=levels).astype(np.uint8))
+    if image.mode == "F":
+        floats = np.nan_to_num(np.asarray(image))
+        return Image.fromarray(floats.clip(0, 255, out=floats).astype(np.uint8))
+    return image
+
+
+class _Whole(BufferedReader):
+    """A file that is asked for no more bytes than it has: room would be made for all that one promises."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        left = max(0, os.fstat(self.fileno()).st_size - self.tell())
+        return super().read(left if size is None or size < 0 else min(size, left))
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Image.Image]:
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with warnings.catch_warnings(), _Whole(FileIO(path)) as file:
+            warnings.simplefilter("ignore")  # what is wrong enough is an error
+            with Image.open(file, formats=_FORMATS) as image:
+                yield image
+    except DataError:
+        raise
+    except UnidentifiedImageError as error:
+        raise DataError(
+            f"{path} cannot be read as an image: it begins like none that is read. Take it away."
+        ) from error
+    except Exception as error:  # a crafted file can make the parsers raise nearly anything
+        raise DataError(f"{path} cannot be read as an image: {error}.") from error

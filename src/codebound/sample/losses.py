@@ -1,0 +1,493 @@
+"""What counts as a fault: a question with a yes or no for each example, or a bounded cost.
+
+Each kind is a final class that knows all that is ever asked about it. To add one, write in this file a frozen
+dataclass and name it in ``FAULTS``: its ``kind`` is the first word of its name, its fields are the others, as
+``spelling`` says; ``promise`` and what differs from ``Fault`` follow. One that messages have has a
+``number`` and ``code``, and goes into the page of a new version first, then into ``codebound_verify.faults``.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from dataclasses import asdict, astuple, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+
+from codebound.bounds.risk import percent
+from codebound.run.errors import DataError, UsageError
+from codebound.sample.scores import margins
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Self  # since Python 3.11
+
+    from torch import Tensor
+
+    from codebound.sample.dataset import Dataset
+
+    Choose = Callable[[int, int], int]
+
+_LOW = "0.01 0.02 0.03 0.05 0.07 0.1 0.15 0.2 0.25 0.3 0.4 0.5 0.6 0.7 0.8 0.9"
+_HIGH = "1 1.25 1.5 1.75 2 2.5 3 3.5 4 5 6 7 8 10 12 15"
+THRESHOLDS = (*_LOW.split(), *_HIGH.split())
+"""By how much the best score has to exceed the second, so that a network does not abstain: five bits."""
+MOST_COST = 15
+MOST_CLASSES = 19  # of a matrix of costs
+DISTANCE = "distance"
+_NUMBER = r"0|[1-9]\d{0,5}"
+_TABLE = rf"{DISTANCE}|[0-9a-f]+(,[0-9a-f]+)+"
+_MEANINGS = (
+    "wrong (any error), class:C (errors on examples of class C), confused:A:B (class A taken for B), "
+    "false-alarm:C (class C seen where it is not), top:K (label not among the K best guesses), abstain:T "
+    "(wrong although the best score exceeds the second by more than T), cost:COSTS (the mean cost) and "
+    "cost-above:L:COSTS, with COSTS distance or a digit 0-9a-f for each label and class such as "
+    "01,50; for two classes missed and false-alarm (1 is the alarm); for values residual:TAU"
+)
+_FOR_TWO_CLASSES = {"missed": "class:1", "false-alarm": "class:0"}
+
+
+@dataclass(frozen=True)
+class Fault(ABC):
+    """A kind of fault, and the examples that it can happen on.
+
+    It is counted on the examples of one class, or of the other classes, where it names one: the bound is then
+    about new data of that class, and n is the number of such examples. They are independent draws from the
+    distribution of their class, so that every bound applies as it is.
+
+    Attributes:
+        kind: The first word of its name.
+        spelling: What the other words look like, in the order of its fields.
+        promise: What a network does that makes it on at most a share of its examples.
+        number: Its number in a message; None where no message has it.
+        least: The smallest number that it can have in its name.
+        is_new: Whether files had no word for it before version 3.
+        has_part: Whether it can happen on a part of the examples only.
+        is_yes_or_no: Whether it is one number, of examples; others are told exactly or not at all.
+        is_mean: Whether it is a mean over all examples, which a share of them says nothing of.
+        is_ranked: Whether the scores decide where several guesses are allowed, not the predicted class.
+        is_of_values: Whether labels and predictions are values, without classes.
+    """
+
+    kind: ClassVar[str]
+    spelling: ClassVar[tuple[str, ...]] = ()
+    promise: ClassVar[str]
+    number: ClassVar[int | None] = None
+    least: ClassVar[int] = 0
+    is_new: ClassVar[bool] = False
+    has_part: ClassVar[bool] = False
+    is_yes_or_no: ClassVar[bool] = True
+    is_mean: ClassVar[bool] = False
+    is_ranked: ClassVar[bool] = False
+    is_of_values: ClassVar[bool] = False
+
+    def __str__(self) -> str:
+        return ":".join((self.kind, *map(str, astuple(self))))
+
+    @classmethod
+    def code(cls, choose: Choose, given: Fault, classes: int, table: Callable[[], str]) -> Self:
+        """Codes its fields, or reads them where WRONG is given.
+
+        Args:
+            choose: Codes one of so many numbers from 0 on.
+            given: The fault.
+            classes: Number of classes.
+            table: Codes the costs.
+        """
+        (number,) = astuple(given) or (cls.least,)
+        return cls(choose(number - cls.least, classes - cls.least) + cls.least)  # type: ignore[call-arg]
+
+    @property
+    def guesses(self) -> int:
+        """How many guesses it allows."""
+        return 1
+
+    @property
+    def threshold(self) -> float:
+        """What the best score has to exceed the second by; 0 where a network never abstains."""
+        return 0.0
+
+    @property
+    def least_classes(self) -> int:
+        """How many classes it is written out for."""
+        return 1
+
+    def check(self, classes: int) -> None:
+        """Refuses a fault that cannot happen with so many classes."""
+        numbers = [each for each in astuple(self) if isinstance(each, int)]
+        if any(not self.least <= number < classes for number in numbers):
+            raise UsageError(
+                f"the fault {self} does not fit {classes} classes: its numbers go from {self.least} to "
+                f"{classes - 1}."
+            )
+
+    def largest_cost(self, classes: int) -> int:
+        """The largest cost, which a mean cost is divided by; 1 for what is no cost."""
+        return max(self.costs(classes), default=1)
+
+    def costs(self, classes: int) -> tuple[int, ...]:
+        """The costs above 0 that a mean is made of, from small to large."""
+        return ()
+
+    def is_counted(self, labels: Tensor) -> Tensor:
+        """Which examples it can happen on."""
+        return torch.ones_like(labels, dtype=torch.bool)
+
+    def leads(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """How far each example is from the fault, in units of the scores; it happens at 0 and below.
+
+        Ties, NaN and infinities are faults. All that is counted has a column (docs/format-3.md, 6.4).
+        """
+        return margins(logits, labels).unsqueeze(1)
+
+    def is_made(self, scores: Tensor, labels: Tensor) -> Tensor:
+        """Where it happens, by a row of scores for each example, or a value; one column for each lead."""
+        return self.is_counted(labels).unsqueeze(1) & (self.leads(scores, labels) <= 0.0)
+
+    def guess_rate(self, classes: int) -> float:
+        """How often a guess without looking makes this fault: a bound as large says nothing."""
+        return 1.0 - self.guesses / classes
+
+    def tally(self, counts: tuple[int, ...], n: int) -> dict[str, Any]:
+        """What it counts of n examples in place of errors among them, by its name in a file."""
+        return {}
+
+    def says(self, share: str, tally: Mapping[str, Any] | None = None, *, classes: int | None = None) -> str:
+        """What a network does that makes this fault on at most a share; some tell what was tallied beside.
+
+        Where the number of classes is known, a mean cost says its largest one, and what that needs.
+
+        Example:
+            >>> parse_fault("confused:3:5").says("2.00 %")
+            'takes at most 2.00 % of new data of class 3 for class 5'
+        """
+        return self.promise.format(share=share, **asdict(self))
+
+
+@dataclass(frozen=True)
+class Wrong(Fault):
+    """Any error."""
+
+    kind, promise = "wrong", "errs on at most {share} of new data"
+
+
+@dataclass(frozen=True)
+class OfClass(Fault):
+    """An error on an example of one class."""
+
+    kind, number, spelling, has_part = "class", 0, (_NUMBER,), True
+    promise = "errs on at most {share} of new data of class {label}"
+    label: int
+
+    def is_counted(self, labels: Tensor) -> Tensor:  # noqa: D102
+        return labels == self.label
+
+
+class AbstractSeen(Fault):
+    """A class that is seen where it is not."""
+
+    has_part = True
+    seen: int
+
+    def leads(self, logits: Tensor, labels: Tensor) -> Tensor:  # noqa: D102
+        found = margins(logits, torch.full_like(labels, self.seen))
+        return torch.where(found.isfinite(), -found, -torch.inf).unsqueeze(1)
+
+    def guess_rate(self, classes: int) -> float:  # noqa: D102
+        return 1.0 / classes
+
+
+@dataclass(frozen=True)
+class Confused(AbstractSeen):
+    """An example of one class that is taken for another."""
+
+    kind, number, spelling = "confused", 1, (_NUMBER, _NUMBER)
+    promise = "takes at most {share} of new data of class {label} for class {seen}"
+    label: int
+    seen: int
+
+    def __post_init__(self) -> None:
+        if self.label == self.seen:
+            raise UsageError(f"the fault {str(self)!r} takes a class for itself: name two classes.")
+
+    @classmethod
+    def code(cls, choose: Choose, given: Fault, classes: int, table: Callable[[], str]) -> Self:  # noqa: D102
+        label, seen = astuple(given) or (0, 0)
+        label = choose(label, classes)
+        seen = choose(max(0, seen - (seen > label)), classes - 1)
+        return cls(label, seen + (seen >= label))
+
+    def is_counted(self, labels: Tensor) -> Tensor:  # noqa: D102
+        return labels == self.label
+
+
+@dataclass(frozen=True)
+class FalseAlarm(AbstractSeen):
+    """An example of another class that is taken for one."""
+
+    kind, number, spelling = "false-alarm", 2, (_NUMBER,)
+    promise = "sees class {seen} in at most {share} of new data of other classes"
+    seen: int
+
+    def is_counted(self, labels: Tensor) -> Tensor:  # noqa: D102
+        return labels != self.seen
+
+
+@dataclass(frozen=True)
+class Top(Fault):
+    """A label that is not among the best guesses."""
+
+    kind, number, spelling, least, is_ranked = "top", 3, (_NUMBER,), 1, True
+    promise = "misses the label with its {best} best guesses on at most {share} of new data"
+    best: int
+
+    @property
+    def guesses(self) -> int:  # noqa: D102
+        return self.best
+
+    def leads(self, logits: Tensor, labels: Tensor) -> Tensor:  # noqa: D102
+        scores, column = logits.detach().double(), labels.long().unsqueeze(1)
+        others = scores.scatter(1, column, -torch.inf).topk(self.best, dim=1).values[:, -1:]
+        return _where_finite(scores, scores.gather(1, column) - others)
+
+
+@dataclass(frozen=True)
+class Abstain(Fault):
+    """An error of a network that abstains where its best score hardly exceeds the second.
+
+    It counts three things: neither right nor silent; not kept; not right.
+    """
+
+    kind, number, spelling, is_new, is_yes_or_no = "abstain", 0, ("(?s).*",), True, False
+    promise = "errs on at most {share} of the new data that it does not abstain from"
+    gap: str
+
+    def __post_init__(self) -> None:
+        if self.gap not in THRESHOLDS:
+            raise UsageError(
+                f"a network abstains by one of the thresholds {', '.join(THRESHOLDS)}: so the choice is paid "
+                f"for in five bits. Got {self.gap!r:.40}."
+            )
+
+    @classmethod
+    def code(cls, choose: Choose, given: Fault, classes: int, table: Callable[[], str]) -> Self:  # noqa: D102
+        (gap,) = astuple(given) or THRESHOLDS[:1]
+        return cls(THRESHOLDS[choose(THRESHOLDS.index(gap), len(THRESHOLDS))])
+
+    @property
+    def threshold(self) -> float:  # noqa: D102
+        return float(self.gap)
+
+    def leads(self, logits: Tensor, labels: Tensor) -> Tensor:  # noqa: D102
+        scores = logits.detach().double()
+        best = scores.topk(2, dim=1).values
+        kept = best[:, :1] - best[:, 1:] - self.threshold
+        right = margins(logits, labels).unsqueeze(1) - self.threshold
+        return _where_finite(scores, torch.cat([torch.maximum(right, -kept), kept, right], dim=1))
+
+    def tally(self, counts: tuple[int, ...], n: int) -> dict[str, Any]:  # noqa: D102
+        errors, abstained, not_right = counts
+        return {"abstained": abstained, "kept": n - not_right + errors}
+
+    def says(  # noqa: D102
+        self, share: str, tally: Mapping[str, Any] | None = None, *, classes: int | None = None
+    ) -> str:
+        silent = f", and abstains from at most {percent(tally['share'])} of new data" if tally else ""
+        return super().says(share) + silent
+
+
+class AbstractCosts(Fault):
+    """What each class costs where another is predicted: a table of digits, or their distance."""
+
+    is_new = True
+    table: str
+
+    @abstractmethod
+    def limits(self, classes: int) -> Sequence[int]:
+        """The costs above which it counts, one column each."""
+
+    def matrix(self, classes: int) -> tuple[tuple[int, ...], ...]:
+        """What each predicted class costs, label by label.
+
+        Raises:
+            UsageError: The costs are for another number of classes, or out of range.
+        """
+        if self.table == DISTANCE:
+            rows = tuple(tuple(abs(y - j) for j in range(classes)) for y in range(classes))
+        else:
+            rows = tuple(tuple(int(digit, 16) for digit in row) for row in self.table.split(","))
+        if [*map(len, rows)] != [classes] * classes or any(rows[y][y] for y in range(classes)):
+            raise UsageError(
+                f"costs for {classes} classes are as many rows, one for each label, separated by commas and "
+                f"of one digit for each class, with 0 for the label itself. Got {self.table!r:.60}."
+            )
+        most_classes = MOST_COST + 1 if self.table == DISTANCE else MOST_CLASSES
+        if classes > most_classes or not 1 <= max(map(max, rows)) <= MOST_COST:
+            raise UsageError(
+                f"costs go from 0 to 1 .. {MOST_COST}, for at most {MOST_CLASSES} classes ({MOST_COST + 1} "
+                f"for {DISTANCE}). Got {self.table!r:.60} for {classes}."
+            )
+        return rows
+
+    def check(self, classes: int) -> None:  # noqa: D102
+        largest, limit = max(map(max, self.matrix(classes))), max(self.limits(classes))
+        if limit >= largest:
+            raise UsageError(f"no cost is above {limit}: the largest is {largest}. Name a smaller limit.")
+
+    @property
+    def least_classes(self) -> int:  # noqa: D102
+        return self.table.count(",") + 1
+
+    def leads(self, logits: Tensor, labels: Tensor) -> Tensor:  # noqa: D102
+        scores = logits.detach().double()
+        costs = torch.tensor(self.matrix(scores.shape[1]), device=scores.device)[labels.long()]
+        limits = self.limits(scores.shape[1])
+        ahead = [_best(scores, costs <= most) - _best(scores, costs > most) for most in limits]
+        return _where_finite(scores, torch.stack(ahead, dim=1))
+
+    def guess_rate(self, classes: int) -> float:  # noqa: D102
+        limits, columns = self.limits(classes), zip(*self.matrix(classes), strict=True)
+        least: int = min(sum(cost > most for cost in column for most in limits) for column in columns)
+        return least / (len(limits) * classes)
+
+
+@dataclass(frozen=True)
+class CostAbove(AbstractCosts):
+    """A cost that is too much."""
+
+    kind, number, spelling = "cost-above", 1, (_NUMBER, _TABLE)
+    promise = "causes a cost above {limit} on at most {share} of new data"
+    limit: int
+    table: str
+
+    @classmethod
+    def code(cls, choose: Choose, given: Fault, classes: int, table: Callable[[], str]) -> Self:  # noqa: D102
+        (limit, *_), costs = astuple(given) or (0,), table()
+        return cls(choose(limit, Cost(costs).largest_cost(classes)), costs)
+
+    def limits(self, classes: int) -> Sequence[int]:  # noqa: D102
+        return (self.limit,)
+
+
+@dataclass(frozen=True)
+class Cost(AbstractCosts):
+    """The mean cost: how often it is above 0, above 1, and so on."""
+
+    kind, number, spelling, is_yes_or_no, is_mean = "cost", 2, (_TABLE,), False, True
+    promise = "costs on average at most {share} of the largest cost on new data"
+    table: str
+
+    @classmethod
+    def code(cls, choose: Choose, given: Fault, classes: int, table: Callable[[], str]) -> Self:  # noqa: D102
+        return cls(table())
+
+    def limits(self, classes: int) -> Sequence[int]:  # noqa: D102
+        return range(self.largest_cost(classes))
+
+    def costs(self, classes: int) -> tuple[int, ...]:  # noqa: D102
+        return tuple(sorted({cost for row in self.matrix(classes) for cost in row} - {0}))
+
+    def tally(self, counts: tuple[int, ...], n: int) -> dict[str, Any]:  # noqa: D102
+        return {"cost": sum(counts)}
+
+    def says(  # noqa: D102
+        self, share: str, tally: Mapping[str, Any] | None = None, *, classes: int | None = None
+    ) -> str:
+        if classes is None:
+            return super().says(share)
+        return (
+            f"costs on average at most {share} of the largest cost, which is {self.largest_cost(classes)}, "
+            f"on new data, if their labels are among the classes 0 to {classes - 1}"
+        )
+
+
+@dataclass(frozen=True)
+class LargeResidual(Fault):
+    """A predicted value that is off by too much; NaN is."""
+
+    kind, spelling = "residual", (r"(?=[\d.]*[1-9])\d{1,15}(\.\d{1,15})?(e-?\d{1,2})?",)
+    promise = "is off by more than {tau} on at most {share} of new data"
+    is_of_values = True
+    tau: str
+
+    def check(self, classes: int) -> None:  # noqa: D102
+        raise UsageError(
+            f"the fault {self} is one of predicted values, not of classes: seal examples with values "
+            "(codebound holdout), or use PickToLearn(tau=...)."
+        )
+
+    def is_made(self, scores: Tensor, labels: Tensor) -> Tensor:  # noqa: D102
+        return ~((scores - labels).abs() <= float(self.tau)).unsqueeze(1)
+
+
+FAULTS: dict[str, type[Fault]] = {
+    each.kind: each
+    for each in (Wrong, OfClass, Confused, FalseAlarm, Top, Abstain, CostAbove, Cost, LargeResidual)
+}
+"""All kinds by the first word of their names."""
+WRONG = Wrong()
+
+
+def _best(scores: Tensor, among: Tensor) -> Tensor:
+    """The largest score of some classes; minus infinity without one."""
+    return scores.masked_fill(~among, -torch.inf).amax(dim=1)
+
+
+def _where_finite(scores: Tensor, leads: Tensor) -> Tensor:
+    return torch.where(scores.isfinite().all(dim=1, keepdim=True), leads, -torch.inf)
+
+
+def parse_fault(text: str, *, classes: int | None = None) -> Fault:
+    """The fault that a text names.
+
+    Args:
+        text: Such as ``wrong``, ``class:3``, ``confused:3:5``, ``false-alarm:1``, ``top:5``, ``missed``,
+            ``abstain:0.5``, ``cost:01,50``, ``cost-above:2:distance``, ``residual:0.1``.
+        classes: Number of classes, where it is known: the fault has to fit them.
+
+    Example:
+        >>> parse_fault("missed", classes=2)
+        OfClass(label=1)
+    """
+    if text in _FOR_TWO_CLASSES:
+        if classes not in (None, 2):
+            raise UsageError(f"the fault {text!r} needs two classes. Got {classes}; name one, as in class:3.")
+        text = _FOR_TWO_CLASSES[text]
+    kind, *words = text.split(":")
+    known = FAULTS.get(kind)
+    if (
+        known is None
+        or len(words) != len(known.spelling)
+        or not all(map(re.fullmatch, known.spelling, words))
+    ):
+        raise UsageError(f"unknown fault {text!r:.80}. Known: {_MEANINGS}.")
+    fault = known(
+        *(int(word) if like is _NUMBER else word for like, word in zip(known.spelling, words, strict=True))
+    )
+    if classes is not None:
+        fault.check(classes)
+    return fault
+
+
+def possible_examples(fault: Fault, sample: Dataset) -> Dataset:
+    """The examples that a fault can happen on; the sample itself where it is all of them."""
+    labels = torch.from_numpy(sample.y)
+    if counted_examples(fault, labels) == sample.n:
+        return sample
+    return sample.select(fault.is_counted(labels).nonzero()[:, 0].numpy(), role=sample.role)
+
+
+def counted_examples(fault: Fault, labels: Tensor) -> int:
+    """How many examples a fault can happen on.
+
+    Raises:
+        DataError: None: nothing can be said.
+    """
+    count = int(fault.is_counted(labels).sum())
+    if count == 0:
+        raise DataError(
+            f"the sample has no example that the fault {fault} can happen on, so nothing can be said about "
+            "it. Collect examples of that class, or ask for another fault."
+        )
+    return count

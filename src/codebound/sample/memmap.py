@@ -1,0 +1,95 @@
+"""Arrays with a number for every example of a large sample: beyond a megabyte they lie in a file.
+
+The file has no name, lies in the temporary folder (``TMPDIR``), and is gone with the array or the process.
+What is computed from such arrays is computed block by block, so that memory does not grow with the sample.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from codebound.run.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from numpy.typing import DTypeLike, NDArray
+
+MEMORY = 1 << 20
+"""Bytes of an array that is kept in memory."""
+BLOCK = 1 << 17
+"""Examples that are looked at together."""
+
+
+def room_for(shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+    """An array of zeros to be written to, in memory or in a file.
+
+    Raises:
+        DataError: The temporary folder has no room for it; a full disk would end the process later.
+    """
+    sizes = (shape,) if isinstance(shape, int) else shape
+    size = int(np.prod(sizes)) * np.dtype(dtype).itemsize
+    if size <= MEMORY:
+        return np.zeros(sizes, dtype)
+    try:
+        with tempfile.TemporaryFile() as file:
+            for start in range(0, size, MEMORY):
+                file.write(bytes(min(MEMORY, size - start)))
+            file.flush()
+            return np.asarray(np.memmap(file, dtype=dtype, mode="r+", shape=sizes))
+    except OSError as error:
+        raise DataError(
+            f"{tempfile.gettempdir()}: no room for {size / 1e6:,.0f} MB of values, some for every example "
+            f"({error.strerror}). Set the variable TMPDIR to a folder on a disk that has it."
+        ) from error
+
+
+def rows_in_blocks(n: int) -> Iterator[slice]:
+    """All rows of ``n``, a block at a time."""
+    return (slice(start, min(n, start + BLOCK)) for start in range(0, n, BLOCK))
+
+
+def in_order(blocks: Iterable[NDArray[Any]], n: int, dtype: DTypeLike) -> NDArray[Any]:
+    """All ``n`` numbers of some blocks in ascending order, NaN last.
+
+    Example:
+        >>> in_order([np.array([3.0, 1.0]), np.array([2.0])], 3, np.float64)
+        array([1., 2., 3.])
+    """
+    sorted_blocks, ends = room_for(n, dtype), [0]
+    for block in blocks:
+        ends.append(ends[-1] + block.size)
+        sorted_blocks[ends[-2] : ends[-1]] = np.sort(block, axis=None)
+    runs = [sorted_blocks[start:stop] for start, stop in pairwise(ends) if stop > start]
+    if len(runs) < 2:
+        return sorted_blocks
+    return _merged(runs, room_for(n, dtype))
+
+
+def _merged(runs: Sequence[NDArray[Any]], into: NDArray[Any]) -> NDArray[Any]:
+    """Runs in order as one: between two pivots lie some blocks of numbers, which are sorted together."""
+    every = max(1, BLOCK // len(runs))
+    samples = np.sort(np.concatenate([run[every - 1 :: every] for run in runs]))
+    pivots = np.unique(samples[:: len(runs)])
+    starts, done = [0] * len(runs), 0
+    for pivot in pivots:
+        below = [int(np.searchsorted(run, pivot, side="left")) for run in runs]
+        upto = [int(np.searchsorted(run, pivot, side="right")) for run in runs]
+        done = _sorted_into(into, done, runs, starts, below)
+        equal = sum(upto) - sum(below)  # any number of them, without a copy
+        into[done : done + equal] = pivot
+        starts, done = upto, done + equal
+    _sorted_into(into, done, runs, starts, [len(run) for run in runs])
+    return into
+
+
+def _sorted_into(
+    into: NDArray[Any], done: int, runs: Sequence[NDArray[Any]], starts: list[int], stops: list[int]
+) -> int:
+    piece = np.concatenate([run[a:b] for run, a, b in zip(runs, starts, stops, strict=True)])
+    into[done : done + len(piece)] = np.sort(piece)
+    return done + len(piece)

@@ -1,0 +1,98 @@
+"""Output margins: the scores of a network on a sample, and the errors that follow from them."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING
+
+import torch
+
+from codebound.run.errors import ModelError, UsageError
+from codebound.run.progress import Progress, silent
+from codebound_networks.reading.callables import require_logits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torch import Tensor, nn
+
+    from codebound.sample.dataset import DeviceData
+
+
+def margins(logits: Tensor, labels: Tensor) -> Tensor:
+    """``mar(v, y) = v[y] - max_{j != y} v[j]`` of every row, in float64.
+
+    A row with a NaN or an infinity has margin ``-inf``: it is an error at every threshold.
+
+    Args:
+        logits: ``(n, classes)``, at least two classes.
+        labels: ``(n,)`` integers in ``[0, classes)``.
+
+    Example:
+        >>> margins(torch.tensor([[3.0, 1.0], [0.5, 0.5], [0.0, float("nan")]]), torch.tensor([0, 1, 0]))
+        tensor([2., 0., -inf], dtype=torch.float64)
+    """
+    _check(logits, labels)
+    scores = logits.detach().double()
+    column = labels.long().unsqueeze(1)
+    others = scores.scatter(1, column, -torch.inf).amax(dim=1)
+    margin = scores.gather(1, column).squeeze(1) - others
+    is_sound = torch.isfinite(scores).all(dim=1) & torch.isfinite(margin)
+    return torch.where(is_sound, margin, -torch.inf)
+
+
+def logit_chunks(
+    model: nn.Module,
+    data: DeviceData,
+    *,
+    chunk_size: int = 1024,
+    dtype: torch.dtype = torch.float64,
+    progress: Progress = silent,
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Logits and labels, chunk by chunk in stored order, of a copy of ``model`` in evaluation mode.
+
+    The copy is put in ``dtype`` and on the device of the data; ``model`` itself is not touched.
+    """
+    if chunk_size < 1:
+        raise UsageError(f"chunk_size must be at least 1. Got {chunk_size}.")
+    evaluated = copy.deepcopy(model).to(device=data.x.device, dtype=dtype).eval()
+    done = 0
+    for x, labels in data.chunks(chunk_size, dtype):
+        try:
+            with torch.no_grad():
+                logits = evaluated(x)
+        except RuntimeError as cause:
+            raise ModelError(
+                f"the network fails on inputs of shape {tuple(x.shape[1:])}, {len(x)} at a time: {cause}"
+            ) from cause
+        if not isinstance(logits, torch.Tensor):
+            raise ModelError(
+                f"the network returns a {type(logits).__name__}, and which part of it are the logits is "
+                "unknown. Return them alone, or under the name logits."
+            )
+        if logits.dim() != 2 or logits.shape[1] < 2:
+            require_logits(tuple(logits.shape), max(2, int(data.y.max()) + 1))
+        _check(logits, labels)
+        yield logits, labels
+        done += len(labels)
+        progress(done, data.n)
+
+
+def error_count(model: nn.Module, data: DeviceData, *, dtype: torch.dtype) -> int:
+    """Examples with a margin of at most 0: wrong, tied or not finite."""
+    chunks = logit_chunks(model, data, dtype=dtype)
+    return sum(int((margins(logits, labels) <= 0.0).sum()) for logits, labels in chunks)
+
+
+def _check(logits: Tensor, labels: Tensor) -> None:
+    if logits.dim() != 2 or logits.shape[1] < 2:
+        raise UsageError(f"logits must have shape (n, classes), classes >= 2. Got {tuple(logits.shape)}.")
+    if labels.shape != logits.shape[:1] or labels.is_floating_point():
+        raise UsageError(
+            f"labels must be {len(logits)} integers. Got shape {tuple(labels.shape)}, dtype {labels.dtype}."
+        )
+    if len(labels) and (int(labels.min()) < 0 or int(labels.max()) >= logits.shape[1]):
+        raise UsageError(
+            f"labels must lie in [0, {logits.shape[1] - 1}], as the network has {logits.shape[1]} outputs. "
+            f"Got labels from {int(labels.min())} to {int(labels.max())}."
+        )

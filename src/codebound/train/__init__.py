@@ -1,1 +1,0 @@
-"""Training: one reproducible and resumable loop, label shuffling, per-epoch hooks, integers for messages."""

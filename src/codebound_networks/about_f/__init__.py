@@ -1,0 +1,1 @@
+"""Statements about the network that was given, through its compressed one."""

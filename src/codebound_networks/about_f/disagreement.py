@@ -1,0 +1,150 @@
+"""The network that one has, bounded through a certificate of another: how often the two differ is counted.
+
+R(f) <= R(g) + P(f and g differ): the first term by any certificate about g (picks, a split, a message), the
+second by fresh unlabelled inputs. The failure probabilities add up.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from codebound.bounds.facts import HoldoutFacts, check_delta
+from codebound.bounds.numerics import float_above
+from codebound.bounds.original import through_disagreement
+from codebound.bounds.risk import percent
+from codebound.certificate.decoding import decode, require_declared, verify
+from codebound.certificate.file import Certificate
+from codebound.run.errors import CertificateError, UsageError
+from codebound.run.tensor_files import state_sha256
+from codebound.sample.rows import require_disjoint, rows_of
+from codebound_networks.about_f.answers import disagreements
+from codebound_networks.about_f.batch_independence import require_one_example
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    import numpy as np
+    from numpy.typing import NDArray
+    from torch import nn
+
+    from codebound.known.encoder import Encoder
+    from codebound.sample.dataset import Dataset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Through:
+    """A bound on the risk of f through that of g.
+
+    Attributes:
+        bound: On the risk of f.
+        delta: Failure probability, of both draws together.
+        statement: Of the certificate about g.
+        bound_of_g: What it says.
+        disagreements: Unlabelled inputs on which f and g differ, or one of them is ambiguous.
+        n_unlabelled: All of them.
+        delta_of_g: Failure probability of the certificate.
+        delta_disagreement: Failure probability of the limit on the disagreement.
+        certificate_sha256: Hash of the certificate.
+        f_sha256: Hash of the tensors of f.
+        sample_sha256: Hash of the sample.
+        unlabelled_sha256: Hash of the unlabelled inputs.
+    """
+
+    bound: float
+    delta: float
+    statement: str
+    bound_of_g: float
+    disagreements: int
+    n_unlabelled: int
+    delta_of_g: float
+    delta_disagreement: float
+    certificate_sha256: str
+    f_sha256: str
+    sample_sha256: str
+    unlabelled_sha256: str
+
+    @property
+    def sentence(self) -> str:
+        """What follows, in words."""
+        return (
+            f"With probability at least 1 - {self.delta:g} over both draws, the network f errs on at most "
+            f"{percent(self.bound)} of new data ({percent(self.bound_of_g)} for g by {self.statement}, and "
+            "the limit on how often they differ), if the unlabelled inputs were used for no choice."
+        )
+
+    def record(self) -> dict[str, Any]:
+        """The result as plain JSON."""
+        return {**asdict(self), "sentence": self.sentence}
+
+
+def bound_through(
+    certificate: Certificate | Path | str,
+    f: nn.Module,
+    *,
+    sample: Dataset,
+    unlabelled: Dataset,
+    delta: float = 0.025,
+    base: Mapping[str, NDArray[np.float32]] | None = None,
+    weights: Path | str | None = None,
+    encoder: Encoder | None = None,
+    allow_copies: bool = False,
+) -> Through:
+    """Bounds the risk of f by a certificate about g and by how often f and g differ on unlabelled inputs.
+
+    Args:
+        certificate: About g; it is verified first.
+        f: Any network of one example, with as many outputs as there are classes; it is run in float64.
+        sample: The sample of the certificate.
+        unlabelled: Fresh inputs, used for no choice whatsoever, none of them in the sample.
+        delta: Failure probability of the limit on the disagreement, beside that of the certificate.
+        base: The tensors of the base, where the message codes differences.
+        weights: The file of a network that was learned from picks.
+        encoder: Where the sample is the table of an encoder: the one that the certificate declares. It
+            encodes the unlabelled inputs for g; f takes them as they are.
+        allow_copies: Whether copies among the examples are independent draws.
+
+    Raises:
+        CertificateError: The verifier refuses the certificate, or it is about another network than g.
+    """
+    check_delta(delta)
+    found = certificate if isinstance(certificate, Certificate) else Certificate.load(certificate)
+    if found.claim.subject != "g" or found.claim.fault != "wrong":
+        raise CertificateError("a bound goes through a certificate about the errors of g.")
+    total = Fraction(delta) + Fraction(found.claim.delta)
+    if total >= 1:
+        raise UsageError(f"both failure probabilities together are below 1. Got {float(total)}.")
+    rows = unlabelled
+    if encoder is not None:
+        require_declared(encoder, found)
+        rows = encoder.table(unlabelled)
+    require_disjoint(rows, sample)
+    rows_of(unlabelled, allow_copies=allow_copies)
+    beside = weights if found.kind.is_learned else None
+    verdict = verify(
+        found, sample, base=base, weights=beside, allow_copies=allow_copies or sample.has_equal_draws
+    )
+    if not verdict.is_accepted:
+        raise CertificateError("the verifier refuses the certificate:\n  " + "\n  ".join(verdict.reasons))
+    require_one_example(f, unlabelled)
+    g = decode(found, base=base, weights=weights)
+    errors = disagreements(f, g, unlabelled, rows, takes_stored=found.kind.is_learned)
+    return Through(
+        bound=through_disagreement(
+            found.claim.bound, HoldoutFacts(errors=errors, n=unlabelled.n, delta=delta)
+        ),
+        delta=float_above(total),
+        statement=found.claim.statement,
+        bound_of_g=found.claim.bound,
+        disagreements=errors,
+        n_unlabelled=unlabelled.n,
+        delta_of_g=found.claim.delta,
+        delta_disagreement=delta,
+        certificate_sha256=hashlib.sha256(found.to_bytes()).hexdigest(),
+        f_sha256=state_sha256(f.state_dict(), ""),
+        sample_sha256=sample.sha256,
+        unlabelled_sha256=unlabelled.sha256,
+    )

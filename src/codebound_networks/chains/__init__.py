@@ -1,0 +1,1 @@
+"""Chains of operations: the networks that a message describes by itself."""

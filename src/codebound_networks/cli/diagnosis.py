@@ -1,0 +1,133 @@
+"""What this installation has, what it would gain, and what a network looks like to us."""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import dataclass
+from functools import cache, partial
+from importlib.metadata import version
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import torch
+
+from codebound import __version__
+from codebound.run.errors import ModelError, UnsupportedLayerError
+from codebound.sample.formats.catalogue import KNOWN, known_datasets, remedy
+from codebound_networks.chains.from_module import chain_of
+from codebound_networks.reading.callables import output_shape, require_logits
+from codebound_networks.reading.layered import plain_layers
+from codebound_networks.reading.loading import factory_of
+from codebound_networks.views.rebuild import first_weight
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from torch import Tensor
+
+    from codebound_networks.reading.walk import Network
+    from codebound_networks.views.graphs import Traced
+
+_CORE = ("torch", "numpy", "safetensors", "scikit-learn", "pillow", "typer", "rich")
+_EXTRAS = {"torchvision": ("vision", "models and transforms of torchvision as factories of models and data")}
+_USUAL_SHAPE = "3x32x32"  # of an input for a factory that says nothing
+
+
+def describe_installation() -> Iterator[tuple[str, str, str]]:
+    """What there is, by name, with a note."""
+    yield "codebound", __version__, ""
+    yield "python", platform.python_version(), ""
+    for name in _CORE:
+        yield name, version(name), ""
+    yield "cpu", f"{os.cpu_count()} cores, {torch.get_num_threads()} threads", ""
+    if torch.cuda.is_available():
+        yield "cuda", torch.cuda.get_device_name(0), "for whoever asks for the device cuda"
+    else:
+        yield "cuda", "none", "everything runs on the CPU; training is slower"
+    for name, found in known_datasets().items():
+        yield f"data {name}", found or "not here", "" if found else remedy(KNOWN[name])
+    for name, (extra, gain) in _EXTRAS.items():
+        yield f"extra [{extra}]", "installed" if find_spec(name) else "not installed", f"adds {gain}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Examination:
+    """A network as it is seen here.
+
+    Attributes:
+        network: With its layers in view.
+        shape: Of one input.
+        classes: Number of classes.
+    """
+
+    network: Network
+    shape: tuple[int, ...]
+    classes: int
+
+    @property
+    def rows(self) -> list[dict[str, str | int]]:
+        """Every tensor, with how it is handled and why."""
+        return self.network.coverage.rows()
+
+    @property
+    def sentences(self) -> Iterator[str]:
+        """What was found, and what ``certify`` would make of the network."""
+        yield from self.network.notes
+        yield self.network.coverage.sentence
+        if self.network.is_readable:
+            yield self._prospect()
+
+    def _prospect(self) -> str:
+        module = self.network.model
+        weight = first_weight(module)
+        example = torch.zeros(1, *self.shape, dtype=weight.dtype, device=weight.device)
+        outputs = output_shape(module, example)
+        try:
+            require_logits(outputs, max(2, outputs[1]) if len(outputs) == 2 else self.classes)
+        except ModelError as error:
+            return f"A certificate cannot be about this network: {error}"
+        return _coding(self.network.traced, example)
+
+
+def examine(
+    model: str,
+    *,
+    weights: Path | None = None,
+    input_shape: str | None = None,
+    classes: int = 10,
+    strict: bool = False,
+) -> Examination:
+    """Looks at a network, tensor by tensor.
+
+    Args:
+        model: Zoo name or ``package.module:factory``.
+        weights: Safetensors file or checkpoint.
+        input_shape: Such as 1x28x28; by default that of the zoo, or a usual one for a factory.
+        classes: Number of classes.
+        strict: Refuse a network with a tensor that cannot be handled.
+    """
+    from codebound.cli.actions import load_layers, model_sizes  # an installation is described without them
+
+    given = input_shape or (_USUAL_SHAPE if factory_of(model) else None)
+    shape, classes = model_sizes(model, given, classes)
+    return Examination(load_layers(model, shape, classes, weights, strict=strict), shape, classes)
+
+
+def _coding(traced: Traced, example: Tensor) -> str:
+    """How a message of ``certify`` says what the network is, before anybody searches for one."""
+    plain = cache(partial(plain_layers, traced.model, example))
+    try:
+        chain, tensors = chain_of(traced, tuple(example.shape[1:]), plain=plain)
+    except (ModelError, UnsupportedLayerError) as error:
+        try:
+            plain()
+        except ModelError as unreadable:
+            return f"A certificate cannot be about this network: {unreadable}"
+        return f"In a certificate only its tensors are coded; a file beside it says what is computed: {error}"
+    entries = sum(tensor.numel() for tensor in tensors.values())
+    return (
+        f"In a certificate the message describes all of it: {len(chain.operations)} operations with "
+        f"{entries:,} numbers, batch norms folded, biases quantised like weights."
+    )

@@ -1,0 +1,1 @@
+"""Codes of tensors: integers, grids, sketches and subspaces in few bits."""

@@ -1,0 +1,1 @@
+"""Methods of certify that start from a network or train one to few bits."""

@@ -1,0 +1,210 @@
+"""Networks whose weights all come from a few integers in a random subspace, trained straight to few bits."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import torch
+
+from codebound.methods.search import Search, UnsuitedError
+from codebound_networks.chains.message import Message
+from codebound_networks.codes.choose import best_tensor_code
+from codebound_networks.codes.random_subspace import Subspace
+from codebound_networks.methods.trainers import (
+    POLISHED,
+    AbstractTrainer,
+    Candidate,
+    best_polished,
+    require_training,
+)
+from codebound_networks.methods.units import without_biases
+from codebound_networks.train.few_bits import LEAST_SIDE, image_chains
+from codebound_networks.train.polishing import polish
+from codebound_networks.train.subspace import Learner, SubspaceSettings, train_in_subspace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from codebound.sample.dataset import Dataset
+    from codebound_networks.chains.chain import Chain
+
+_GREY_SHIFTS = {"standard": (3, None), "max": (3, 4, None)}
+_RUNS = {"standard": 4, "max": 24}
+_STEPS = {"standard": 5000, "max": 24_000}  # of one run
+_STEP, _STEP_FROM_BASE = -8, -12  # coarser ones drown what the base knows
+_LEAST_EPOCHS = 30  # a run that can do no more takes the place of others
+_PRODUCTS = {
+    ("cpu", "standard"): 1e13,
+    ("cpu", "max"): 1e14,
+    ("cuda", "standard"): 2e15,
+    ("cuda", "max"): 2e16,
+}
+_FIRST = 0.25  # share of the products for the first runs of all networks
+_SEARCH = 0.5  # and for the search among plans; polishing has the rest
+_FIRST_STEPS = 0.25  # of a first run, as a share of those of others
+_BIT = 2.0  # weight of a bit in training, in units of what it is worth at the point reached
+_EVALUATIONS = {"standard": 6000, "max": 60_000}
+_LEAST_BITS = 2.0  # that an integer takes
+_NEAR = 0.2  # about the share of the examples that judge one evaluation
+
+
+def propose_subspace(search: Search) -> None:
+    """A network of its own for images; the architecture of f for other inputs and where there is a base."""
+    require_training(search, starts_from_f=True)
+    shape = search.task.sample.input_shape
+    has_own = search.task.base is None and search.task.f.chain is not None
+    if has_own and len(shape) == 3 and min(shape[1:]) >= LEAST_SIDE:
+        chains = image_chains(shape, search.task.sample.classes, kinds=_GREY_SHIFTS[search.effort])
+        _find(search, [(chain, Learner.of_chain(chain)) for chain in chains])
+    else:
+        _find(search, [_network_of_f(search)])
+
+
+def propose_subspace_of_f(search: Search) -> None:
+    """The architecture of f, without its biases where the message describes it."""
+    require_training(search, starts_from_f=True)
+    if search.task.base is not None:
+        raise UnsuitedError("subspace-f does the same as subspace where there is a base.")
+    _find(search, [_network_of_f(search)])
+
+
+def _find(search: Search, networks: Sequence[tuple[Chain | None, Learner]]) -> None:
+    """Picks the network by a first run of each, then its plan; the best integers are polished."""
+    if search.task.base is None:
+        search.require_promise(code_bits=_LEAST_BITS * _first_dimension(search.task.counted))
+    chosen: _Trainer | None = None
+    for chain, learner in networks:
+        trainer = _Trainer(search, chain, learner, rivals=len(networks))
+        if chosen is None or trainer.first.bound < chosen.first.bound:
+            chosen = trainer  # the features of the others take much memory: they go
+    assert chosen is not None  # there are networks
+    chosen.require_promise(chosen.first)
+    search.propose(chosen.best().message)
+
+
+class _Trainer(AbstractTrainer[SubspaceSettings]):
+    """Trains one network by many plans, within its share of the products that the effort allows."""
+
+    def __init__(self, search: Search, chain: Chain | None, learner: Learner, *, rivals: int) -> None:
+        super().__init__(search, chain, learner)
+        task, sample = search.task, search.sample
+        self.base = task.base and {name: torch.from_numpy(value) for name, value in task.base[1].items()}
+        passes = _passes(search, chain, sample.n)  # over the sample, forwards
+        batch_size = min(500, max(32, sample.n // 28))
+        epochs = math.ceil(_STEPS[search.effort] * batch_size / sample.n)
+        most = round(_SEARCH * passes / 3.0)  # a step takes about three evaluations
+        self.most_runs = max(1, min(_RUNS[search.effort], most // _LEAST_EPOCHS))
+        self.evaluations = min(_EVALUATIONS[search.effort], round((1.0 - _FIRST - _SEARCH) * passes / _NEAR))
+        first = SubspaceSettings(
+            dimension=_first_dimension(task.counted),
+            step=_STEP if self.base is None else _STEP_FROM_BASE,
+            gain=1.5 if _is_colour(task.counted) else 3.0,
+            batch_size=batch_size,
+            epochs=max(1, min(round(_FIRST * passes / (3.0 * rivals)), round(_FIRST_STEPS * epochs))),
+            seed=search.seed,
+        )
+        self.first = self.run(first)
+        self.plan = replace(
+            first,
+            epochs=max(1, min(most // self.most_runs, epochs)),
+            hardness=1.0,
+            sharpening=4.0,
+            price=_BIT * self.first.price,
+        )
+
+    def best(self) -> Candidate[SubspaceSettings]:
+        """The best run that a search among neighbours of the plan finds, polished."""
+
+        def bound_of(plan: SubspaceSettings) -> float:
+            if plan not in self.found and len(self.found) < self.most_runs:
+                self.found[plan] = self.run(plan)
+            return self.found[plan].bound if plan in self.found else math.inf
+
+        best, plan = None, self.plan
+        while plan != best and len(self.found) < self.most_runs:
+            best = plan
+            plan = min((plan, *_neighbours(plan)), key=bound_of)
+        half = self.evaluations // 2
+        return best_polished(self.found.values(), self.polished, few=half // POLISHED, many=half)
+
+    def run(self, plan: SubspaceSettings) -> Candidate[SubspaceSettings]:
+        before = len(self.found)
+
+        def report(done: int, total: int | None, note: str = "") -> None:
+            each = total or 1
+            self.search.progress(before * each + done, self.most_runs * each, self.search.note or note)
+
+        integers = train_in_subspace(self.features, plan, base=self.base, progress=report)
+        return self.judge(plan, integers)
+
+    def polish(self, candidate: Candidate[SubspaceSettings], counts: int) -> NDArray[np.int32]:
+        return polish(
+            self.features,
+            replace(candidate.plan, price=candidate.price),
+            candidate.integers,
+            evaluations=counts,
+            base=self.base,
+            progress=self.search.progress,
+        )
+
+    def message(self, plan: SubspaceSettings, integers: NDArray[np.int32]) -> Message:
+        code = Subspace(
+            best_tensor_code(integers, step=0), plan.entries_log2, plan.step, plan.zero_head, plan.helper_seed
+        )
+        factory = None if self.chain else dict(self.features.learner.shapes)
+        return Message(self.search.task.options, self.chain, code, factory)
+
+
+def _neighbours(plan: SubspaceSettings) -> Iterator[SubspaceSettings]:
+    """Plans that differ in one choice, the most rewarding first; what a decoder needs of them is coded."""
+    yield replace(plan, hardness=1.0 - plan.hardness, sharpening=5.0 - plan.sharpening)
+    for factor in (0.7, 1.4):
+        yield replace(plan, dimension=max(4, round(factor * plan.dimension)))
+    yield replace(plan, helper_seed=plan.helper_seed + 1)
+    for factor in (2.0, 0.5):
+        yield replace(plan, rate=factor * plan.rate, price=factor * plan.price)
+    for change in (8, -8):
+        yield replace(plan, step=plan.step + change)
+    for factor in (0.5, 2.0):
+        yield replace(plan, gain=factor * plan.gain)
+
+
+def _network_of_f(search: Search) -> tuple[Chain | None, Learner]:
+    """The architecture of f; without its biases, which start at zero, unless a base has them."""
+    original, has_base = search.task.f, search.task.base is not None
+    if original.chain is not None:
+        chain = original.chain if has_base else without_biases(original.chain)
+        return chain, Learner.of_chain(chain)
+    assert original.module is not None  # it is a chain or a module
+    learner = Learner.of_module(original.module)
+    flat = [name for name, value in original.tensors.items() if value.dim() < 2 and "bias" not in name]
+    if flat and not has_base:
+        raise UnsuitedError(
+            f"vectors of a subspace start at zero, which would switch off {', '.join(flat)}. "
+            "Use normalisations without weights (affine=False), or give a base."
+        )
+    return None, learner
+
+
+def _first_dimension(sample: Dataset) -> int:
+    """Integers that a network starts with."""
+    return max(16, round((6.0 if _is_colour(sample) else 2.5) * math.sqrt(sample.n)))
+
+
+def _is_colour(sample: Dataset) -> bool:
+    return len(sample.input_shape) == 3 and sample.input_shape[0] > 1
+
+
+def _passes(search: Search, chain: Chain | None, n: int) -> float:
+    """Evaluations of the whole sample that the effort allows on this device."""
+    device = "cuda" if torch.device(search.device).type == "cuda" else "cpu"
+    if chain is None:
+        products = sum(value.numel() for value in search.task.f.tensors.values())
+    else:
+        products = chain.trained_products()
+    return max(20.0, _PRODUCTS[device, search.effort] / (n * products))

@@ -1,0 +1,1 @@
+"""Modules of any origin as plain networks with named tensors."""

@@ -1,0 +1,1 @@
+"""One reproducible and resumable training loop, and training to few bits."""

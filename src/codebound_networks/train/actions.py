@@ -1,0 +1,175 @@
+"""Trainings as functions: options in, a folder and a record out; see ``commands.py``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from codebound.bounds.risk import count_of, rate
+from codebound.certification import certify
+from codebound.cli.actions import given_base, load_network, load_samples, record_options, save_or_rescue
+from codebound.known.provenance import Origin, origin_of
+from codebound.run.device import resolve_device
+from codebound.run.errors import UsageError
+from codebound.run.files import write_json
+from codebound.run.progress import NOBODY, Listener
+from codebound.run.store import content_key, new_folder
+from codebound.sample.caveats import remarks
+from codebound_networks.reading.loading import factory_of
+from codebound_networks.train import runs
+from codebound_networks.train.config import TrainConfig, parse_schedule, preset
+from codebound_networks.train.few_bits import DICTIONARY_SIDE
+from codebound_networks.train.harness import fit, run_record
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from codebound.sample.dataset import Dataset
+    from codebound_networks.train.runs import TrainResult
+
+# settings of a training whose option has another name
+_OTHER_NAMES = {"learning_rate": "lr", "label_shuffle": "shuffle_labels", "keep_every": "keep_epochs"}
+TRAIN_OPTIONS = {each.name: _OTHER_NAMES.get(each.name, each.name) for each in fields(TrainConfig)}
+"""The option of every setting of a training."""
+
+
+def train_from_options(
+    options: Mapping[str, Any], *, out: Path | None = None, listener: Listener = NOBODY
+) -> dict[str, Any]:
+    """Trains a network and counts its errors; an interrupted training in the same folder goes on.
+
+    The default folder is one in ``runs`` that is named by what determines the run.
+    """
+    arch, data, schedule = options["arch"], options["data"], options["schedule"]
+    changes = {name: options[each] for name, each in TRAIN_OPTIONS.items() if options.get(each) is not None}
+    if schedule is not None:
+        changes["schedule"] = parse_schedule(schedule)
+    start = TrainConfig() if options["preset"] is None else preset(options["preset"])
+    config, place = replace(start, **changes), resolve_device(options["device"])
+    sample, test_set = load_samples(options)
+    model = load_network(arch, sample, options["weights"], seed=config.seed)
+    run = run_record(model, sample, config, test_set=test_set)
+    if out is None:
+        out = Path("runs") / f"{_slug(arch)}-{_slug(data)}-{content_key(run)[:10]}"
+    runs.require_same(out, run)
+    for warning in remarks(sample):
+        listener.note(f"Warning: {warning}.")
+    listener.note(_start_line(arch, sample, config, place=str(place), done=runs.epochs_on_disk(out)))
+    listener.note(f"Run folder {out}; if interrupted, the same command goes on from the last checkpoint.")
+    with listener.bar("training") as progress:
+        result = fit(model, sample, config, test_set=test_set, device=place, out=out, progress=progress)
+    record = {
+        "model": arch,
+        "data": data,
+        **result.record(),
+        "starts_fresh": origin_of(model) == Origin(),
+        "weights": str(out / runs.WEIGHTS),
+        "out": str(out),
+        "sentence": _sentence(arch, result, test_name="held-out" if options["test"] is None else "test"),
+    }
+    runs.update_result(out, record)
+    return record
+
+
+def few_bits_from_options(
+    options: Mapping[str, Any], *, out: Path | None = None, listener: Listener = NOBODY
+) -> dict[str, Any]:
+    """Trains straight to few bits, certifies, and saves what a training saves with the certificate beside it.
+
+    With an architecture its weights are a few integers in a random subspace, around the base if there is one.
+    Without, the network is a small one for the shape of the inputs.
+    """
+    given = record_options(options)
+    arch, data, base = given["arch"], given["data"], given["base"]
+    if base is not None and arch is None:
+        raise UsageError("a base has an architecture: give it too (arch).")
+    sample, test_set = load_samples(options)
+    place = resolve_device(given["device"])
+    # without an architecture any network with the shapes of the data: for images the method has its own
+    model = arch or ("linear" if len(sample.input_shape) == 3 else "mlp")
+    network = load_network(model, sample)
+    pretrained = given_base(options, network, sample)
+    method = _method(sample, device=place.type, has_architecture=arch is not None, has_base=base is not None)
+    settings = {
+        **{name: given[name] for name in ("for_certificate", "data", "test", "holdout", "base", "base_says")},
+        "model": arch or f"the network of the method {method}",
+        "method": method,
+        "effort": given["effort"] or "standard",
+        "delta": 0.05 if given["delta"] is None else given["delta"],
+        "seed": given["seed"] or 0,
+        "device": str(place),
+    }
+    with new_folder(out, "train") as folder:
+        listener.note(f"Training to few bits by {method} on {sample.n} examples of {data}, {place}.")
+        with listener.bar("training") as progress:
+            found = certify(
+                network,
+                sample,
+                test_set=test_set,
+                base=pretrained,
+                factory=factory_of(model),
+                progress=progress,
+                **{name: settings[name] for name in ("method", "effort", "delta", "seed", "device")},
+            )
+        kept = save_or_rescue(
+            replace(found, original_errors=None),
+            folder,
+            settings=settings,
+            data="" if given["holdout"] is not None else data,
+            data_folder=options["data_folder"],
+            weights=runs.WEIGHTS,
+        )
+        runs.write_rows(folder, origin_of(found.network).rows)
+    test = None if found.confrontation is None else found.confrontation.test
+    record = {
+        "model": arch,
+        "data": data,
+        **kept.result,
+        "train_error": found.certificate.facts.errors / sample.n,
+        "test_errors": None if test is None else test.errors,
+        "test_n": None if test is None else test.n,
+        "test_error": None if test is None else test.errors / test.n,
+        "seed": settings["seed"],
+        "device": str(place),
+        "weights": str(folder / runs.WEIGHTS),
+        "out": str(folder),
+        "sentence": kept.sentence,
+    }
+    write_json(folder / runs.RESULT, record)
+    return record
+
+
+def _method(sample: Dataset, *, device: str, has_architecture: bool, has_base: bool) -> str:
+    """The method that makes the most of a network of this kind on this device."""
+    if has_base:
+        return "subspace"
+    if has_architecture:
+        return "subspace-f"
+    shape = sample.input_shape
+    has_filters = len(shape) == 3 and min(shape[1:]) >= DICTIONARY_SIDE
+    return "features" if has_filters and device == "cpu" else "subspace"
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-zA-Z0-9]+", "-", Path(text).name).strip("-")[:40]
+
+
+def _start_line(arch: str, sample: Dataset, config: TrainConfig, *, place: str, done: int) -> str:
+    task = f"{arch} on {sample.name}, {sample.n} examples, {count_of(config.epochs, 'epoch')}, {place}"
+    if done == 0:
+        return f"Training {task}."
+    if done < config.epochs:
+        return f"Training {task}: continuing after epoch {done}."
+    return f"Training {task}: finished before, reading its result."
+
+
+def _sentence(arch: str, result: TrainResult, *, test_name: str) -> str:
+    train_part = f"{result.train_errors} of {result.n} training examples ({rate(result.train_error)})"
+    test_part = ""
+    if result.test_errors is not None and result.test_error is not None:
+        test_part = (
+            f" and {result.test_errors} of {result.test_n} {test_name} examples ({rate(result.test_error)})"
+        )
+    return f"After {count_of(result.epochs, 'epoch')}, {arch} is wrong on {train_part}{test_part}."

@@ -1,0 +1,1 @@
+"""Layers as linear maps, graphs of steps, and copies with other tensors."""

@@ -1,0 +1,255 @@
+"""Jobs on a Ray cluster."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import socket
+from collections import deque
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from codebound.run.errors import CodeboundError
+from codebound.run.job import Engine, Failure, Finished, Job, Residents, call, not_sent, use_threads
+from codebound.run.user_code import import_named
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable, Mapping, Sequence
+
+_RETRIES = 3  # of a job whose node or process was lost; never of one that raised
+_ANSWER_SECONDS = 10.0
+_SILENCE_SECONDS = 5.0  # without an end of a job, after which the nodes are looked at
+_QUEUED = 2  # jobs submitted per core: the next one is there when a core is free
+_SAMPLES = 4  # that stay on the nodes: a search counts on the same ones again and again
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sent:
+    """A value that was sent to the cluster once; a node fetches it once, for all of its workers."""
+
+    reference: Any
+
+
+class RayEngine(Engine):
+    """Runs jobs on a Ray cluster, or on a Ray of its own on this machine.
+
+    A job whose node is lost runs again on another one; one that raises does not. Every node needs the same
+    packages, and the folders that jobs use, at the same paths: jobs start in the current directory.
+    """
+
+    has_nodes = True
+
+    def __init__(self, address: str | None = None, *, workers: int | None = None) -> None:
+        """Connects.
+
+        Args:
+            address: ``auto``, ``host:port`` or ``ray://host:port`` of a cluster; None starts Ray here. A
+                process that is connected already stays so.
+            workers: Cores of a Ray that is started here; all by default.
+
+        Raises:
+            CodeboundError: Ray is not installed, or nothing answers at the address.
+        """
+        self._ray = _imported_ray()
+        self._is_ours = not self._ray.is_initialized()
+        if self._is_ours:
+            if address is None:
+                os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is reported to anybody
+                os.environ.setdefault("RAY_task_oom_retries", str(_RETRIES))  # for ever by default
+            try:
+                _check_answers(address or "")
+                self._ray.init(
+                    address=address or "local",
+                    num_cpus=workers if address is None else None,
+                    include_dashboard=False if address is None else None,
+                    logging_level="ERROR",
+                    log_to_driver=False,
+                )
+            except (OSError, RuntimeError, ValueError) as error:
+                raise CodeboundError(
+                    f"Ray cannot be used at {address or 'this machine'}: {error}\n"
+                    "  Start a cluster with `ray start --head` and give its address, or leave it out."
+                ) from error
+        self._remote = self._ray.remote(call_in)
+        self._samples: dict[tuple[Any, ...], tuple[Any, list[_Sent]]] = {}
+
+    @property
+    def slots(self) -> int:
+        """Cores of the cluster at this moment."""
+        return max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+
+    def as_finished(self, jobs: Iterable[Job]) -> Generator[Finished, None, None]:
+        """Runs jobs and yields each when it has ended; jobs may be added to a deque meanwhile."""
+        ray, waiting = self._ray, jobs if isinstance(jobs, deque) else deque(jobs)
+        running: dict[Any, Job] = {}
+        try:
+            while waiting or running:
+                most = _QUEUED * self.slots
+                while waiting and len(running) < most:
+                    job = waiting.popleft()
+                    try:
+                        running[self._submitted(job)] = job
+                    except (TypeError, AttributeError, pickle.PicklingError) as error:
+                        yield Finished(job, None, not_sent(error))
+                if not running:
+                    continue
+                if not ray.wait(list(running), timeout=_SILENCE_SECONDS)[0]:
+                    self._check_fit(running.values())
+                ended, _ = ray.wait(list(running), num_returns=len(running), timeout=0)
+                for reference in ended:
+                    yield self._finished(running.pop(reference), reference)
+        finally:
+            for reference in running:
+                ray.cancel(reference, force=True)
+
+    def parts_of(self, sample: Any, size: int) -> list[_Sent]:
+        """Parts that are sent once, however many jobs there are on them."""
+        # the sample is kept, so that its memory is nobody else's as long as its address is known here
+        key = (sample.x.data_ptr(), sample.y.data_ptr(), sample.x.shape, sample.x.dtype, sample.scaling, size)
+        if key not in self._samples:
+            while len(self._samples) >= _SAMPLES:
+                del self._samples[next(iter(self._samples))]
+            parts = [_Sent(self._ray.put(part)) for part in super().parts_of(sample, size)]
+            self._samples[key] = sample, parts
+        return self._samples[key][1]
+
+    def residents(self, function: str, each: Iterable[Mapping[str, Any]]) -> RayResidents:
+        """Objects that live on the nodes; their arguments are sent to a node once."""
+        return RayResidents(self._ray, function, each)
+
+    def close(self) -> None:
+        """Disconnects, and stops a Ray that was started here."""
+        self._samples.clear()
+        if self._is_ours:
+            self._ray.shutdown()
+
+    def _submitted(self, job: Job) -> Any:
+        remote = self._remote.options(
+            num_cpus=job.cpus, num_gpus=job.gpus, max_retries=_RETRIES, retry_exceptions=False
+        )
+        sent = {name: each.reference for name, each in job.arguments.items() if isinstance(each, _Sent)}
+        own = {name: each for name, each in job.arguments.items() if name not in sent}
+        return remote.remote(replace(job, arguments=own), str(Path.cwd()), list(sent), *sent.values())
+
+    def _finished(self, job: Job, reference: Any) -> Finished:
+        try:
+            value, failure = self._ray.get(reference)
+        except self._ray.exceptions.RayTaskError as error:  # what a job raises is a value of `call`
+            return Finished(job, None, not_sent(error.cause))
+        except self._ray.exceptions.RayError as error:
+            text = str(error).strip().split("\n")[0]
+            return Finished(job, None, Failure(f"lost by the cluster, {_RETRIES} retries included: {text}"))
+        return Finished(job, value, failure)
+
+    def _check_fit(self, jobs: Iterable[Job]) -> None:
+        """Refuses what no node that is alive can run: Ray would wait for ever."""
+        nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+        for job in jobs:
+            if not any(node.get("CPU", 0) >= job.cpus and node.get("GPU", 0) >= job.gpus for node in nodes):
+                raise CodeboundError(
+                    f"no node of the cluster has the {job.cpus} cores and {job.gpus:g} GPUs that "
+                    f"{job.function} asks for (cpus and gpus in a plan). Ask for less, or add such a node."
+                )
+
+
+class RayResidents(Residents):
+    """Actors; one that is lost is made again elsewhere from the same arguments, and told the same again."""
+
+    def __init__(self, ray: Any, function: str, each: Iterable[Mapping[str, Any]]) -> None:
+        self._ray, self._function = ray, function
+        self._made = ray.remote(Resident)  # takes a core to be placed, and none while it waits
+        self._given = [ray.put(dict(arguments)) for arguments in each]
+        self._told: list[tuple[str, tuple[Any, ...]]] = []
+        self._actors = [self._new(at) for at in range(len(self._given))]
+
+    def tell(self, method: str, *given: Any) -> None:
+        """Calls a method of every one of them, and of one that is made again."""
+        sent = tuple(self._ray.put(each) for each in given)
+        self.ask_each(method, [sent] * len(self._actors))
+        self._told.append((method, sent))
+
+    def tell_anew(self, method: str, *given: Any) -> None:
+        """The same, which makes whatever they were told before of no account."""
+        self._told.clear()
+        self.tell(method, *given)
+
+    def ask(self, method: str, *given: Any) -> list[Any]:
+        """What a method of each of them says, in their order."""
+        sent = tuple(self._ray.put(each) for each in given)
+        return self.ask_each(method, [sent] * len(self._actors))
+
+    def ask_each(self, method: str, given: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """The same, each with arguments of its own."""
+        pairs = zip(self._actors, given, strict=True)
+        asked = [actor.call.remote(method, *arguments) for actor, arguments in pairs]
+        return [self._answer(at, method, given[at], reference) for at, reference in enumerate(asked)]
+
+    def close(self) -> None:
+        """Lets all of them go."""
+        for actor in self._actors:
+            self._ray.kill(actor)
+        self._actors.clear()
+
+    def _new(self, at: int) -> Any:
+        return self._made.remote(self._function, str(Path.cwd()), self._given[at])
+
+    def _answer(self, at: int, method: str, given: tuple[Any, ...], reference: Any) -> Any:
+        errors = self._ray.exceptions
+        for left in range(_RETRIES, -1, -1):
+            try:
+                return self._ray.get(reference)
+            except errors.RayTaskError as error:
+                raise CodeboundError(f"{self._function} failed on a worker: {error.cause}") from error
+            except errors.RayError as error:
+                if not left:
+                    raise CodeboundError(
+                        f"{self._function} was lost by the cluster, {_RETRIES} retries included: "
+                        f"{str(error).strip().splitlines()[0]}"
+                    ) from error
+            self._actors[at] = self._new(at)
+            for told, sent in self._told:
+                self._actors[at].call.remote(told, *sent)
+            reference = self._actors[at].call.remote(method, *given)
+        raise AssertionError  # the last try returned or raised
+
+
+class Resident:
+    """An object in a process of a node."""
+
+    def __init__(self, function: str, directory: str, arguments: Mapping[str, Any]) -> None:
+        os.chdir(directory)
+        use_threads(1)
+        self._value = import_named(function)(**arguments)
+
+    def call(self, method: str, *given: Any) -> Any:
+        """What one of its methods returns."""
+        return getattr(self._value, method)(*given)
+
+
+def call_in(job: Job, directory: str, names: Sequence[str], *sent: Any) -> tuple[Any, Failure | None]:
+    """Runs a job in the directory where the engine was used, with the arguments that were sent before."""
+    try:
+        os.chdir(directory)
+    except OSError as error:
+        node = os.uname().nodename if hasattr(os, "uname") else "this node"
+        return None, Failure(f"{directory} cannot be entered on {node}: {error.strerror}. Share it.")
+    return call(replace(job, arguments={**job.arguments, **dict(zip(names, sent, strict=True))}))
+
+
+def _check_answers(address: str) -> None:
+    """Fails at once where nothing listens at ``host:port``: Ray would try for many minutes."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if host and port.isdigit():
+        socket.create_connection((host, int(port)), timeout=_ANSWER_SECONDS).close()
+
+
+def _imported_ray() -> Any:
+    try:
+        import ray
+    except ImportError as error:
+        raise CodeboundError(
+            "the engine ray needs Ray, which is not installed: pip install 'codebound[ray]'. "
+            "Without it, the engine local runs the same jobs on this machine."
+        ) from error
+    return ray

@@ -1,0 +1,174 @@
+"""The commands that a plan may ask for: the options of each, and the function that runs it.
+
+The names, kinds, ranges and defaults of options are declared once, in the signature of the verb: the command
+line reads it, and so does a plan. Workers never do: they are sent all options and the name of the function.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+
+from codebound.run.errors import UsageError
+from codebound.run.extensions import SweepVerb, find_extensions, loaded
+from codebound_papers.sweep.grid import PlannedVerb
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_OWN = {
+    "train": SweepVerb(
+        "codebound_networks.train.actions:train_from_options",
+        "codebound_networks.cli.train:command",
+        "model.safetensors",
+        ("train_error", "test_error"),
+    ),
+    "certify": SweepVerb(
+        "codebound.cli.actions:certify_record",
+        "codebound.cli.certify:command",
+        "g.safetensors",
+        ("bound", "train_errors", "n", "code_bits", "vacuous", "holdout"),
+    ),
+}
+# of the sweep, not of a job: where results go, how they are printed, and what runs at the same time
+_OURS = frozenset({"out", "format", "quiet", "list", "engine", "workers", "address"})
+# training straight to a certificate is no plain training: a plan has certify for that; and a run of epochs is
+# a folder that compare writes into
+_LEFT_OUT = {
+    "train": frozenset({"for_certificate", "effort", "delta", "base", "base_says"}),
+    "compare": frozenset({"over"}),
+}
+_SOURCES = frozenset({"model", "data", "test", "unlabelled"})
+
+
+@dataclass(frozen=True)
+class _Option:
+    """An option of a command as its function declares it."""
+
+    parameter: str
+    kind: Any
+    default: Any
+    is_required: bool
+    least: float | None
+    most: float | None
+
+
+def _commands() -> dict[str, SweepVerb]:
+    return {**_OWN, **find_extensions()["SWEEP_VERBS"]}
+
+
+def known_verbs() -> dict[str, PlannedVerb]:
+    """Every command that can be a job, with its options.
+
+    Example:
+        >>> table = {"grid": {"seed": [0, 1]}, "jobs": [{"verb": "certify", "data": "digits"}]}
+        >>> from codebound_papers.sweep.grid import plan_jobs
+        >>> len(plan_jobs(table, known_verbs()))  # for `execute`
+        2
+    """
+    found = {}
+    for name, command in _commands().items():
+        options = _options(name)
+        found[name] = PlannedVerb(
+            name=name,
+            function=command.function,
+            options=frozenset(options),
+            files=frozenset(
+                name for name, each in options.items() if Path in (each.kind, *get_args(each.kind))
+            ),
+            sources=_SOURCES & options.keys(),
+            weights=command.weights,
+            columns=command.columns,
+            is_resumable=name == "train",
+            complete=partial(complete_options, name),
+        )
+    return found
+
+
+def complete_options(verb: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """What the function of a command is called with: what a plan says, and the defaults of all that is left.
+
+    Raises:
+        UsageError: An option is missing, or not of its kind.
+    """
+    given = keywords(verb, arguments)
+    return {each.parameter: each.default for each in _declared(verb).values()} | given
+
+
+def keywords(verb: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """What a plan says, as the function of a command takes it; a plan has the names of the command line.
+
+    Raises:
+        UsageError: An option is missing, or not of its kind.
+
+    Example:
+        >>> keywords("compress", {"model": "linear", "method": "naive", "set": ["density=0.2"]})
+        {'model': 'linear', 'method': 'naive', 'options': ['density=0.2']}
+        >>> keywords("certify", {"data": "digits"})  # without a network one is made
+        {'data': 'digits'}
+    """
+    options = _options(verb)
+    missing = [name for name, option in options.items() if option.is_required and name not in arguments]
+    if missing:
+        raise UsageError(f"{verb} needs {', '.join(missing)}.")
+    return {
+        options[name].parameter: _converted(name, options[name], value) for name, value in arguments.items()
+    }
+
+
+def _options(verb: str) -> dict[str, _Option]:
+    """Those that a plan may give."""
+    hidden = _LEFT_OUT.get(verb, frozenset())
+    return {name: option for name, option in _declared(verb).items() if name not in hidden}
+
+
+@cache  # a plan has many jobs
+def _declared(verb: str) -> dict[str, _Option]:
+    """All that decide what a job does, by their names in a plan."""
+    function, found = loaded(_commands()[verb].command), {}
+    hints = get_type_hints(function, include_extras=True)
+    for parameter in inspect.signature(function).parameters.values():
+        annotation, declared = get_args(hints[parameter.name])
+        if type(None) in get_args(annotation):
+            (annotation,) = (each for each in get_args(annotation) if each is not type(None))
+        # the first name given to typer.Option stands where a default used to be
+        words = (declared.default, *(declared.param_decls or ()))
+        flags = [word for word in words if isinstance(word, str) and word.startswith("--")]
+        name = flags[0].partition("/")[0].lstrip("-").replace("-", "_") if flags else parameter.name
+        if parameter.name == "arch":
+            name = "model"  # one name in all commands of a plan
+        # a network may be left out in certify; in train only for a certificate, which is no job
+        is_required = parameter.name == "arch" or parameter.default is inspect.Parameter.empty
+        found[name] = _Option(
+            parameter.name, annotation, parameter.default, is_required, declared.min, declared.max
+        )
+    return {name: option for name, option in found.items() if name not in _OURS}
+
+
+_KINDS = {str: "a text", Path: "a path", bool: "true or false", int: "a whole number", float: "a number"}
+
+
+def _converted(name: str, option: _Option, value: Any) -> Any:
+    kind, parts = get_origin(option.kind) or option.kind, get_args(option.kind)
+    if kind in (list, tuple):
+        if not isinstance(value, list) or (kind is tuple and len(value) != len(parts)):
+            size = f"{len(parts)} values" if kind is tuple else "values"
+            raise UsageError(f"{name} is a list of {size}. Got {value!r}.")
+        kinds = parts if kind is tuple else parts * len(value)
+        return kind(_single(name, part, each) for part, each in zip(kinds, value, strict=True))
+    value = _single(name, kind, value)
+    if (option.least is not None and value < option.least) or (
+        option.most is not None and value > option.most
+    ):
+        raise UsageError(f"{name} lies outside its range. Got {value!r}.")
+    return value
+
+
+def _single(name: str, kind: Any, value: Any) -> Any:
+    accepted: Any = {Path: str, float: (int, float)}.get(kind, kind)
+    if not isinstance(value, accepted) or isinstance(value, bool) != (kind is bool):
+        raise UsageError(f"{name} is {_KINDS[kind]}. Got {value!r}.")
+    return kind(value)

@@ -1,0 +1,164 @@
+"""Estimators as learners: what is a fault, which faults come first, and what a learner must not do."""
+
+import numpy as np
+import pytest
+
+from codebound.any_learner.learners import Fitter, LearnerError, abstains
+from codebound.sample.losses import parse_fault
+
+SCORES = np.array([[0.7, 0.2, 0.1], [0.3, 0.4, 0.3], [0.25, 0.5, 0.25], [0.1, 0.2, 0.7], [0.4, 0.4, 0.2]])
+LABELS = np.array([0, 0, 2, 1, 1])
+EVERY = np.arange(5)
+
+
+class Told:
+    """A classifier that looks its scores up; an input is a row of the table."""
+
+    classes_ = np.arange(3)
+
+    def __init__(self, scores=SCORES):
+        self.scores = scores
+
+    def fit(self, inputs, labels):
+        self.fitted = len(inputs)
+        return self
+
+    def predict(self, inputs):
+        return self.scores[inputs[:, 0]].argmax(1)
+
+    def predict_proba(self, inputs):
+        return self.scores[inputs[:, 0]]
+
+    def get_params(self, deep=False):
+        return {"scores": self.scores}
+
+
+def fitter(estimator=None, labels=LABELS, **changes):
+    given = {"apart": np.zeros(0, np.int64), "tau": None, "aim": None, "warm": False, "classes": 3}
+    return Fitter(estimator or Told(), np.arange(5)[:, None], labels, **{**given, **changes})
+
+
+def judged(model=None, rest=EVERY, **changes):
+    one, other = fitter(**changes).judge(model or Told(), rest)
+    assert one.is_like(other)
+    assert np.array_equal(one.score, other.score)
+    return one
+
+
+def test_wrong_examples_are_ordered_by_the_margin_of_their_label():
+    found = judged()
+    assert found.wrong.tolist() == [False, True, True, True, True]
+    margins = [0.0, 0.3 - 0.4, 0.25 - 0.5, 0.2 - 0.7, 0.4 - 0.4]
+    assert found.score == pytest.approx(margins, abs=2**-15)
+    assert found.beside is None
+
+
+def test_margins_near_an_aim_come_first():
+    found = judged(aim=0.25)
+    assert found.score[1:] == pytest.approx([0.15, 0.0, 0.25, 0.25], abs=2**-15)
+
+
+@pytest.mark.parametrize(
+    ("fault", "wrong"),
+    [
+        ("top:2", [False, True, True, False, False]),  # the label is level with another, or behind two
+        ("class:0", [False, True, False, False, False]),
+        ("confused:1:2", [False, False, False, True, False]),
+        ("cost-above:1:distance", [False, False, False, False, False]),
+        ("cost:distance", [False, True, True, True, True]),
+    ],
+)
+def test_faults_are_those_by_hand(fault, wrong):
+    assert judged(fault=parse_fault(fault)).wrong.tolist() == wrong
+
+
+def test_every_cost_is_counted_beside():
+    found = judged(labels=np.array([0, 0, 2, 0, 1]), fault=parse_fault("cost:distance"))
+    assert found.beside.tolist() == [
+        [False, False],
+        [True, False],
+        [True, False],
+        [True, True],
+        [True, False],
+    ]
+
+
+def test_a_class_that_nobody_knows_costs_the_most():
+    class Strange(Told):
+        def predict(self, inputs):
+            return np.full(len(inputs), 7)
+
+    assert judged(Strange(), fault=parse_fault("cost:distance")).beside.all()
+
+
+def test_a_learner_abstains_where_it_does_not_lead():
+    assert abstains(Told(), EVERY[:, None], 0.05).tolist() == [False, False, False, False, True]
+    assert abstains(Told(), EVERY[:, None], 0.1).tolist() == [False, True, False, False, True]
+    found = judged(fault=parse_fault("abstain:0.1"))
+    assert found.wrong.tolist() == [False, False, True, True, False]
+    assert found.beside[:, 0].tolist() == [False, True, False, False, True]
+
+
+def test_one_known_class_is_no_answer():
+    one = Told(np.ones((5, 1)))
+    one.classes_ = np.zeros(1)
+    assert abstains(one, EVERY[:, None], 0.0).all()
+
+
+@pytest.mark.parametrize("tau", [0.5, 1.0])
+def test_a_value_that_is_far_off_is_a_fault_and_so_is_none(tau):
+    class Values(Told):
+        def predict(self, inputs):
+            return np.array([0.0, 1.0, 2.5, np.nan, 1.5])[inputs[:, 0]]
+
+    found = judged(Values(), labels=np.array([0.0, 0.0, 2.0, 1.0, 1.5]), tau=tau)
+    assert found.wrong.tolist() == [False, tau < 1.0, False, True, False]
+    assert found.score[3] == -np.inf
+
+
+def test_what_depends_on_the_other_examples_is_seen():
+    class Ranking(Told):
+        def predict(self, inputs):
+            return (np.arange(len(inputs)) > 0).astype(int)
+
+    one, other = fitter().judge(Ranking(), EVERY)
+    assert not one.is_like(other)
+
+
+def test_a_learner_learns_from_what_is_set_apart_and_the_picks():
+    apart = np.array([4, 1])
+    assert fitter(apart=apart).learn(np.array([0]), None).fitted == 3
+    before = Told()
+    before.seen = "before"
+    assert fitter(warm=True).learn(EVERY, before).seen == "before"
+    assert not hasattr(fitter().learn(EVERY, before), "seen")
+
+
+def test_a_learner_that_draws_is_not_repeatable():
+    class Drawing(Told):
+        def fit(self, inputs, labels):
+            self.scores = np.random.default_rng().random((5, 3))
+            return self
+
+    for kind, same in ((Told, True), (Drawing, False)):
+        learner = fitter(kind())
+        assert learner.is_repeatable(learner.learn(EVERY, None), EVERY, None) is same
+
+
+class Failing(Told):
+    """One that takes no labels."""
+
+    def fit(self, inputs, labels):
+        raise ValueError("needs more")
+
+    def predict(self, inputs):
+        return np.zeros((len(inputs), 2))
+
+
+def test_failures_of_a_learner_are_told_as_its_own():
+    with pytest.raises(LearnerError, match=r"Failing failed on 5 examples with ValueError: needs more"):
+        fitter(Failing()).learn(EVERY, None)
+    with pytest.raises(LearnerError, match=r"predicts values of shape \(5, 2\) for 5"):
+        fitter().judge(Failing(), EVERY)
+    with pytest.raises(LearnerError, match="has no scores"):
+        abstains(object(), EVERY, 0.1)

@@ -1,0 +1,107 @@
+"""The calculator: which bounds follow from which counts, against SciPy, and what contradicts itself."""
+
+from dataclasses import replace
+
+import pytest
+from scipy.stats import beta
+
+from codebound.certificate.calculator import Counts, calculate
+from codebound.run.errors import UsageError
+
+
+def limit(errors, n, delta):
+    """Clopper and Pearson, by SciPy."""
+    return float(beta.isf(delta, errors + 1, n - errors))
+
+
+def names(**counts):
+    return [each.name for each in calculate(Counts(**counts)).forms]
+
+
+def test_what_is_asked_for_comes_first_and_the_rest_stands_beside_it():
+    assert names(n=1000, errors=5, bits=10) == ["binomial", "kl", "hoeffding"]
+    assert names(n=1000, errors=5, is_holdout=True) == ["holdout", "binomial", "kl", "hoeffding"]
+    assert names(n=1000, errors=5, is_holdout=True, looks=3) == ["looked", "fixed", "holdout"]
+    assert names(n=1000, errors=5, is_holdout=True, looks=3, is_fixed_before=True) == ["looked", "holdout"]
+    assert names(n=1000, errors=5, picks=20) == ["picked", "holdout"]
+    assert names(n=1000, errors=5, kept=900) == ["kept", "abstained"]
+    assert names(n=1000, mean_cost=0.1) == ["cost"]
+
+
+def test_every_price_is_part_of_delta():
+    for counts, price in (
+        ({"is_holdout": True}, 1.0),
+        ({"bits": 12}, 2.0**-12),
+        ({"is_holdout": True, "looks": 1}, 1.0),
+        ({"is_holdout": True, "looks": 3}, 1 / (3 * 1001**2)),  # two answers of 0 to 1,000 before it
+        ({"is_holdout": True, "looks": 50, "is_fixed_before": True}, 1 / 50),
+        ({"is_holdout": True, "looks": 50, "bits": 3}, 1 / 400),
+    ):
+        first = calculate(Counts(n=1000, errors=30, delta=0.02, **counts)).forms[0]
+        assert first.value == pytest.approx(limit(30, 1000, 0.02 * price), rel=1e-9)
+
+
+def test_looks_are_paid_for_when_the_network_abstains_too():
+    counts = Counts(n=1000, errors=5, kept=900, is_holdout=True)
+    for given, price in (
+        ({"looks": 1}, 1),
+        ({"looks": 64, "is_fixed_before": True}, 64),
+        ({"looks": 3}, 3 * 1001**4),  # of both others, how many were kept and how many of these were wrong
+    ):
+        found = calculate(replace(counts, **given)).forms
+        assert found[0].value == pytest.approx(limit(5, 900, 0.025 / price), rel=1e-6)
+
+
+def test_what_has_to_be_true_of_looks_is_said():
+    counts = Counts(n=1000, errors=5, is_holdout=True, looks=20)
+    for given, words in (
+        ({}, "nothing was known of the examples when it was chosen but the numbers of errors of the other"),
+        ({"bits": 7}, "all that was known of the examples when it was chosen is in answers of 7 bits"),
+        ({"is_fixed_before": True}, "all 20 networks were fixed before the first was tried"),
+    ):
+        found = calculate(replace(counts, **given))
+        assert f", provided that {words}" in found.sentence
+        assert found.record()["provided"].startswith(words)
+        kept = calculate(replace(counts, kept=900, fault="abstain:0.5", **given))
+        assert f", provided that {kept.record()['provided']}." in kept.sentence
+    alone = calculate(replace(counts, looks=1))
+    assert "provided" not in alone.sentence
+    assert "provided" not in alone.record()
+
+
+def test_the_sentence_is_about_what_was_counted():
+    assert "the decoded network g errs" in calculate(Counts(n=1000, errors=5, bits=10)).sentence
+    assert "the network errs" in calculate(Counts(n=1000, errors=5, picks=20)).sentence
+    told = calculate(Counts(n=1000, errors=5, bits=10, classes=9, fault="class:3")).sentence
+    assert "of new data of class 3." in told
+    assert calculate(Counts(n=1000, errors=5, kept=900)).sentence == ""
+    told = calculate(Counts(n=1000, errors=5, kept=900, fault="abstain:0.5")).sentence
+    assert told.startswith("The network ")
+
+
+def test_a_record_says_whether_guessing_does_as_well_where_that_has_a_meaning():
+    assert calculate(Counts(n=10, errors=9, bits=0, classes=2)).record()["vacuous"] is True
+    assert list(calculate(Counts(n=10, mean_cost=0.1)).record()) == ["cost"]
+
+
+@pytest.mark.parametrize(
+    ("counts", "message"),
+    [
+        ({}, "give errors"),
+        ({"errors": 1, "mean_cost": 0.1}, "give errors"),
+        ({"errors": 1}, "bits is missing"),
+        ({"errors": 1, "bits": 5, "is_holdout": True}, "leave out bits"),
+        ({"errors": 1, "picks": 5, "is_holdout": True}, "leave out bits and picks"),
+        ({"errors": 1, "bits": 5, "looks": 2}, "give holdout too"),
+        ({"errors": 1, "is_fixed_before": True}, "give looks"),
+        ({"errors": 1, "bits": 5, "looks": 2, "is_holdout": True, "is_fixed_before": True}, "leave out bits"),
+        ({"mean_cost": 0.1, "looks": 2}, "bits is missing"),
+        ({"errors": 1, "bits": 5, "fault": "abstain:0.5"}, "kept belongs to the fault abstain"),
+        ({"errors": 1, "kept": 50, "fault": "wrong"}, "kept belongs to the fault abstain"),
+        ({"errors": 1, "kept": 99, "picks": 5}, "n - picks = 95"),
+        ({"mean_cost": 0.1, "picks": 5}, "cost by cost"),
+    ],
+)
+def test_counts_that_contradict_each_other_are_refused(counts, message):
+    with pytest.raises(UsageError, match=message):
+        calculate(Counts(n=100, **counts))

@@ -1,0 +1,377 @@
+"""A table of encoded inputs: rounded as said, in order, of one input at a time, kept by content, declared."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from drawing import examples
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from codebound.certificate.decoding import decode
+from codebound.certification import certify
+from codebound.known.encoded_tables import differing, encoded, load_table, prototypes, save_table
+from codebound.known.encoder import Encoded, Encoder, encoder_of, stored
+from codebound.known.named_encoders import KNOWN, load_encoder
+from codebound.run.errors import CertificateError, CodeboundError, DataError, ModelError, UsageError
+from codebound.sample.dataset import Dataset, as_dataset
+from codebound.sample.formats.texts import Texts, load_texts
+from codebound.sample.load import load_dataset
+
+FACTORY = """
+import torch
+from torch import nn
+
+def features():
+    torch.manual_seed(1)
+    net = nn.Sequential(nn.Flatten(), nn.Linear(64, 40), nn.ReLU())
+    net.licence, net.origin = "CC0-1.0", "random numbers"
+    return net
+
+def batch_statistics():
+    return lambda x: x.flatten(1) - x.flatten(1).mean(0)
+
+def one_input():
+    return lambda x: x.flatten(1) - 0.3
+
+def letters():
+    def count(texts):
+        return torch.tensor([[text.count(each) for each in "aeiou"] for text in texts]).double()
+    count.takes_texts = True
+    return count
+
+def failing():
+    raise RuntimeError("no weights here")
+
+def number():
+    return 3
+"""
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch, own_cache):
+    (tmp_path / "my_encoders.py").write_text(FACTORY)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def some(n=60):
+    return load_dataset("digits").select(range(n), role="train")
+
+
+@given(st.lists(st.lists(st.floats(-1e6, 1e6), min_size=3, max_size=3), min_size=1, max_size=4))
+def test_a_byte_is_the_feature_in_units_of_the_row(rows):
+    found = stored(np.array(rows), "any")
+    for row, bytes_ in zip(rows, found.tolist(), strict=True):
+        size = (sum(each * each for each in row) / 3) ** 0.5
+        for value, byte in zip(row, bytes_, strict=True):
+            exact = 0.0 if size == 0.0 else 32.0 * value / size
+            assert abs(byte - 128 - max(-127.0, min(127.0, exact))) <= 0.5 + 1e-6
+
+
+def test_numbers_that_are_none_are_refused():
+    with pytest.raises(DataError, match="NaN"):
+        stored(np.array([[1.0, np.nan]]), "broken")
+
+
+def test_rows_keep_their_order_and_labels_and_do_not_depend_on_the_batch(here):
+    sample, encoder = some(), encoder_of("my_encoders:features")
+    whole, parts = encoder.table(sample), encoder.table(sample, batch=7)
+    assert np.abs(whole.x.astype(int) - parts.x).max() <= 1
+    assert (whole.y == sample.y).all()
+    reordered = encoder.table(sample.select(range(59, -1, -1), role="train"))
+    assert np.abs(reordered.x[::-1].astype(int) - whole.x).max() <= 1
+    assert whole.name == "digits:my_encoders:features"
+    assert "CC0-1.0" in whole.encoder
+    assert encoder.sha256 in whole.encoder
+
+
+def test_statistics_of_a_batch_are_refused_and_the_refusal_has_teeth(here):
+    with pytest.raises(ModelError, match="other inputs"):
+        encoder_of("my_encoders:batch_statistics").table(some())
+    assert encoder_of("my_encoders:one_input").table(some()).n == 60
+
+
+def test_what_was_encoded_is_kept_and_named_by_content(here):
+    calls = []
+
+    def function(batch):
+        calls.append(len(batch))
+        return batch.flatten(1)
+
+    sample = some()
+    first = encoded(Encoder("a", function, "1" * 64), sample)
+    done = len(calls)
+    assert (encoded(Encoder("a", function, "1" * 64), sample).x == first.x).all()
+    assert calls[done:] == [1, 1, 1]  # to see that they are still the same
+    encoded(Encoder("a", function, "2" * 64), sample)  # other weights
+    encoded(Encoder("a", function, "1" * 64), some(59))  # other inputs
+    assert sum(calls[done:]) > 3 + 60 + 59
+    kept = next(Path("cache/tables").glob("*.npy"))
+    kept.write_bytes(b"damaged")
+    assert encoded(Encoder("a", function, "1" * 64), sample).n == 60
+
+
+def test_other_weights_have_another_name(here):
+    before = encoder_of("my_encoders:features").sha256
+    (here / "my_encoders.py").write_text(FACTORY.replace("manual_seed(1)", "manual_seed(2)"))
+    import sys
+
+    sys.modules.pop("my_encoders")
+    assert encoder_of("my_encoders:features").sha256 != before
+    sys.modules.pop("my_encoders")
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("nothing", "no encoder"),
+        ("my_encoders:failing", "no weights here"),
+        ("my_encoders:number", "function"),
+    ],
+)
+def test_an_encoder_that_is_none_says_why(here, name, reason):
+    with pytest.raises(UsageError, match=reason):
+        load_encoder(name)
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_known_encoder_says_what_to_install(name, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=f"pip install {KNOWN[name].package}"):
+        load_encoder(name)
+
+
+def test_an_encoder_must_return_a_row_for_each_input():
+    with pytest.raises(ModelError, match="a row of numbers"):
+        Encoder("flat", lambda batch: batch.sum(), "0" * 64).table(some())
+
+
+def test_an_encoder_that_fails_says_so_in_a_sentence():
+    def fails(batch):
+        raise RuntimeError("out of memory")
+
+    with pytest.raises(ModelError, match="failed on 2 inputs with RuntimeError: out of memory"):
+        Encoder("x", fails, "0" * 64).rows(torch.zeros(2, 3))
+
+
+@pytest.mark.thorough
+def test_g_takes_raw_inputs_with_its_encoder_in_front(here):
+    sample, encoder = some(300), encoder_of("my_encoders:features")
+    table = encoder.table(sample)
+    found = certify(None, table, method="picks", effort="quick", delta=0.1)
+    assert table.encoder in found.certificate.declarations
+    found.save_to("cert")
+    save_table(here / "again.npz", load_table(encoder, "digits"))
+    path, weights = "cert/certificate.cbound", "cert/g.safetensors"
+    g = decode(path, weights=weights, encoder=encoder)
+    raw = sample.scaling.apply(torch.from_numpy(sample.x[:20]))
+    assert torch.equal(g(raw), decode(path, weights=weights)(torch.from_numpy(encoder.rows(raw))))
+    with pytest.raises(CertificateError, match="does not declare"):
+        decode(path, weights=weights, encoder=encoder_of("my_encoders:one_input"))
+
+
+def test_tables_are_compared(here):
+    table = encoder_of("my_encoders:features").table(some())
+    assert "the same" in differing(table, table)
+    x = table.x.copy()
+    x[0, 0] ^= 1
+    other = Dataset("x", "train", x, table.y, 10)
+    assert differing(table, other).startswith("1 of 2400 bytes differs, by at most 1")
+    assert "another table" in differing(table, table.select(range(5), role="train"))
+    save_table(here / "t.npz", table)
+    with pytest.raises(UsageError, match="exists"):
+        save_table(here / "t.npz", table)
+
+
+def test_texts_come_from_a_table_or_a_factory(here):
+    (here / "t.csv").write_text("label,title,body\nnews,an eel,ou\nsport,a ball,\n")
+    texts = load_texts("t.csv:label")
+    assert texts.texts == ("an eel\nou", "a ball")
+    assert (texts.levels, texts.y.tolist()) == (("news", "sport"), [0, 1])
+    table = load_table(load_encoder("my_encoders:letters"), "t.csv:label")
+    assert (table.n, table.input_shape, table.classes) == (2, (5,), 2)
+    (here / "fresh.csv").write_text("label,title,body\nsport,a ball,\n")
+    fresh = load_table(load_encoder("my_encoders:letters"), "fresh.csv:label", role="test", like=table)
+    assert (fresh.y.tolist(), fresh.classes, fresh.role) == ([1], 2, "test")
+    with pytest.raises(UsageError, match="takes texts"):
+        load_encoder("my_encoders:letters").table(some())
+    with pytest.raises(UsageError, match="takes numbers"):
+        load_encoder("my_encoders:one_input").table(texts)
+    for wrong in ("nothing", "my_encoders:number", "t.csv:nothing"):
+        with pytest.raises(CodeboundError):
+            load_texts(wrong)
+
+
+def test_texts_in_memory_are_those_of_the_file(here):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    encoder = load_encoder("my_encoders:letters")
+    texts, labels = ["an eel", "", "NA", "\u732b \U0001f600" * 50_000], ["news", "sport", "news", "sport"]
+    frame = pandas.DataFrame({"label": labels, "text": texts})
+    frame.to_csv(here / "t.csv", index=False)
+    frame.to_parquet(here / "t.parquet")
+    wanted = load_table(encoder, "t.csv")
+    assert load_texts("t.csv").texts == tuple(texts)
+    for given_texts in ((texts, labels), (frame["text"], frame["label"]), frame, "t.csv:label", "t.parquet"):
+        table = encoder.table(given_texts)
+        assert (table.sha256, table.class_names) == (wanted.sha256, ("news", "sport"))
+    fresh = encoder.table((["a ball"], ["sport"]), role="test", like=wanted)
+    assert (fresh.y.tolist(), fresh.classes, fresh.role) == ([1], 2, "test")
+    assert encoder.table((texts, [0, 1, 0, 1])).sha256 == wanted.sha256
+    for wrong, words in (
+        ((texts, labels[1:]), "4 texts and 3 labels"),
+        (("one text", [0]), "a pair"),
+        (([1, 2], [0, 1]), "nothing but texts"),
+    ):
+        with pytest.raises(DataError, match=words):
+            encoder.table(wrong)
+    with pytest.raises(DataError, match=r"texts need an encoder: encoder\.table"):
+        as_dataset((texts, labels))
+    with pytest.raises(UsageError, match=r"give \[text\]"):
+        Encoded(encoder, torch.nn.Identity(), takes_stored=True)("one text")
+
+
+def test_the_hash_of_texts_tells_their_borders_apart():
+    def hashed(*texts):
+        return Texts("t", "train", texts, np.zeros(len(texts), np.int64), 1).sha256
+
+    assert hashed("ab", "c") != hashed("a", "bc")
+
+
+@examples(20)
+@given(st.integers(0, 10**6))
+def test_class_names_become_a_layer_whose_scores_are_products_of_rows(seed):
+    rng = np.random.default_rng(seed)
+    vectors = {name: rng.normal(size=6) for name in ("one", "two", "three")}
+    encoder = Encoder(
+        "t",
+        lambda texts: torch.tensor(np.array([vectors[each] for each in texts])),
+        "0" * 64,
+        takes_texts=True,
+    )
+    weight, bias = prototypes(encoder, ("one", "two", "three"))
+    row = rng.integers(0, 256, size=6)
+    products = [(row / 32 - 4) @ (encoder.rows([name])[0] / 32 - 4) / 6 for name in vectors]
+    assert weight @ (row / 255) + bias == pytest.approx(products, abs=1e-4)
+
+
+@pytest.mark.thorough
+def test_efficientnet_is_what_its_layers_say():
+    """Against a network of convolutions and normalisations, with a state dict of random numbers."""
+    from codebound.known.efficientnet import EfficientNetLite0
+
+    torch.manual_seed(0)
+    reference = Reference()
+    for tensor in reference.state_dict().values():
+        if tensor.is_floating_point():
+            tensor.copy_(tensor + 0.05 * torch.randn_like(tensor)).abs_() if tensor.ndim == 1 else None
+    reference = reference.double().eval()
+    x = torch.rand(1, 3, 32, 32)
+    found = EfficientNetLite0(reference.state_dict())(x)
+    with torch.no_grad():
+        large = nn.functional.interpolate(x.double(), size=(224, 224), mode="bicubic", align_corners=False)
+        mean, std = (torch.tensor(each).double().view(1, 3, 1, 1) for each in STATISTICS)
+        both = [reference(picture) for picture in ((large - mean) / std, ((large - mean) / std).flip(3))]
+    assert torch.allclose(found, (sum(both) / 2).sqrt(), rtol=1e-9)
+    assert found.std() > 0.0
+
+
+STATISTICS = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+# width, kernel, stride, repeats: the table of the paper on EfficientNet, B0
+STAGES = (
+    *((16, 3, 1, 1), (24, 3, 2, 2), (40, 5, 2, 2), (80, 3, 2, 3)),
+    *((112, 5, 1, 3), (192, 5, 2, 4), (320, 3, 1, 1)),
+)
+
+
+class Reference(nn.Module):
+    """The same network, layer by layer, with the names of the published state dict."""
+
+    def __init__(self):
+        super().__init__()
+        self._conv_stem, self._bn0 = nn.Conv2d(3, 32, 3, 2, bias=False), nn.BatchNorm2d(32, eps=1e-3)
+        blocks, width = [], 32
+        for at, (wide, kernel, stride, repeats) in enumerate(STAGES):
+            for number in range(repeats):
+                blocks.append(Block(width, wide, kernel, stride if number == 0 else 1, 1 if at == 0 else 6))
+                width = wide
+        self._blocks = nn.ModuleList(blocks)
+        self._conv_head, self._bn1 = nn.Conv2d(320, 1280, 1, bias=False), nn.BatchNorm2d(1280, eps=1e-3)
+
+    def forward(self, x):
+        x = same(self._conv_stem, x, self._bn0)
+        for block in self._blocks:
+            x = block(x)
+        return same(self._conv_head, x, self._bn1).mean((2, 3))
+
+
+class Block(nn.Module):
+    def __init__(self, narrow, wide, kernel, stride, expansion):
+        super().__init__()
+        inner = narrow * expansion
+        if expansion != 1:
+            self._expand_conv = nn.Conv2d(narrow, inner, 1, bias=False)
+            self._bn0 = nn.BatchNorm2d(inner, eps=1e-3)
+        self._depthwise_conv = nn.Conv2d(inner, inner, kernel, stride, groups=inner, bias=False)
+        self._bn1 = nn.BatchNorm2d(inner, eps=1e-3)
+        self._project_conv, self._bn2 = nn.Conv2d(inner, wide, 1, bias=False), nn.BatchNorm2d(wide, eps=1e-3)
+
+    def forward(self, x):
+        inner = same(self._expand_conv, x, self._bn0) if hasattr(self, "_expand_conv") else x
+        inner = same(self._depthwise_conv, inner, self._bn1)
+        inner = self._bn2(self._project_conv(inner))
+        return inner + x if inner.shape == x.shape else inner
+
+
+def same(convolution, x, norm):
+    size, kernel, stride = x.shape[2], convolution.kernel_size[0], convolution.stride[0]
+    pad = max((int(np.ceil(size / stride)) - 1) * stride + kernel - size, 0)
+    x = nn.functional.pad(x, (pad // 2, pad - pad // 2, pad // 2, pad - pad // 2))
+    return norm(convolution(x)).clamp(0, 6)
+
+
+def test_a_table_that_was_kept_is_used_only_if_the_encoder_still_makes_it(here):
+    """A factory may read its numbers from where its hash does not look."""
+    sample, scale, calls = some(), [1.0], []
+
+    def function(x):
+        calls.append(len(x))
+        flat = x.flatten(1).double()
+        return torch.cat([flat, scale[0] * flat.flip(1)], 1)
+
+    encoder = Encoder("x", function, "0" * 64)
+    first = encoded(encoder, sample)
+    calls.clear()
+    assert np.array_equal(encoded(encoder, sample).x, first.x)
+    assert sum(calls) == 3  # of the table that was kept
+    scale[0] = 3.0
+    assert np.array_equal(encoded(encoder, sample).x, encoder.table(sample).x)
+
+
+def test_what_matters_in_a_declaration_is_never_cut():
+    """It has 400 characters: a long origin is cut, and what is too long without one is refused."""
+    long = Encoder("x", lambda x: x, "0" * 64, origin="o" * 1000)
+    assert len(long.declared) == 400
+    assert long.declared.endswith("o), which was fixed without looking at this sample.")
+    for words in ({"name": "n" * 400}, {"licence": "l" * 400}):
+        with pytest.raises(UsageError, match="never cut"):
+            Encoder(**{"name": "x", "function": lambda x: x, "sha256": "0" * 64, **words})
+
+
+def test_class_names_are_a_base_on_the_command_line(here, codebound):
+    rows = [f"{label},{letter} {number}" for label, letter in ("1a", "0e") for number in range(40)]
+    (here / "t.csv").write_text("\n".join(["label{0|1},text", *rows]))
+    asked = ["certify", "--encoder", "my_encoders:letters", "--data", "t.csv:label", "--allow-copies"]
+    code, out, err = codebound(*asked, "--class-names", "e,a", "--method", "biases", "--out", "c")
+    assert code == 0, err
+    assert "my_encoders:letters" in out
+    assert "class names e, a" in (here / "c" / "result.json").read_text()
+    given = ["--data", "c/sample.npz", "--base", "c/base.safetensors", "--allow-copies"]
+    code, out, err = codebound("verify", "c/certificate.cbound", *given)
+    assert (code, out.splitlines()[0]) == (0, "ACCEPT")
+    code, _, err = codebound(*asked, "--class-names", "a", "--out", "d")
+    assert code != 0
+    assert "give as many names" in err

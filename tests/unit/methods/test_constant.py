@@ -1,0 +1,42 @@
+"""The constant classifier, which every other method has to beat."""
+
+import numpy as np
+import pytest
+import torch
+
+from codebound.bounds.facts import OccamFacts
+from codebound.bounds.occam import occam_binomial
+from codebound.certification import certify
+from codebound.methods.search import UnsuitedError
+from codebound.sample.arrays import from_arrays
+
+RARE = 10
+
+
+@pytest.fixture
+def noise():
+    """Inputs that say nothing, and one label in a hundred that is another one."""
+    random = np.random.default_rng(0)
+    y = np.r_[np.zeros(1000 - RARE, dtype=np.int64), np.ones(RARE, dtype=np.int64)]
+    return from_arrays(random.normal(size=(1000, 6)).astype("float32"), y, name="noise", classes=2)
+
+
+def test_it_errs_on_all_other_labels_and_nothing_else(noise):
+    found = certify(None, noise, method="constant")
+    facts = found.certificate.facts
+    assert facts.errors == RARE
+    assert facts.code_bits < 60
+    expected = occam_binomial(OccamFacts(errors=RARE, n=1000, code_bits=facts.code_bits, delta=0.05))
+    assert found.certificate.claim.bound == expected.value
+    assert set(found.network(torch.randn(50, 6)).argmax(dim=1).tolist()) == {0}
+
+
+@pytest.mark.thorough
+def test_it_is_always_among_the_candidates(noise):
+    alone = certify(None, noise, method="constant").certificate.claim.bound
+    assert certify(None, noise, effort="quick").certificate.claim.bound <= alone
+
+
+def test_it_is_no_network_near_f(noise):
+    with pytest.raises(UnsuitedError, match="near f"):
+        certify(torch.nn.Sequential(torch.nn.Linear(6, 2)), noise, method="constant", input_range=(-9.0, 9.0))

@@ -1,0 +1,127 @@
+"""What a search starts from: a chain where its rounding can be bounded, else operations of torch."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from worlds.networks import mlp
+
+from codebound.certificate.decoding import verify
+from codebound.certificate.evaluate import count_errors
+from codebound.certification import certify
+from codebound.methods.inputs import base_tensors, read_original
+from codebound.run.errors import CertificateError
+from codebound.sample.arrays import from_arrays
+from codebound_networks.about_f.base import Pretrained
+
+DEPTH = 60
+
+
+def layers(depth):
+    """Each multiplies the first two numbers by one, and what it adds to others by much more."""
+    made = []
+    for _ in range(depth):
+        layer = nn.Linear(3, 3, bias=False)
+        with torch.no_grad():
+            layer.weight.copy_(torch.tensor([[1.0, 0, 0], [0, 1.0, 0], [0, 0, 8.0]]))
+        made += [layer, nn.ReLU()]
+    head = nn.Linear(3, 2)
+    with torch.no_grad():
+        head.weight.copy_(torch.tensor([[1.0, 0, 0], [0, 1.0, 0]]))
+        head.bias.zero_()
+    return nn.Sequential(*made, head)
+
+
+@pytest.fixture(scope="module")
+def columns():
+    random = np.random.default_rng(0)
+    x = random.uniform(0.1, 1.0, (400, 3))
+    x[:, 2] = 0.0
+    return from_arrays(x, (x[:, 1] > x[:, 0]).astype("int64"), name="columns")
+
+
+@pytest.mark.thorough
+def test_rounding_that_no_proof_covers_makes_operations_of_a_chain(columns):
+    """The network is right on every example; as a chain of 60 layers it would count as wrong on each."""
+    deep = layers(DEPTH)
+    chain = read_original(deep, columns, "", trust_code=False, needs_chain=True)
+    assert chain.chain is not None
+    assert count_errors(chain.build(), columns.on("cpu")).errors == columns.n
+    found = read_original(deep, columns, "", trust_code=False)
+    assert found.chain is None
+    assert count_errors(found.build(), columns.on("cpu")).errors < 3
+    assert "measured" in found.notes[-1]
+
+
+@pytest.mark.thorough
+def test_a_deep_chain_is_bounded_through_another_network_and_by_no_claim_of_its_own(columns):
+    """Each of its predictions would count as a disagreement; with a test sample, few differ."""
+    first, rest = columns.select(range(200), role="train"), range(200, 400)
+    with pytest.raises(CertificateError, match="no proof covers the rounding of f"):
+        certify(layers(DEPTH), first, unlabelled=columns.select(rest, role="unlabelled"), method="prune")
+    found = certify(layers(DEPTH), first, effort="quick", test_set=columns.select(rest, role="test"))
+    assert found.disagreement.errors < 40
+
+
+def test_few_layers_stay_a_chain(columns):
+    found = read_original(layers(3), columns, "", trust_code=False)
+    assert found.chain is not None
+    assert found.notes == ()
+
+
+@pytest.mark.thorough
+def test_a_deep_base_is_certified_as_it_is(columns):
+    deep = layers(DEPTH)
+    base = Pretrained(deep, "made by hand")
+    original = read_original(deep, columns, "", trust_code=False)
+    assert set(base_tensors(base, original, columns)) == set(original.tensors)
+    found = certify(deep, columns, base=base, method="biases", effort="quick")
+    facts = found.certificate.facts
+    assert facts.errors < 3
+    assert facts.code_bits < 20
+
+
+@pytest.fixture
+def short_messages(monkeypatch):
+    """Messages that hold 5 numbers, so that a network of 2 x 3 is one of 10^8."""
+    monkeypatch.setattr("codebound.methods.inputs.MAX_ELEMENTS", 5)
+
+
+def large(columns):
+    return mlp(3, 4, columns.classes).eval()
+
+
+@pytest.mark.usefixtures("short_messages")
+def test_a_network_beyond_a_message_stops_no_method_that_needs_none(columns):
+    few = columns.select(range(60), role="train")
+    test = columns.select(range(100, 200), role="test")
+    found = certify(large(columns), few, effort="quick", test_set=test)
+    assert found.bound == certify(None, few, effort="quick").bound
+    assert "has 26 numbers and a message holds 5" in " ".join(found.notes)
+    assert found.original_errors is not None
+    assert found.holdout_f is not None
+    assert found.disagreement is not None
+
+
+@pytest.mark.usefixtures("short_messages")
+def test_what_would_code_it_is_refused_before_anything_is_computed(columns, monkeypatch):
+    monkeypatch.setattr("codebound.certification.count_errors", lambda *_, **__: pytest.fail("computed"))
+    network = large(columns)
+    for asked in (
+        {"method": "prune"},
+        {"input_range": (0.0, 1.0)},
+        {"prior_tenths": 5},
+        {"base": Pretrained(network, "made of no sample"), "method": "features"},
+    ):
+        with pytest.raises(CertificateError, match="a message holds 5"):
+            certify(network, columns, effort="quick", **asked)
+    with pytest.raises(CertificateError, match="a message holds 5"):
+        certify(None, columns, effort="quick", method="prune", helper=lambda _: network, prior_tenths=5)
+
+
+@pytest.mark.usefixtures("short_messages")
+def test_features_of_a_base_beyond_a_message_are_learned_from(columns):
+    network = large(columns)
+    found = certify(network, columns, effort="quick", base=Pretrained(network, "made of no sample"))
+    assert found.is_behind_f or found.method in ("picks", "split", "constant")
+    assert verify(found.certificate, found.sample).is_accepted

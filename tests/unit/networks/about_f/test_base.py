@@ -1,0 +1,400 @@
+"""Certificates of networks that were fine-tuned from a base: what is coded, declared and refused."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import nn
+from worlds.networks import mlp
+
+from codebound.certificate.decoding import decode, verify
+from codebound.certification import certify
+from codebound.methods.search import UnsuitedError
+from codebound.run.errors import CertificateError, ModelError, UsageError
+from codebound.sample.arrays import from_arrays
+from codebound_networks.about_f.base import Pretrained, load_base
+from codebound_networks.chains.chain import Chain
+from codebound_networks.chains.operations import Linear, MaxPool, NormalisedConv, Shifts
+from codebound_networks.methods import pruned as prune
+from codebound_networks.methods import sparse_features as features
+from codebound_networks.methods import subspace_networks as subspace
+from codebound_networks.train.config import TrainConfig
+from codebound_networks.train.harness import fit
+
+STREAM = np.random.default_rng(0)
+CENTRES = STREAM.normal(size=(3, 6)).astype(np.float32) * 1.5
+WORDS = "trained on other clusters"
+
+
+def clusters(n, seed=0, name="clusters", shape=(6,)):
+    stream = np.random.default_rng(seed)
+    y = stream.integers(3, size=n)
+    x = CENTRES[y] + stream.normal(size=(n, 6)).astype(np.float32)
+    return from_arrays(x.reshape(n, *shape), y, name=name, classes=3)
+
+
+SAMPLE = clusters(300)
+
+
+def two_layers(hidden=8, classes=3, seed=0):
+    return mlp(6, hidden, classes, seed=seed)
+
+
+def solved(hidden=8):
+    """A network that classifies by the nearest centre, so that nothing needs to be trained here."""
+    model = two_layers(hidden)
+    with torch.no_grad():
+        centres = torch.from_numpy(CENTRES)
+        model[0].weight.zero_()
+        model[0].bias.zero_()
+        model[2].weight.zero_()
+        model[0].weight[:3] = centres
+        model[0].bias[:3] = 20.0 - 0.5 * centres.square().sum(1)
+        model[2].weight[:, :3] = torch.eye(3)
+        model[2].bias.zero_()
+    return model
+
+
+def shifted(model, names, by=0.25):
+    """A copy in which some tensors differ by little: fine-tuned by hand."""
+    other = two_layers(model[0].out_features)
+    other.load_state_dict(model.state_dict())
+    with torch.no_grad():
+        for name in names:
+            other.get_parameter(name).view(-1)[0] += by
+    return other
+
+
+@pytest.fixture(scope="module")
+def base():
+    return Pretrained(solved(), WORDS)
+
+
+def test_only_the_difference_is_coded_and_the_declaration_comes_first(base):
+    fine_tuned = shifted(base.network, ["2.weight"])
+    found = certify(fine_tuned, SAMPLE, method="prune", effort="quick", base=base)
+    alone = certify(fine_tuned, SAMPLE, method="prune", effort="quick")
+    certificate = found.certificate
+    assert (certificate.claim.statement, certificate.facts.n) == ("C-2", SAMPLE.n)
+    assert certificate.facts.code_bits < 100 < alone.certificate.facts.code_bits
+    assert certificate.claim.bound < alone.certificate.claim.bound
+    assert certificate.helper.base.name == WORDS
+    assert certificate.declarations[0] == (
+        f"The base, of SHA-256 {certificate.helper.base.sha256}, was neither trained nor selected on the "
+        f"sample. It is said to be '{WORDS}'."
+    )
+    verdict = verify(certificate, SAMPLE, base=found.base)
+    assert verdict.is_accepted
+    assert "neither trained nor selected" in verdict.assumptions[0]
+    assert WORDS in verdict.assumptions[0]
+    again = decode(certificate, base=found.base).state_dict()
+    assert all(torch.equal(again[name], value) for name, value in found.network.state_dict().items())
+
+
+@pytest.mark.thorough
+def test_a_base_that_is_f_costs_next_to_nothing_and_everything_rests_on_its_declaration(base):
+    found = certify(base.network, SAMPLE, effort="quick", base=base)
+    assert found.is_base
+    assert found.certificate.facts.code_bits < 60
+    assert not found.certificate.claim.vacuous
+    assert not certify(base.network, SAMPLE, effort="quick").is_base
+
+
+@pytest.mark.parametrize("method", ["naive", "lowrank", "project", "sketch"])
+def test_every_compressor_codes_the_difference(method, base):
+    fine_tuned = shifted(base.network, ["0.weight", "2.weight", "0.bias"])
+    if method == "sketch":
+        with pytest.raises(UnsuitedError, match="recovers no layer"):
+            certify(fine_tuned, SAMPLE, method=method, effort="quick", base=base)
+        return
+    found = certify(fine_tuned, SAMPLE, method=method, effort="quick", base=base)
+    assert found.certificate.helper.base is not None
+    assert found.certificate.facts.errors < 100  # 200 by guessing
+
+
+@pytest.mark.parametrize("method", ["conv", "lottery", "imp"])
+def test_methods_that_leave_the_base_say_so(method, base):
+    with pytest.raises(UnsuitedError, match=r"base|convolutions"):
+        certify(base.network, SAMPLE, method=method, base=base)
+
+
+def test_statements_about_f_may_have_a_base_too(base):
+    fine_tuned = shifted(base.network, ["2.weight"])
+    fresh = from_arrays(clusters(200, 1).x, None, name="fresh", role="unlabelled")
+    found = certify(fine_tuned, SAMPLE, method="prune", effort="quick", base=base, unlabelled=fresh)
+    assert (found.certificate.claim.statement, found.certificate.claim.subject) == ("C-12b", "f")
+    low, high = float(SAMPLE.x.min()), float(SAMPLE.x.max())
+    found = certify(fine_tuned, SAMPLE, method="prune", effort="quick", base=base, input_range=(low, high))
+    assert found.certificate.claim.statement == "C-12a"
+    assert not found.certificate.claim.vacuous  # theta covers the distance to f, not that to zero
+    with pytest.raises(UsageError, match="not both"):
+        certify(fine_tuned, SAMPLE, base=base, prior_tenths=5)
+
+
+class TestSubspace:
+    @pytest.fixture(autouse=True)
+    def _short(self, monkeypatch):
+        monkeypatch.setattr(subspace, "_STEPS", {"standard": 60, "max": 60})
+        monkeypatch.setattr(subspace, "_RUNS", {"standard": 2, "max": 2})
+        monkeypatch.setattr(subspace, "_EVALUATIONS", {"standard": 100, "max": 100})
+
+    @pytest.mark.thorough
+    def test_it_starts_at_the_base(self, base):
+        found = certify(base.network, SAMPLE, method="subspace", base=base)
+        assert found.method == "subspace"
+        alone = certify(base.network, SAMPLE, method="subspace")
+        assert found.certificate.facts.errors < 60
+        assert set(found.network.state_dict()) == set(found.base)  # biases too: the base has them
+        assert alone.certificate.helper.base is None
+        assert not any("bias" in name for name in alone.network.state_dict())
+
+    @pytest.mark.thorough
+    def test_auto_tries_it_where_there_is_a_base(self, base, monkeypatch):
+        monkeypatch.setattr(features, "best_plan", lambda *_, **__: pytest.fail("the head is not zero"))
+        found = certify(base.network, SAMPLE, base=base)
+        assert "subspace" not in found.skipped
+        assert "starts at zero" in found.skipped["features"]
+        assert "the same as subspace" in found.skipped["subspace-f"]
+        assert found.is_base  # nothing to gain
+
+    @pytest.mark.thorough
+    def test_around_the_base_of_a_split(self, base, monkeypatch):
+        monkeypatch.setattr("codebound.methods.inputs._PRIOR_STEPS", 50)
+        found = certify(base.network, SAMPLE, method="subspace", prior_tenths=5)
+        assert (found.certificate.claim.statement, found.certificate.facts.n) == ("C-10", 150)
+        declared = found.certificate.declarations[0]
+        assert "trained on the prior part of the sample" in declared
+        assert "was neither trained nor selected on the examples after the split." in declared
+        with pytest.raises(UnsuitedError, match="is trained already"):
+            certify(base.network, SAMPLE, method="features", prior_tenths=5)
+
+    @pytest.mark.thorough
+    def test_around_the_module_of_a_factory(self):
+        module = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.LayerNorm(5), nn.Linear(5, 3))
+        given = Pretrained(module, WORDS)
+        found = certify(module, SAMPLE, method="subspace", base=given, factory="some_nets:tanh")
+        assert found.certificate.helper.architecture.name.startswith("network_")
+        assert verify(found.certificate, SAMPLE, module=found.network, base=found.base).is_accepted
+        with pytest.raises(UnsuitedError, match=r"switch off 2\.weight"):
+            certify(module, SAMPLE, method="subspace", factory="some_nets:tanh")
+
+    @pytest.mark.few(1)
+    @pytest.mark.parametrize("activation", [nn.ReLU, nn.Tanh], ids=["chain", "module"])
+    @pytest.mark.parametrize("has_base", [True, False])
+    def test_batch_norms_are_folded_and_it_is_said(self, has_base, activation):
+        module = nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), activation(), nn.Linear(5, 3))
+        base = Pretrained(module, WORDS) if has_base else None
+        found = certify(module, SAMPLE, method="subspace", base=base)
+        assert "Batch norms are folded (1): a method that trains anew does so without them." in found.notes
+        assert not any(isinstance(part, nn.BatchNorm1d) for part in found.network.modules())
+
+    @pytest.mark.thorough
+    @pytest.mark.parametrize("has_base", [True, False])
+    def test_one_that_follows_no_layer_is_a_factor_that_only_a_base_has(self, has_base):
+        module = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.BatchNorm1d(5), nn.Linear(5, 3))
+        base = Pretrained(module, WORDS) if has_base else None
+        if has_base:
+            assert certify(module, SAMPLE, method="subspace", base=base).method == "subspace"
+        else:
+            with pytest.raises(UnsuitedError, match=r"switch off 2\.weight"):
+                certify(module, SAMPLE, method="subspace")
+
+    @pytest.mark.thorough
+    def test_the_architecture_of_f_is_kept_for_images_too(self):
+        sample = clusters(200, shape=(1, 6, 1))
+        model = nn.Sequential(nn.Flatten(), nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 3))
+        found = certify(model, sample, method="subspace-f")
+        assert [tuple(value.shape) for value in found.network.state_dict().values()] == [(5, 6), (3, 5)]
+
+
+class TestFeatures:
+    @pytest.fixture(autouse=True)
+    def _short(self, monkeypatch):
+        monkeypatch.setattr(features, "SHORT", prune.PruneBudget(steps=200, runs=2, styles=((1e-2, 2),)))
+        monkeypatch.setattr(features, "_FEW_COUNTS", 2)
+        monkeypatch.setattr(features, "_COUNTS", {"standard": 4})
+
+    @pytest.mark.thorough
+    @pytest.mark.parametrize("bias", [False, True])
+    def test_a_sparse_last_layer_on_the_base(self, bias):
+        model = solved()
+        model[2] = nn.Linear(8, 3, bias=bias)
+        nn.init.zeros_(model[2].weight)
+        if bias:
+            nn.init.zeros_(model[2].bias)
+        given = Pretrained(model, WORDS, ("2.weight",))
+        found = certify(model, SAMPLE, method="features", base=given)
+        assert found.original_errors == SAMPLE.n  # the last layer is zero
+        assert found.certificate.facts.errors < 60
+        assert "its last layer starts at zero" in found.certificate.helper.base.name
+        state = found.network.state_dict()
+        assert all(np.array_equal(state[name], found.base[name]) for name in ("0.weight", "0.bias"))
+
+    @pytest.mark.thorough
+    def test_a_network_of_its_own_needs_no_factory(self):
+        """The message describes it, so the header names none."""
+        x = STREAM.normal(size=(200, 1, 12, 12)).astype(np.float32)
+        sample = from_arrays(x, (x[:, 0, :6].mean((1, 2)) > 0).astype(int), name="bright", classes=2)
+        module = nn.Sequential(nn.Flatten(), nn.Linear(144, 5), nn.Tanh(), nn.Linear(5, 2))
+        found = certify(module, sample, method="features", factory="some_nets:tanh")
+        assert found.certificate.helper.architecture is None
+        assert not any("some_nets" in line for line in found.certificate.declarations)
+
+    @pytest.mark.thorough
+    def test_features_are_means_over_views(self):
+        shape = (1, 4, 4)
+        chain = Chain(shape, (Shifts(1), NormalisedConv(4, 3), MaxPool(2), Linear(3, bias=False)))
+        stream = torch.Generator().manual_seed(0)
+        tensors = {name: torch.randn(size, generator=stream) for name, size in chain.tensor_shapes().items()}
+        tensors["3.weight"].zero_()
+        x = STREAM.normal(size=(200, *shape)).astype(np.float32)
+        sample = from_arrays(x, (x.mean((1, 2, 3)) > 0).astype(int), name="bright", classes=3)
+        model = chain.build(tensors)
+        found = certify(model, sample, method="features", base=Pretrained(model, WORDS))
+        assert found.certificate.facts.errors < 100
+
+
+def test_a_base_of_another_architecture_names_the_tensor(base):
+    with pytest.raises(ModelError, match=r"tensor 0\.weight has shape \(9, 6\); f has \(8, 6\)"):
+        certify(two_layers(8), SAMPLE, base=Pretrained(two_layers(9), WORDS))
+    with pytest.raises(ModelError, match=r"the base is no network like f: .* 5 outputs, the sample 3"):
+        certify(two_layers(8), SAMPLE, base=Pretrained(two_layers(8, classes=5), WORDS))
+    deeper = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3))
+    with pytest.raises(ModelError, match=r"tensor 1\.weight has shape \(3, 8\); f has \(8, 8\)"):
+        certify(deeper, SAMPLE, base=base)
+    image = clusters(100, shape=(1, 6, 1))
+    first, second = (
+        Chain((1, 6, 1), (*front, Linear(3, True))).build(
+            {"0.weight": torch.ones(3, 6), "0.bias": torch.ones(3)}
+        )
+        if not front
+        else Chain((1, 6, 1), (*front, Linear(3, True))).build(
+            {f"{len(front)}.weight": torch.ones(3, 6), f"{len(front)}.bias": torch.ones(3)}
+        )
+        for front in ((), (MaxPool(1),))
+    )
+    with pytest.raises(ModelError, match="another network than f"):
+        certify(first, image, base=Pretrained(second, WORDS))
+
+
+@pytest.mark.thorough
+def test_a_factory_of_another_graph():
+    def module(slope):
+        return nn.Sequential(nn.Linear(6, 5), nn.LeakyReLU(slope), nn.Linear(5, 3))
+
+    with pytest.raises(ModelError, match="not the operations"):
+        certify(module(0.1), SAMPLE, base=Pretrained(module(0.2), WORDS), factory="some_nets:leaky")
+
+
+class TestLoading:
+    def save(self, path, model, **changes):
+        tensors = {name: value.clone() for name, value in model.state_dict().items()}
+        tensors |= {name.replace("_", "."): value for name, value in changes.items()}
+        save_file({name: value for name, value in tensors.items() if value is not None}, path)
+        return path
+
+    def test_the_whole_network(self, tmp_path):
+        model, f = two_layers(seed=1), two_layers(seed=2)
+        before = {name: value.clone() for name, value in f.state_dict().items()}
+        found = load_base(self.save(tmp_path / "b.safetensors", model), f, sample=SAMPLE, says=WORDS)
+        assert (found.says, found.zeroed, found.name) == (WORDS, (), WORDS)
+        assert all(
+            torch.equal(value, model.state_dict()[name]) for name, value in found.network.state_dict().items()
+        )
+        assert all(torch.equal(value, before[name]) for name, value in f.state_dict().items())
+
+    def test_a_torch_checkpoint_and_words_from_its_name(self, tmp_path):
+        torch.save({"state_dict": two_layers(seed=1).state_dict()}, tmp_path / "old.pt")
+        assert load_base(tmp_path / "old.pt", two_layers(), sample=SAMPLE).says == "of the file old.pt"
+
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"2_weight": None, "2_bias": None},
+            {"2_bias": None},
+            {"2_weight": torch.ones(7, 8), "2_bias": torch.ones(7)},
+        ],
+        ids=["missing", "half missing", "seven classes"],
+    )
+    def test_a_last_layer_that_does_not_fit_starts_at_zero(self, changes, tmp_path):
+        path = self.save(tmp_path / "b.safetensors", two_layers(seed=1), **changes)
+        found = load_base(path, two_layers(), sample=SAMPLE)
+        assert found.zeroed == ("2.weight", "2.bias")
+        assert not found.network[2].weight.any()
+        assert not found.network[2].bias.any()
+        assert found.network[0].weight.equal(two_layers(seed=1)[0].weight)
+
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            ({"0_weight": torch.ones(8, 7)}, r"0\.weight \(8, 7\) instead of \(8, 6\)"),
+            ({"0_weight": None}, r"missing from the file: 0\.weight"),
+            ({"5_weight": torch.ones(2)}, r"unknown to the network: 5\.weight"),
+            ({"0_bias": torch.full((8,), torch.nan)}, r"NaN or infinity in 0\.bias"),
+            ({"0_bias": torch.full((8,), 0.1, dtype=torch.float64)}, r"would change values: 0\.bias"),
+        ],
+        ids=["shape", "missing", "unknown", "nan", "float64"],
+    )
+    def test_other_layers_have_to_fit(self, changes, message, tmp_path):
+        path = self.save(tmp_path / "b.safetensors", two_layers(seed=1), **changes)
+        with pytest.raises(ModelError, match=message):
+            load_base(path, two_layers(), sample=SAMPLE)
+
+    def test_a_run_folder_that_was_trained_on_the_sample(self, tmp_path):
+        path = self.save(tmp_path / "model.safetensors", two_layers(seed=1))
+        (tmp_path / "result.json").write_text(json.dumps({"data_sha256": SAMPLE.sha256}))
+        with pytest.raises(CertificateError, match="trained on this very sample"):
+            load_base(path, two_layers(), sample=SAMPLE)
+        load_base(path, two_layers(), sample=clusters(300, 1))
+        for other in ("[]", "{}", "not json"):
+            (tmp_path / "result.json").write_text(other)
+            load_base(path, two_layers(), sample=SAMPLE)
+
+    @pytest.mark.parametrize(("data", "is_said"), [("clusters", 1), ("clusters:test", 1), ("mnist", 0)])
+    def test_a_run_folder_that_names_data_of_the_same_name(self, data, is_said, tmp_path):
+        """It may be another part of them: that no row is shared is then part of what is declared."""
+        path = self.save(tmp_path / "model.safetensors", two_layers(seed=1))
+        (tmp_path / "result.json").write_text(json.dumps({"data_sha256": "0" * 64, "data": data}))
+        assert SAMPLE.name == "clusters"
+        found = load_base(path, two_layers(), sample=SAMPLE, says="somebody's")
+        assert (f"trained on {data!r}, data of the same name" in found.name) == is_said
+
+    @pytest.mark.parametrize("rows", [range(40, 300), range(300), range(270, 300), range(300, 400)])
+    def test_a_run_folder_that_was_trained_on_rows_of_the_sample(self, rows, tmp_path):
+        whole = clusters(400, 3, name="all of them")
+        fit(two_layers(), whole.select(range(300), role="train"), TrainConfig(epochs=1), out=tmp_path / "run")
+        sample = replace(whole.select(rows, role="train"), name="elsewhere")
+        if rows[0] >= 300:
+            assert (
+                load_base(tmp_path / "run" / "model.safetensors", two_layers(), sample=sample).same_data == ""
+            )
+            return
+        words = "this very sample" if len(rows) == 300 else f"{len(rows)} of the {len(rows)} inputs"
+        with pytest.raises(CertificateError, match=f"was trained on {words}"):
+            load_base(tmp_path / "run" / "model.safetensors", two_layers(), sample=sample)
+
+    def test_the_weights_of_an_epoch_of_a_run_that_was_killed(self, tmp_path):
+        (tmp_path / "config.json").write_text(json.dumps({"data_sha256": SAMPLE.sha256}))
+        (tmp_path / "epochs").mkdir()
+        path = self.save(tmp_path / "epochs" / "000003.safetensors", two_layers(seed=1))
+        with pytest.raises(CertificateError, match="trained on this very sample"):
+            load_base(path, two_layers(), sample=SAMPLE)
+
+    @pytest.mark.parametrize("statement", ["C-2", "C-10"])
+    def test_the_base_beside_a_certificate_is_one_again_unless_it_saw_a_part(self, statement, tmp_path):
+        record = {"data_sha256": SAMPLE.sha256, "statement": statement}
+        (tmp_path / "result.json").write_text(json.dumps(record))
+        paths = [self.save(tmp_path / f"{name}.safetensors", two_layers(seed=1)) for name in ("g", "base")]
+        for path in paths[: 1 if statement == "C-2" else 2]:
+            with pytest.raises(CertificateError, match="trained on this very sample"):
+                load_base(path, two_layers(), sample=SAMPLE)
+        if statement == "C-2":
+            load_base(paths[1], two_layers(), sample=SAMPLE)
+
+    @pytest.mark.parametrize("says", [" ", "a\nb", "x" * 201])
+    def test_words_that_cannot_be_printed_in_one_line(self, says):
+        with pytest.raises(UsageError, match="one line"):
+            Pretrained(two_layers(), says)

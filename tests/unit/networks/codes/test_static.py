@@ -1,0 +1,55 @@
+"""Blocks of few lanes are those of many; how long a block is at least is known without making it."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codebound_networks.codes import static
+
+
+@st.composite
+def blocks(draw):
+    """Symbols, all of one kind or of very unlike frequencies, and a number of lanes."""
+    kinds, count = draw(st.integers(1, 9)), draw(st.integers(1, 700))
+    random = np.random.default_rng(draw(st.integers(0, 2**32)))
+    symbols = random.choice(kinds, count, p=random.dirichlet(np.full(kinds, draw(st.floats(0.05, 5.0)))))
+    return symbols.astype(np.int64), kinds, draw(st.integers(0, 7))
+
+
+@given(blocks())
+def test_few_lanes_and_many_write_and_read_the_same(made):
+    symbols, kinds, lanes_log2 = made
+    table = static.frequency_table(np.bincount(symbols, minlength=kinds))
+    found = []
+    for encode in (static._encode_few, static._encode_lanes):
+        states = np.full(1 << lanes_log2, static.LOWEST, dtype=np.int64)
+        found.append((encode(symbols, table, states), states))
+    (words, states), (theirs, their_states) = found
+    assert words.tolist() == theirs.tolist()
+    assert states.tolist() == their_states.tolist()
+    for decode in (static._decode_few, static._decode_lanes):
+        read, taken = decode(words, table, states.copy(), len(symbols))
+        assert read.tolist() == symbols.tolist()
+        assert taken == len(words)
+
+
+def limits_of(symbols, kinds, lanes_log2):
+    counts = np.bincount(symbols, minlength=kinds)
+    table = static.frequency_table(counts)
+    least, most = static.block_limits(counts, table, lanes_log2)
+    return least, static.encode_block(symbols, table, lanes_log2).length, most
+
+
+@given(blocks())
+def test_no_block_is_shorter_or_longer_than_its_limits(made):
+    least, found, most = limits_of(*made)
+    assert least <= found <= most
+
+
+@pytest.mark.parametrize("lanes_log2", [0, 2, 6])
+def test_the_limits_of_a_block_are_near_what_it_has(lanes_log2):
+    random = np.random.default_rng(lanes_log2)
+    symbols = random.choice(5, 50_000, p=[0.02, 0.08, 0.8, 0.08, 0.02])
+    least, found, most = limits_of(symbols, 5, lanes_log2)
+    assert 0.97 * found < least <= found <= most < 1.03 * found

@@ -1,0 +1,124 @@
+"""Networks from a few integers in a random subspace: which network, what is refused, what effort buys."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+from worlds.bright_rows import CHAIN, asked_for, base_of, images, known, search_for, solved
+
+from codebound.certificate.claims import OnDomain
+from codebound.certificate.task import Original
+from codebound.methods.search import UnsuitedError, run
+from codebound.sample.arrays import from_arrays
+from codebound_networks.codes.random_subspace import Subspace
+from codebound_networks.methods import subspace_networks as subspace
+from codebound_networks.methods.subspace_networks import propose_subspace, propose_subspace_of_f
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch):
+    monkeypatch.setattr(subspace, "_STEPS", {"standard": 30, "max": 30})
+    monkeypatch.setattr(subspace, "_RUNS", {"standard": 2, "max": 3})
+    monkeypatch.setattr(subspace, "_EVALUATIONS", {"standard": 40, "max": 40})
+    monkeypatch.setattr(subspace, "_GREY_SHIFTS", {"standard": (None,), "max": (None,)})
+
+
+def flat():
+    return from_arrays(images().x.reshape(150, 16), images().y, name="flat", classes=3)
+
+
+def test_images_have_a_network_of_their_own():
+    search = asked_for()
+    propose_subspace(search)
+    assert search.best.message.chain != CHAIN
+    assert isinstance(search.best.message.codes, Subspace)
+    assert search.tried == 1
+
+
+def test_the_architecture_of_f_loses_its_biases():
+    search = asked_for()
+    propose_subspace_of_f(search)
+    assert list(search.best.message.weights()) == ["0.weight"]
+    assert isinstance(search.best.message.codes, Subspace)
+
+
+def test_around_a_base_the_biases_stay():
+    base = base_of(solved())
+    search = asked_for(base=base)
+    propose_subspace(search)
+    assert set(search.best.message.weights(base[1])) == {"0.weight", "0.bias"}
+    assert search.best.bound.value < 0.3  # the base solves it
+
+
+def test_the_module_of_a_factory():
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(16, 5), nn.Tanh(), nn.Linear(5, 3)).eval()
+    search = asked_for(sample=flat(), original=Original.of_factory(module, "some:net", (16,)))
+    propose_subspace(search)
+    assert search.best.message.chain is None
+
+
+REFUSED = {
+    "nothing may be trained": (lambda: asked_for("quick"), "longer than a quick search"),
+    "g must stay near f": (lambda: asked_for(claim=OnDomain(0, 255)), "stay near f"),
+    "scales that would be switched off": (
+        lambda: asked_for(
+            sample=flat(),
+            original=Original.of_factory(
+                nn.Sequential(nn.LayerNorm(16), nn.Linear(16, 3)).eval(), "some:net", (16,)
+            ),
+        ),
+        "switch off 0.weight",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("propose", [propose_subspace, propose_subspace_of_f])
+def test_it_says_what_it_does_not_suit(propose, name):
+    search, words = REFUSED[name][0](), REFUSED[name][1]
+    with pytest.raises(UnsuitedError, match=words):
+        propose(search)
+    assert search.tried == 0
+
+
+@pytest.mark.parametrize("least_bits", [2.0, 0.0])  # before a network is trained, and after
+def test_auto_leaves_it_out_where_something_better_is_known(least_bits, monkeypatch):
+    monkeypatch.setattr(subspace, "_LEAST_BITS", least_bits)
+    search = search_for("standard")
+    search.offer(known(errors=0, code_bits=4))
+    with pytest.raises(UnsuitedError, match="choose it by its name"):
+        propose_subspace(search)
+    assert search.tried == 1
+
+
+def test_with_a_base_one_of_the_two_is_enough():
+    with pytest.raises(UnsuitedError, match="the same as subspace"):
+        propose_subspace_of_f(asked_for(base=base_of(solved())))
+
+
+@pytest.mark.parametrize(("effort", "most"), [("standard", 2), ("max", 3)])
+def test_an_effort_has_so_many_runs(effort, most, monkeypatch):
+    train, seen = subspace.train_in_subspace, []
+
+    def counted(*arguments, **options):
+        seen.append(arguments[1])
+        return train(*arguments, **options)
+
+    monkeypatch.setattr(subspace, "train_in_subspace", counted)
+    propose_subspace_of_f(asked_for(effort))
+    assert len(seen) == most + 1  # the first compares networks
+    assert len(set(seen)) == len(seen)
+
+
+def test_an_interrupt_certifies_what_was_held(monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(subspace, "polish", interrupted)
+    search = search_for("standard")
+    best = run(search, "subspace-f")
+    assert search.is_interrupted
+    assert (search.tried, search.method) == (1, "subspace-f")
+    assert math.isfinite(best.bound.value)

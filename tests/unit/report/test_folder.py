@@ -1,0 +1,170 @@
+"""The folder of a certificate, written by the library: whole, checkable, never over another one."""
+
+import json
+import shlex
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+from torch import nn
+from worlds.bright_rows import images, solved
+
+from codebound.certificate.claims import AfterSplit, ByDisagreement, OnDomain
+from codebound.certificate.file import Certificate
+from codebound.certification import certify
+from codebound.report.summary import result_rows
+from codebound.run.errors import UsageError
+from codebound.sample.load import load_dataset
+from codebound_verify.__main__ import main as verify
+
+SAMPLE = images()
+FILES = {"certificate.cbound", "g.safetensors", "sample.npz", "config.json", "result.json", "report.html"}
+FILES |= {"README.md"}
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch):
+    monkeypatch.setattr("codebound.methods.inputs._PRIOR_STEPS", 50)
+
+
+def certified(**asked):
+    return certify(solved().build(), SAMPLE, method="prune", effort="quick", **asked)
+
+
+CASES = {
+    "about g": ({}, set()),
+    "after a split": ({"claim": AfterSplit(3)}, {"base.safetensors"}),
+    "on a domain": ({"claim": OnDomain(0, 255)}, {"f.safetensors"}),
+    "by disagreement": (
+        {"claim": ByDisagreement(images(80, 1, "unlabelled"))},
+        {"f.safetensors", "unlabelled.npz"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_folder_has_all_that_the_verifier_needs(name, tmp_path, capsys):
+    asked, files = CASES[name]
+    found = certified(**asked)
+    saved = found.save_to(tmp_path / "new" / "folder")
+    assert {path.name for path in saved.folder.iterdir()} == FILES | files
+    assert Certificate.load(saved.folder / "certificate.cbound") == found.certificate
+    command, *arguments = shlex.split(saved.result["verify"])
+    assert command == "codebound-verify"
+    assert verify(arguments) == 0
+    assert "ACCEPT" in capsys.readouterr().out
+    from_there = {"certificate": "certificate.cbound", "verify": saved.result["verify_here"]}
+    assert json.loads((saved.folder / "result.json").read_text()) == saved.result | from_there
+
+
+def test_settings_and_result_say_what_was_asked_and_found(tmp_path):
+    found = certified(test_set=images(60, 2, "test"), delta=0.1, seed=3)
+    saved = found.save_to(tmp_path / "one")
+    settings = json.loads((tmp_path / "one" / "config.json").read_text())
+    assert settings["data"] == "rows"
+    assert (settings["method"], settings["effort"], settings["delta"]) == ("prune", "quick", 0.1)
+    assert (settings["claim"], settings["seed"]) == ("AboutG()", 3)
+    assert saved.result["holdout"] == found.holdout.value
+    assert saved.result["test_errors"] == found.confrontation.test.errors
+    assert saved.sentence == found.certificate.sentence
+    page = (tmp_path / "one" / "report.html").read_text()
+    assert "on rows" in page
+    assert "hold-out bound of g" in page
+    weights = load_file(tmp_path / "one" / "g.safetensors")
+    for name, tensor in found.network.state_dict().items():
+        assert np.array_equal(weights[name], tensor.numpy())
+
+
+def test_a_sample_that_the_verifier_finds_is_not_copied(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.savez(tmp_path / "rows.npz", x=SAMPLE.x, y=SAMPLE.y)
+    found = certified()
+    known = found.save_to(tmp_path / "known", data=str(tmp_path / "rows.npz"))
+    assert not (tmp_path / "known" / "sample.npz").exists()
+    assert str(tmp_path / "rows.npz") in known.result["verify"]
+    unknown = found.save_to(tmp_path / "unknown", data="some.module:factory", weights="model.safetensors")
+    assert (tmp_path / "unknown" / "sample.npz").exists()
+    assert (tmp_path / "unknown" / "model.safetensors").exists()
+    assert "some.module:factory" not in unknown.result["verify"]
+
+
+def places_in(folder, *places):
+    """Files of a folder that name a place outside it."""
+    return [
+        (path.name, place)
+        for path in sorted(folder.rglob("*"))
+        for place in places
+        if path.is_file() and str(place).encode() in path.read_bytes()
+    ]
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("is_here", [True, False])
+def test_no_file_of_a_folder_says_where_it_was_made(name, is_here, tmp_path, monkeypatch):
+    home, work = tmp_path / "somebody", tmp_path / "somebody" / "work"
+    (work / "data").mkdir(parents=True)
+    monkeypatch.chdir(work if is_here else tmp_path)
+    np.savez(work / "data" / "rows.npz", x=SAMPLE.x, y=SAMPLE.y)
+    if not is_here:
+        (tmp_path / "elsewhere").mkdir()
+        monkeypatch.chdir(tmp_path / "elsewhere")
+    data = str(work / "data" / "rows.npz")
+    settings = {"model": "linear", "data": data, "weights": [str(home / "f.safetensors")]}
+    found = certified(**CASES[name][0])
+    saved = found.save_to(work / "out", settings=settings, data=data, data_folder=home / "sets")
+    assert places_in(saved.folder, tmp_path, "somebody") == []
+    assert (work / "out" / "sample.npz").exists() is not is_here  # what cannot be named is copied
+    monkeypatch.chdir(saved.folder)
+    _, *asked = shlex.split(saved.result["verify_here"])
+    assert verify(asked) == 0
+
+
+def test_results_are_never_overwritten(tmp_path):
+    found = certified()
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine").write_text("precious")
+    with pytest.raises(UsageError, match="never overwritten"):
+        found.save_to(tmp_path / "full")
+    assert [path.name for path in (tmp_path / "full").iterdir()] == ["mine"]
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="never overwritten"):
+        found.save_to(tmp_path / "file")
+    (tmp_path / "empty").mkdir()
+    found.save_to(tmp_path / "empty")
+
+
+@pytest.mark.thorough
+def test_the_architecture_of_a_factory_is_named(tmp_path):
+    module = nn.Sequential(nn.Flatten(), nn.Linear(16, 4), nn.Tanh(), nn.Linear(4, 3)).eval()
+    found = certify(module, SAMPLE, method="prune", effort="quick", factory="some.module:net")
+    saved = found.save_to(tmp_path / "one")
+    name = found.certificate.helper.architecture.name.partition(":")[0]
+    assert f"--model {tmp_path / 'one' / name}.py:make" in saved.result["verify"]
+    assert (tmp_path / "one" / f"{name}.py").read_text() == found.source
+    assert "some.module:net on rows" in (tmp_path / "one" / "report.html").read_text()
+
+
+def test_what_ran_out_of_time_asks_for_more():
+    found = replace(certified(), is_out_of_time=True)
+    vacuous = replace(found.certificate, claim=replace(found.certificate.claim, vacuous=True))
+    assert "give more minutes" in replace(found, certificate=vacuous).result["advice"]
+
+
+def test_one_class_and_contradictions_are_told():
+    x, y = np.repeat(np.arange(60.0), 2)[:, None], np.arange(120) % 2
+    found = certify(None, (x, y), method="constant").result
+    assert found["contradictions"] == 60
+    assert ("contradictions", "60 examples") in [row[:2] for row in result_rows(found)]
+    alone = certify(None, (x[::2], np.ones(60, int)), effort="quick").result
+    assert "Examples of other classes are what is lacking" in alone["advice"]
+
+
+def test_a_sample_that_is_large_is_written_as_arrays_that_stay_on_the_disk(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("codebound.report.folder._IN_MEMORY", SAMPLE.x.nbytes - 1)
+    saved = certify(None, SAMPLE, method="constant").save_to(tmp_path / "large")
+    assert sorted(each.name for each in (saved.folder / "sample").iterdir()) == ["x.npy", "y.npy"]
+    assert load_dataset(str(saved.folder / "sample")).sha256 == SAMPLE.sha256
+    _, *arguments = shlex.split(saved.result["verify"])
+    assert (verify(arguments), capsys.readouterr().out.splitlines()[0]) == (0, "ACCEPT")
+    assert "[sample](sample)" in (saved.folder / "README.md").read_text()

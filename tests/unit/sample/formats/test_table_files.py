@@ -1,0 +1,479 @@
+"""Tables in files: what is read, by which rule, and what the message says where something is left open."""
+
+import csv
+import sys
+from datetime import datetime, timedelta, timezone
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from r_writer import table as r_table
+
+from codebound.certificate.declarations import MAX_CHARACTERS
+from codebound.run.errors import DataError
+from codebound.sample.arrays import from_arrays
+from codebound.sample.columns import Column, Title, inputs_of
+from codebound.sample.dataframes import from_frame
+from codebound.sample.dataset import as_dataset
+from codebound.sample.formats.parse_cell import number_in
+from codebound.sample.frames import split_table
+from codebound.sample.load import load_dataset
+
+FRUIT = """weight,colour{red|green|blue},ripe{no|yes},kind
+1.5,green,yes,apple
+2,red,no,pear
+-1e-3,blue,yes,apple
+"""
+ENCODED = [[1.5, 0, 1, 0, 1], [2, 1, 0, 0, 0], [-1e-3, 0, 0, 1, 1]]
+
+
+def write(tmp_path, text: str, name: str = "t.csv"):
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_numbers_enter_as_they_are_and_words_by_their_levels(tmp_path):
+    sample = load_dataset(f"{write(tmp_path, FRUIT)}:kind")
+    assert sample.x.tolist() == ENCODED
+    assert (sample.y.tolist(), sample.classes, sample.scaling.divisor) == ([0, 1, 0], 2, 1.0)
+    assert "labels in column kind; classes 0 = apple, 1 = pear" in sample.source
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_tabs_marks_of_order_quotes_and_empty_lines(tmp_path, newline):
+    text = FRUIT.replace(",", "\t").replace("green\t", '"green"\t').replace("\n", newline)
+    path = tmp_path / "t.tsv"
+    path.write_bytes(b"\xef\xbb\xbf" + text.encode() + newline.encode())
+    assert load_dataset(f"{path}:kind").x.tolist() == ENCODED
+
+
+@pytest.mark.parametrize("name", ["y", "Label", "TARGET", "class"])
+def test_a_usual_name_of_the_labels_need_not_be_given(tmp_path, name):
+    sample = load_dataset(str(write(tmp_path, f"a,{name},b\n1,2,3\n4,0,6\n")))
+    assert (sample.x.tolist(), sample.y.tolist(), sample.classes) == ([[1, 3], [4, 6]], [2, 0], 3)
+
+
+def test_declared_classes_count_even_where_none_occurs(tmp_path):
+    text = "a,kind{apple|fig|pear}\n1,pear\n2,apple\n"
+    sample = load_dataset(f"{write(tmp_path, text)}:kind", role="test")
+    assert (sample.y.tolist(), sample.classes, sample.role) == ([2, 0], 3, "test")
+
+
+def test_frames_of_r_come_by_the_same_door(tmp_path):
+    path = tmp_path / "fruit.rda"
+    columns = {
+        "weight": [1.5, 2.0],
+        "colour": ([3, 1], ["red", "green", "blue"]),
+        "kind": ([1, 2], ["a", "b"]),
+    }
+    path.write_bytes(r_table(columns))
+    sample = load_dataset(f"{path}:kind")
+    assert sample.x.tolist() == [[1.5, 0, 0, 1], [2, 1, 0, 0]]
+    assert (sample.y.tolist(), sample.classes) == ([0, 1], 2)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.floats(-1e6, 1e6)), min_size=1, max_size=12))
+def test_an_example_depends_on_its_own_row_alone(rows):
+    def encoded(chosen):
+        codes, numbers = (np.array(each, float) for each in zip(*chosen, strict=True))
+        return inputs_of([Column("c", codes, tuple("abcd")), Column("v", numbers)], name="t")
+
+    together = encoded(rows)
+    for row, example in zip(rows, together, strict=True):
+        np.testing.assert_array_equal(encoded([row])[0], example)
+
+
+CELLS = st.tuples(
+    st.sampled_from(["?", "", "NA", "1", "-2.5", "red", "blue", "x1"]), st.sampled_from(["a", "b", ""])
+)
+
+
+@given(st.lists(CELLS, min_size=1, max_size=12))
+def test_missing_values_and_words_depend_on_their_own_row_alone(rows):
+    full = [("", ""), ("red", "a"), ("1", "b")]  # so that every column has all its kinds
+
+    def encoded(chosen):
+        table = [
+            (Title.read("mixed{?}", source="t"), [first for first, _ in chosen]),
+            (Title.read("level{a|b|?}", source="t"), [second for _, second in chosen]),
+            (Title.read("y", source="t"), np.zeros(len(chosen))),
+        ]
+        columns, _ = split_table(table, "y", name="t", role="train")
+        return inputs_of(columns, name="t")
+
+    together = encoded([*rows, *full])
+    for row, example in zip(rows, together, strict=False):
+        np.testing.assert_array_equal(encoded([row, *full])[0], example)
+
+
+def test_missing_values_get_an_input_and_undeclared_ones_a_remark(tmp_path):
+    declared = load_dataset(
+        str(write(tmp_path, "age{?},colour{red|green|blue|?},y\n30,red,0\n?,,1\n41,blue,0\n"))
+    )
+    assert declared.x.tolist() == [[30, 0, 1, 0, 0, 0], [0, 1, 0, 0, 0, 1], [41, 0, 0, 0, 1, 0]]
+    assert declared.warnings == ()
+    sample = load_dataset(str(write(tmp_path, "age,height,y\n30,1,0\n?,2,1\n")))
+    assert sample.x.tolist() == [[30, 0, 1], [0, 1, 2]]
+    (remark,) = sample.warnings
+    assert "missing in age:" in remark
+    assert "age{?}" in remark
+
+
+def test_words_without_levels_are_hashed_and_that_is_said(tmp_path):
+    sample = load_dataset(str(write(tmp_path, "town,y\nRome,0\nOslo,1\nRome,1\n,0\n")))
+    assert sample.x.shape == (4, 17)
+    assert sample.x.sum(axis=1).tolist() == [1, 1, 1, 1]
+    assert sample.x[0].tolist() == sample.x[2].tolist() != sample.x[1].tolist()
+    assert sample.x[3, 16] == 1
+    assert any("words without declared levels in town" in each for each in sample.warnings)
+    mixed = load_dataset(str(write(tmp_path, "town,y\n12,0\nOslo,1\n,1\n")))
+    assert mixed.x[:, 0].tolist() == [12, 0, 0]  # the number, or none
+    assert mixed.x[:, 1].tolist() == [0, 0, 1]  # whether it is missing
+    assert mixed.x[:, 2:].sum(axis=1).tolist() == [0, 1, 0]  # the word
+    assert mixed.x[1, 2:].tolist() == sample.x[1, :16].tolist()
+
+
+@pytest.mark.parametrize("cell", ["7%", "$3", "29/02/2020", "1,5 or 2"])
+def test_numbers_as_others_write_them_are_shown_as_words(tmp_path, cell):
+    (remark,) = load_dataset(str(write(tmp_path, f'a,b,y\n2,"{cell}",0\n3,4,1\n'))).warnings
+    assert f"in b, such as '{cell}'" in remark
+    assert "a number is written 1234.5, a day 2020-02-29" in remark
+
+
+@pytest.mark.parametrize("cell", ["1,5", "-0,25", "12,345.6", "1.234,5", "1,234", "1 234,5"])
+def test_numbers_with_commas_are_refused_with_what_to_write(tmp_path, cell):
+    rows = f'"{cell}",0\n4,1\n,1\n'
+    with pytest.raises(DataError, match=f"'b' holds numbers with commas, such as '{cell}'.* decimal=','"):
+        load_dataset(str(write(tmp_path, f"b,y\n{rows}")))
+    assert load_dataset(str(write(tmp_path, f"b{{*|?}},y\n{rows}"))).x.shape == (3, 17)
+    mixed = load_dataset(str(write(tmp_path, f"b,y\n{rows}red,0\n")))  # words beside them
+    assert any("words without declared levels" in each for each in mixed.warnings)
+
+
+def test_a_column_of_texts_is_named_as_one_and_refused_where_it_would_make_copies(tmp_path):
+    texts = [f"text number {i} of many" for i in range(100)]
+    alone = "".join(f"{each},{i % 2}\n" for i, each in enumerate(texts))
+    with pytest.raises(
+        DataError, match=r"text holds 100 different words or texts in 100 rows.*option encoder"
+    ):
+        load_dataset(str(write(tmp_path, f"text,y\n{alone}")))
+    load_dataset(str(write(tmp_path, f"text,y\n{alone}")), role="unlabelled")
+    beside = "".join(f"{each},{i},{i % 2}\n" for i, each in enumerate(texts))
+    first, *_ = load_dataset(str(write(tmp_path, f"text,z,y\n{beside}"))).warnings
+    assert first.startswith(
+        "text holds 100 different words or texts in 100 rows: a text, or the name of a row"
+    )
+    towns = "".join(f"{'ab'[i % 2]},{i},{i % 2}\n" for i in range(100))
+    assert not any(
+        "different words" in each for each in load_dataset(str(write(tmp_path, f"t,z,y\n{towns}"))).warnings
+    )
+
+
+def test_days_are_no_labels(tmp_path):
+    path = write(tmp_path, "a,day\n1,2020-02-29\n2,2020-03-01\n")
+    with pytest.raises(DataError, match="'day' holds days, such as '2020-02-29', and labels are classes"):
+        load_dataset(f"{path}:day")
+    declared = write(tmp_path, "a,day{2020-02-29|2020-03-01}\n1,2020-02-29\n2,2020-03-01\n")
+    assert load_dataset(f"{declared}:day").classes == 2
+
+
+def test_a_declaration_has_room_for_all_that_is_declared_of_columns_with_long_names(tmp_path):
+    names = ",".join(f"how often in the last twelve months did you use {i}" * 3 for i in range(5))
+    rows = "".join(f"{'a' * 99},,{10**17},,b,{i % 2}\n" for i in range(4))
+    remarks = load_dataset(str(write(tmp_path, f"{names},y\n{rows}"))).warnings
+    assert len(remarks) == 3
+    assert all(len(f"About the data: {each}") <= MAX_CHARACTERS for each in remarks)
+
+
+def test_days_that_python_does_not_have_are_refused_in_words(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    pyarrow = pytest.importorskip("pyarrow")
+    far = pyarrow.array([10**12, 0], type=pyarrow.timestamp("s"))
+    parquet.write_table(pyarrow.table({"a": far, "y": [0, 1]}), tmp_path / "t.parquet")
+    with pytest.raises(DataError, match=r"column 'a' holds .* a day after the year 9999"):
+        load_dataset(tmp_path / "t.parquet")
+
+
+def frames():
+    pandas = pytest.importorskip("pandas")
+    values = {"age": [30.0, None, 41.0], "colour": ["red", None, "blue"], "town": ["Rome", "Oslo", None]}
+    frame = pandas.DataFrame(values)
+    frame["colour"] = pandas.Categorical(frame["colour"], ["red", "green", "blue"])
+    frame["adult"] = [True, False, True]
+    frame["kind"] = ["b", "a", "b"]
+    return frame
+
+
+def expected(tmp_path):
+    text = "age,colour{red|green|blue},town,adult,kind\n30,red,Rome,1,b\n,,Oslo,0,a\n41,blue,,1,b\n"
+    return load_dataset(f"{write(tmp_path, text)}:kind")
+
+
+def require_same(sample, wanted):
+    assert sample.x.tolist() == wanted.x.tolist()
+    assert (sample.y.tolist(), sample.classes) == (wanted.y.tolist(), 2)
+    *others, typed = sample.warnings
+    assert (tuple(others), typed.partition(":")[0]) == (
+        wanted.warnings,
+        "levels of a categorical type in colour",
+    )
+
+
+def test_data_frames_are_read_like_files(tmp_path):
+    frame = frames()
+    require_same(from_frame(frame, "kind"), expected(tmp_path))
+    for strange in ([[1], [2], [3]], [np.zeros(2)] * 3, [b"a"] * 3, [1j, 2j, 3j]):
+        with pytest.raises(DataError, match=r"column 'odd' holds .*, neither numbers nor texts"):
+            from_frame(frame.assign(odd=strange), "kind")
+    with pytest.raises(DataError, match=r"which column holds the labels"):
+        from_frame(frame)
+
+
+def test_polars_and_arrow_and_parquet_are_read_like_files(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    polars = pytest.importorskip("polars")
+    frame = frames()
+    table = pyarrow.Table.from_pandas(frame)
+    require_same(from_frame(table, "kind"), expected(tmp_path))
+    lazy = polars.from_pandas(frame.assign(colour=frame["colour"].astype(object))).with_columns(
+        polars.col("colour").cast(polars.Enum(["red", "green", "blue"]))
+    )
+    require_same(from_frame(lazy, "kind"), expected(tmp_path))
+    frame.to_parquet(tmp_path / "t.parquet")
+    require_same(load_dataset(f"{tmp_path / 't.parquet'}:kind"), expected(tmp_path))
+    (tmp_path / "t.parquet").write_bytes(b"PAR1 nothing PAR1")
+    with pytest.raises(DataError, match="no readable Parquet file"):
+        load_dataset(f"{tmp_path / 't.parquet'}:kind")
+
+
+def test_parquet_that_stands_for_more_than_it_holds_is_refused(tmp_path, monkeypatch):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    table = pyarrow.table({"a": ["x" * 10_000] * 5_000, "y": [0, 1] * 2_500})
+    parquet.write_table(table, tmp_path / "t.parquet")  # each text is stored once
+    assert (tmp_path / "t.parquet").stat().st_size < 100_000
+    monkeypatch.setattr("codebound.sample.formats.table_files._MAX_BYTES", 1 << 20)
+    with pytest.raises(DataError, match="holds more than 1048576 bytes"):
+        load_dataset(f"{tmp_path / 't.parquet'}:y")
+
+
+def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    (tmp_path / "t.parquet").write_bytes(b"PAR1")
+    with pytest.raises(DataError, match=r"codebound\[parquet\]"):
+        load_dataset(f"{tmp_path / 't.parquet'}:y")
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "message"),
+    [
+        ("a,b\n1,2\n", "", r"which column holds the labels\? For a file .*, as in .*t.csv:b; for a frame"),
+        ("a,kind\n1,2\n", ":knid", "no column 'knid'. Did you mean 'kind'"),
+        ("a,a,b\n1,2,0\n", ":a", "more than one column 'a'. Rename"),
+        ("1,2\n3,4\n", ":2", "begins with numbers"),
+        ("a\n1\n", ":a", "at least two columns"),
+        ("", ":a", "a row of names"),
+        ("a,y\n", "", "a row for each example"),
+        ("a,y\n1,0\n1\n", "", "example 2 has 1 value, the header names 2"),
+        ("a,y\n1,\n2,1\n", "", "column 'y' lacks 1 of 2 labels, the first in example 1"),
+        ("a,y\n1,0.5\n", "", "words or whole numbers, counted from 0"),
+        ("a;y\n1;0\n", "", "it has ';', so save it with ','"),
+        ("a|y\n1|0\n", "", r"it has '\|', so save it with ','"),
+        ("5.1,3.5,setosa\n4.9,3,setosa\n", ":setosa", "begins with numbers"),
+        ("a{#|red},y\nred,0\n", "", r"neither numbers \(#\) nor other words"),
+        ("a{#},y\nred,0\n", "", r"example 1 has 'red' in column 'a', which holds numbers.*a\{#\|\*\}"),
+        (
+            "a{red|blue},y\nred,0\ngreen,0\n",
+            "",
+            "example 2 has 'green' in column 'a', which declares red, blue",
+        ),
+        ("a{red|red},y\nred,0\n", "", "must be different words"),
+        ('a,y\n1,"0\n', "", "cannot be read as a table"),
+        ("a,y\n1e999,0\n", "", "example 1 has an infinite number in column 'a'"),
+    ],
+)
+def test_what_is_left_open_is_said(tmp_path, text, target, message):
+    with pytest.raises(DataError, match=message):
+        load_dataset(f"{write(tmp_path, text)}{target}")
+
+
+def test_a_test_sample_says_its_classes(tmp_path):
+    path = write(tmp_path, "a,kind\n1,pear\n2,apple\n")
+    with pytest.raises(DataError, match=r"order of the sample\'s.*as in kind{apple\|pear}"):
+        load_dataset(f"{path}:kind", role="test", classes=2)
+    alone = load_dataset(f"{path}:kind", role="test")
+    assert (alone.class_names, alone.y.tolist()) == (("apple", "pear"), [1, 0])
+    with pytest.raises(DataError, match="are words, apple, pear, and those of the sample are numbers"):
+        as_dataset(alone, role="test", like=from_arrays(np.zeros((2, 1)), [0, 1], name="numbers"))
+
+
+def test_an_unlabelled_table_needs_no_labels_and_uses_none(tmp_path):
+    bare = load_dataset(str(write(tmp_path, "a,b\n1,2\n3,4\n")), role="unlabelled", classes=3)
+    assert (bare.x.tolist(), bare.y.tolist(), bare.classes) == ([[1, 2], [3, 4]], [0, 0], 3)
+    labelled = load_dataset(str(write(tmp_path, "a,y,b\n1,new,2\n3,,4\n")), role="unlabelled", classes=3)
+    assert (labelled.x.tolist(), labelled.y.tolist()) == (bare.x.tolist(), [0, 0])
+
+
+def test_a_test_table_with_other_classes_is_refused(tmp_path):
+    path = write(tmp_path, "a,kind{apple|pear}\n1,pear\n")
+    with pytest.raises(DataError, match="declares 2 classes, the sample has 3"):
+        load_dataset(f"{path}:kind", role="test", classes=3)
+
+
+def test_a_file_that_is_not_there_is_no_factory(tmp_path):
+    with pytest.raises(DataError, match=r"absent\.csv:kind does not exist"):
+        load_dataset("absent.csv:kind")
+
+
+def test_other_encodings_are_named(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes("a,y\n\u00e4,0\n".encode("latin-1"))
+    with pytest.raises(DataError, match="no text in UTF-8"):
+        load_dataset(str(path))
+
+
+def test_true_and_days_are_numbers_and_what_is_no_day_is_a_word(tmp_path):
+    text = "ok,since,y\nTrue,1970-01-11,0\nfalse,1970-01-01T06:00:00Z,1\nTRUE,1970-01-01 02:00+02:00,1\n"
+    assert load_dataset(str(write(tmp_path, text))).x.tolist() == [[1, 10], [0, 0.25], [1, 0]]
+    assert [number_in(each) for each in ("1970-02-30", "1970-01-01 24:00", "yes", "1970-1-1")] == [None] * 4
+
+
+@given(st.datetimes())
+def test_days_in_texts_are_those_of_the_calendar(moment):
+    since = moment.replace(tzinfo=timezone.utc) - datetime(1970, 1, 1, tzinfo=timezone.utc)
+    exact = Fraction(since // timedelta(microseconds=1), 86_400_000_000)
+    assert number_in(str(moment)) == number_in(moment.isoformat()) == float(exact)
+
+
+def test_frames_with_every_type_are_their_own_file(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    polars = pytest.importorskip("polars")
+    frame = pandas.DataFrame(
+        {
+            "when": pandas.to_datetime(["2020-01-01 00:00", None, "2021-06-01 12:00", "1969-12-31 00:00"]),
+            "ok": pandas.array([True, None, False, True], dtype="boolean"),
+            "count": pandas.array([1, 2, None, 4], dtype="Int64"),
+            "price": [Decimal("1.50"), Decimal(2), None, Decimal("0.25")],
+            "mixed": ["a", 1, 2.5, True],
+            "y": [True, False, True, False],
+        },
+        index=[7, 9, 7, 3],
+    )
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    wanted = load_dataset(str(tmp_path / "t.csv"))
+    assert wanted.x[:, 0].tolist() == [18262, 0, 18779.5, -1]
+    assert from_frame(frame).sha256 == wanted.sha256
+    tidy = frame.assign(mixed=frame["mixed"].astype(str))
+    tidy.to_parquet(tmp_path / "t.parquet")
+    assert load_dataset(str(tmp_path / "t.parquet")).sha256 == wanted.sha256
+    of_polars = polars.from_pandas(tidy)
+    assert from_frame(of_polars).sha256 == from_frame(of_polars.lazy()).sha256 == wanted.sha256
+    pair = as_dataset((of_polars.drop("y"), of_polars["y"]))
+    assert np.array_equal(pair.x, wanted.x)
+
+
+def test_a_level_called_na_is_no_missing_value(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    polars = pytest.importorskip("polars")
+    cells = ["NA", None, "DE", "FR"]
+    country = pandas.Categorical(cells, ["NA", "DE", "FR"])
+    frame = pandas.DataFrame({"country": country, "y": [0, 1, 0, 1]})
+    frame.to_parquet(tmp_path / "t.parquet")
+    of_polars = polars.DataFrame(
+        {"country": polars.Series(cells, dtype=polars.Enum(["NA", "DE", "FR"])), "y": [0, 1, 0, 1]}
+    )
+    for sample in (from_frame(frame), load_dataset(str(tmp_path / "t.parquet")), from_frame(of_polars)):
+        assert sample.x.tolist() == [[1, 0, 0, 0], [0, 0, 0, 1], [0, 1, 0, 0], [0, 0, 1, 0]]
+    with pytest.raises(DataError, match="levels that are written alike"):
+        from_frame(frame.assign(country=pandas.Categorical([1, "1", 1, 1])))
+
+
+def test_levels_in_a_name_hold_for_numbers_too(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"size{1|2|3}": [3, 1], "y{-1|1}": [1, -1]})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    for sample in (from_frame(frame, "y"), load_dataset(f"{tmp_path / 't.csv'}:y")):
+        assert sample.x.tolist() == [[0, 0, 1], [1, 0, 0]]
+        assert (sample.y.tolist(), sample.class_names) == ([1, 0], ("-1", "1"))
+
+
+def test_any_words_can_be_declared_and_numbers_among_them_are_words(tmp_path):
+    text = "post{*},size{#|*},y\n10115,2,0\nSW1,big,1\n"
+    sample = load_dataset(str(write(tmp_path, text)))
+    assert (sample.warnings, sample.x.shape) == ((), (2, 33))
+    assert sample.x.sum(axis=1).tolist() == [3, 2]
+
+
+ROUNDED = "id,y\n123456789012345678901,0\n123456789012345678902,1\n"
+COUNTED = ",y\n" + "".join(f"{row},{row % 2}\n" for row in range(12))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"), [(ROUNDED, "numbers beyond 2^53 in id"), (COUNTED, "column 1 numbers the rows")]
+)
+def test_what_the_numbers_hide_is_said(tmp_path, text, words):
+    (remark,) = load_dataset(str(write(tmp_path, text))).warnings
+    assert words in remark
+
+
+def test_long_cells_other_marks_and_colons_in_names(tmp_path):
+    path = tmp_path / "t.csv"
+    limit = csv.field_size_limit()
+    path.write_bytes(("a:b,t\n1," + "x" * 200_000 + "\n0,b\n").encode("utf-16"))
+    sample = load_dataset(f"{path}:a:b")
+    assert (sample.y.tolist(), sample.x.shape, csv.field_size_limit()) == ([1, 0], (2, 16), limit)
+
+
+class TestAnotherTable:
+    """A test table is read by the columns of the sample: found by name, with what they can hold."""
+
+    SAMPLE = "age,town,ripe{no|yes},kind\n30,Rome,no,a\n,Oslo,yes,b\n41,,no,a\n"
+
+    @pytest.fixture
+    def sample(self, tmp_path):
+        return load_dataset(f"{write(tmp_path, self.SAMPLE)}:kind")
+
+    def read(self, tmp_path, text, sample, role="test"):
+        path = write(tmp_path, text, "test.csv")
+        return as_dataset(f"{path}:kind" if "kind" in text else str(path), role=role, like=sample)
+
+    def test_each_row_becomes_what_it_became_in_the_sample(self, tmp_path, sample):
+        head, *rows = self.SAMPLE.split()
+        for row, wanted, label in zip(rows, sample.x, sample.y, strict=True):
+            cells = dict(zip(("age", "town", "ripe", "kind"), row.split(","), strict=True))
+            order = ("kind", "note", "ripe", "town", "age")
+            line = ",".join({**cells, "note": "7"}[each] for each in order)
+            alone = self.read(tmp_path, f"{','.join(order)}\n{line}\n", sample)
+            assert (alone.x.tolist(), alone.y.tolist()) == ([wanted.tolist()], [label])
+        assert head.count(",") == 3
+
+    def test_words_that_never_occurred_have_a_place(self, tmp_path, sample):
+        fresh = self.read(tmp_path, "age,town,ripe\n1,Pune,yes\n2,12,no\n", sample, role="unlabelled")
+        assert fresh.input_shape == sample.input_shape
+        assert fresh.x[:, 2:18].sum(axis=1).tolist() == [1, 1]
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("age,ripe,kind\n1,no,a\n", "lacks columns of the sample: town"),
+            ("age,town,ripe,kind\n1,Rome,,a\n", "lacks a value in column 'ripe'.*ripe{\\?}"),
+            ("age,town,ripe,kind\nold,Rome,no,a\n", "'old' in column 'age', which holds numbers"),
+            ("age,town,ripe,kind\n1,Rome,maybe,a\n", "'maybe' in column 'ripe', which declares no, yes"),
+        ],
+    )
+    def test_what_the_sample_rules_out_is_named(self, tmp_path, sample, text, message):
+        with pytest.raises(DataError, match=message):
+            self.read(tmp_path, text, sample)
+
+    def test_an_input_may_be_called_like_labels(self, tmp_path):
+        path = write(tmp_path, "y,kind\n5,a\n6,b\n")
+        sample = load_dataset(f"{path}:kind")
+        fresh = self.read(tmp_path, "z,y\n0,7\n0,8\n", sample, role="unlabelled")
+        assert fresh.x.tolist() == [[7], [8]]

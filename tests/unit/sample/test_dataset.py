@@ -1,0 +1,201 @@
+"""Samples: validation, scaling that leaves the stored values alone, and the content hash."""
+
+import hashlib
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from worlds.samples import rows_of
+
+from codebound.certification import certify
+from codebound.run.errors import DataError
+from codebound.sample import dataset
+from codebound.sample.arrays import from_arrays
+from codebound.sample.dataset import Dataset, Scaling, require_certifiable
+
+
+def expected_hash(x: np.ndarray, y: np.ndarray) -> str:
+    """The documented layout, written out a second time."""
+    text = [f"{a.dtype.name}|" + ",".join(str(s) for s in a.shape) + "|" for a in (x, y)]
+    content = [a.astype(a.dtype.newbyteorder("<")).tobytes(order="C") for a in (x, y)]
+    return hashlib.sha256(text[0].encode() + content[0] + text[1].encode() + content[1]).hexdigest()
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "<f4", ">f4", "<f8", ">f8"])
+@pytest.mark.parametrize("layout", ["plain", "transposed", "strided"])
+def test_hash_has_the_documented_layout_for_every_memory_layout(dtype, layout):
+    x = np.arange(7 * 2 * 3 * 4).reshape(7, 2, 3, 4).astype(dtype)
+    x = {"plain": x, "transposed": x.transpose(0, 2, 3, 1), "strided": x[::2]}[layout]
+    data = rows_of(x)
+    assert data.sha256 == expected_hash(x, data.y)
+
+
+def test_hash_is_the_same_across_chunks(monkeypatch):
+    data = rows_of(np.arange(100, dtype=np.float64).reshape(20, 5))
+    whole = data.sha256
+    monkeypatch.setattr("codebound.sample.dataset._HASH_CHUNK_BYTES", 100)
+    assert data.sha256 == whole
+
+
+def test_hash_sees_shape_dtype_values_labels_and_order():
+    x = np.arange(12, dtype=np.uint8).reshape(4, 3)
+    hashes = {
+        rows_of(x).sha256,
+        rows_of(x.reshape(4, 3, 1)).sha256,
+        rows_of(x.astype(np.float32)).sha256,
+        rows_of(x + np.uint8(1)).sha256,
+        rows_of(x, [1, 1, 1, 1]).sha256,
+        rows_of(x[::-1]).sha256,
+    }
+    assert len(hashes) == 6
+
+
+def test_hash_ignores_what_is_not_content():
+    x = np.ones((2, 2), dtype=np.uint8)
+    y = np.zeros(2, dtype=np.int64)
+    other = Dataset("b", "test", x, y, 7, Scaling(3.0), "somewhere", ("careful",))
+    assert Dataset("a", "train", x, y, 1).sha256 == other.sha256
+
+
+@pytest.mark.parametrize("stored", ["uint8", "float32", "float64"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_scaling_follows_its_formula_and_leaves_stored_values_alone(stored, dtype):
+    x = np.random.default_rng(0).integers(0, 255, (4, 3, 2, 2)).astype(stored)
+    scaling = Scaling(255.0, (0.1, 0.2, 0.3), (0.5, 0.6, 0.7))
+    data = Dataset("d", "train", x.copy(), np.zeros(4, np.int64), 1, scaling)
+    device = data.on("cpu")
+    (inputs, _), *_ = device.chunks(4, dtype)
+    mean, std = (np.array(v)[:, None, None] for v in (scaling.mean, scaling.std))
+    np.testing.assert_allclose(inputs.numpy(), (x / 255.0 - mean) / std, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(data.x, x)
+    np.testing.assert_array_equal(device.x.numpy(), x)
+
+
+def test_batches_and_chunks_agree():
+    data = rows_of(np.arange(30, dtype=np.uint8).reshape(10, 3)).on("cpu")
+    x, y = data.batch(torch.arange(10))
+    chunks = list(data.chunks(4))
+    assert [len(part) for part, _ in chunks] == [4, 4, 2]
+    assert torch.equal(torch.cat([part for part, _ in chunks]), x)
+    assert torch.equal(torch.cat([part for _, part in chunks]), y)
+
+
+def test_select_keeps_the_order_and_drops_labels_of_unlabelled_parts():
+    data = rows_of(np.arange(8, dtype=np.uint8).reshape(4, 2), [0, 1, 2, 1])
+    part = data.select([3, 0], role="certify")
+    assert part.x.tolist() == [[6, 7], [0, 1]]
+    assert part.y.tolist() == [1, 0]
+    assert part.role == "certify"
+    assert data.select([3, 0], role="unlabelled").y.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "classes", "message"),
+    [
+        (np.zeros(3, np.uint8), [0, 0, 0], 1, "shape"),
+        (np.zeros((0, 3), np.uint8), [], 1, "at least one example"),
+        (np.zeros((3, 0), np.uint8), [0, 0, 0], 1, "one feature"),
+        (np.zeros((3, 2), np.int32), [0, 0, 0], 1, "from_arrays"),
+        (np.zeros((3, 2), np.uint8), [0, 0], 1, "one per input"),
+        (np.zeros((3, 2), np.uint8), [0, 0, 3], 3, r"\[0, 2\].*0 to 3"),
+        (np.zeros((3, 2), np.uint8), [0, 0, -1], 3, "-1"),
+        (np.full((3, 2), np.nan, np.float32), [0, 0, 0], 1, "NaN"),
+        (np.full((3, 2), -np.inf, np.float32), [0, 0, 0], 1, "infinity"),
+        (np.full((3, 2), -1.1e300), [0, 0, 0], 1, r"beyond 1e\+300"),
+    ],
+)
+def test_refuses_what_is_no_sample(x, y, classes, message):
+    with pytest.raises(DataError, match=message):
+        Dataset("d", "train", x, np.array(y, dtype=np.int64), classes)
+
+
+def test_refuses_labels_that_are_not_int64():
+    with pytest.raises(DataError, match="int64"):
+        Dataset("d", "train", np.zeros((2, 2), np.uint8), np.zeros(2, np.int32), 1)
+
+
+def test_refuses_scaling_for_other_channels():
+    with pytest.raises(DataError, match="2 constants for 3 channels"):
+        Dataset("d", "train", np.zeros((2, 3), np.uint8), np.zeros(2, np.int64), 1, Scaling(1.0, (0.0, 0.0)))
+
+
+@pytest.mark.parametrize(
+    "constants",
+    [
+        {"divisor": 0.0},
+        {"divisor": float("nan")},
+        {"divisor": float("inf")},
+        {"std": (1.0, 0.0)},
+        {"std": ()},
+        {"mean": (float("inf"),)},
+    ],
+)
+def test_refuses_useless_scaling(constants):
+    with pytest.raises(DataError, match="scaling needs"):
+        Scaling(**constants)
+
+
+@pytest.mark.parametrize("layout", ["plain", "transposed"])
+def test_a_sample_is_sent_once_as_long_as_somebody_holds_it(layout, monkeypatch):
+    sent, send = [], dataset._sent
+    monkeypatch.setattr(dataset, "_sent", lambda array, place: sent.append(len(array)) or send(array, place))
+    x = np.arange(24, dtype=np.float32).reshape(4, 2, 3)
+    data = rows_of(x if layout == "plain" else x.transpose(0, 2, 1))
+    held = data.on("cpu")
+    other = replace(data, role="test", scaling=Scaling(2.0)).on("cpu")
+    assert other.x is held.x
+    assert other.scaling != held.scaling
+    assert len(sent) == 2  # inputs and labels
+    assert data.select(range(4), role="train").on("cpu").x is not held.x
+    known = len(dataset._PLACED)
+    del held, other
+    assert len(dataset._PLACED) == known - 2  # nothing is kept for nobody
+    assert torch.equal(data.on("cpu").x, torch.from_numpy(np.ascontiguousarray(data.x)))
+
+
+def test_another_array_in_the_place_of_one_that_is_gone_is_sent_anew():
+    held = []
+    for value in range(20):  # numbers of arrays that are gone are given again
+        data = rows_of(np.full((3, 2), value, dtype=np.float32))
+        held.append(data.on("meta"))  # a place that keeps no array alive
+        assert held[-1].x is not (held[-2].x if value else None)
+        del data
+
+
+def test_the_first_examples_are_a_copy():
+    data = rows_of(np.arange(12, dtype=np.uint8).reshape(6, 2))
+    first = data.first(2)
+    first.x.zero_()
+    assert first.n == 2
+    assert data.x[1].tolist() == [2, 3]
+    assert data.first(100).n == 6
+
+
+def test_what_no_certificate_can_be_about_is_refused_before_anything_is_searched():
+    stream = np.random.default_rng(0)
+    with pytest.raises(DataError, match=r"inputs of shape \(2, 3, 4, 5\) have 4 axes.*x\.reshape"):
+        certify(None, (stream.random((20, 2, 3, 4, 5)), np.arange(20) % 2))
+    require_certifiable(from_arrays(stream.random((20, 3, 4, 5)), np.arange(20) % 2, name="fine"))
+
+
+@pytest.mark.parametrize(
+    ("n", "labels", "is_refused"),
+    [
+        (20, 11, True),
+        (20, 10, False),
+        (19, 19, False),
+        (5000, 1001, True),
+        (5000, 1000, False),
+        (100_100, 1001, False),
+    ],
+)
+def test_labels_of_which_nearly_every_example_has_its_own_are_no_classes(n, labels, is_refused):
+    sample = from_arrays(np.zeros((n, 1)), np.arange(n) % labels, name="many")
+    if not is_refused:
+        require_certifiable(sample)
+        return
+    with pytest.raises(
+        DataError, match=f"{n} examples have {labels} different labels. So many are no classes"
+    ):
+        certify(None, sample)

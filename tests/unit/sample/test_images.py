@@ -1,0 +1,248 @@
+"""Folders of images, one sub-folder per class."""
+
+import shutil
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from codebound.run.errors import DataError
+from codebound.sample.dataset import as_dataset
+from codebound.sample.formats.pictures import read_image_folder
+from codebound.sample.load import load_dataset
+
+
+def save(path, value, size=(4, 3), mode="L"):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new(mode, size, value).save(path)
+
+
+def test_classes_and_files_are_sorted(tmp_path):
+    for name, value in (("b/2.png", 3), ("b/1.png", 2), ("a/z.png", 1), ("a/deep/x.PNG", 0)):
+        save(tmp_path / name, value)
+    data = read_image_folder(tmp_path, role="test")
+    assert data.x.shape == (4, 1, 3, 4)
+    assert data.x[:, 0, 0, 0].tolist() == [0, 1, 2, 3]
+    assert data.y.tolist() == [0, 0, 1, 1]
+    assert (data.classes, data.role, data.scaling.divisor) == (2, "test", 255.0)
+    assert "0 = a, 1 = b" in data.source
+
+
+def test_one_colour_image_makes_three_channels(tmp_path):
+    save(tmp_path / "a/1.png", 7)
+    save(tmp_path / "b/1.png", (1, 2, 3), mode="RGB")
+    data = read_image_folder(tmp_path, role="train")
+    assert data.x[:, :, 0, 0].tolist() == [[7, 7, 7], [1, 2, 3]]
+
+
+def test_pixels_keep_their_place(tmp_path):
+    pixels = np.random.default_rng(0).integers(0, 256, (3, 4, 3), dtype=np.uint8)
+    (tmp_path / "a").mkdir()
+    Image.fromarray(pixels).save(tmp_path / "a/1.png")
+    np.testing.assert_array_equal(read_image_folder(tmp_path, role="train").x[0], pixels.transpose(2, 0, 1))
+
+
+def test_other_files_are_left_out_with_a_warning(tmp_path):
+    save(tmp_path / "a/1.png", 0)
+    (tmp_path / "a/notes.txt").write_text("hello")
+    (tmp_path / ".hidden").mkdir()
+    save(tmp_path / "a/.thumbs/1.png", 0)
+    save(tmp_path / "2.png", 0)
+    (tmp_path / "a/._1.png").write_bytes(b"no image")
+    (tmp_path / "a/gone.png").symlink_to("nowhere.png")
+    (tmp_path / "a/loop").symlink_to(".", target_is_directory=True)
+    data = read_image_folder(tmp_path, role="train")
+    assert data.n == 1
+    (said,) = data.warnings
+    assert said.startswith(f"6 files in {tmp_path} were left out: hidden, in no sub-folder, not named like")
+
+
+def test_one_other_file_is_one(tmp_path):
+    save(tmp_path / "a/1.png", 0)
+    (tmp_path / "a/notes.txt").write_text("hello")
+    (said,) = read_image_folder(tmp_path, role="train").warnings
+    assert said.startswith(f"1 file in {tmp_path} was left out: hidden")
+
+
+def test_images_of_many_sizes_are_brought_to_one_each_by_itself(tmp_path):
+    save(tmp_path / "a/1.png", 0)
+    save(tmp_path / "b/odd.png", 200, size=(50, 30))
+    data = read_image_folder(tmp_path, role="train")
+    assert data.input_shape == (1, 32, 32)
+    assert "differ in size and were brought to 32 x 32" in data.warnings[0]
+    sized = load_dataset(f"{tmp_path}@5x7")
+    assert sized.input_shape == (1, 5, 7)
+    assert sized.warnings == ()
+    (tmp_path / "a/1.png").unlink()
+    save(tmp_path / "a/2.png", 0, size=(9, 9))
+    np.testing.assert_array_equal(load_dataset(f"{tmp_path}@5x7").x[1], sized.x[1])
+
+
+def test_huge_images_are_refused_by_their_headers(tmp_path, monkeypatch):
+    save(tmp_path / "a/1.png", 0)
+    monkeypatch.setattr("codebound.sample.formats.pictures._MAX_SIDE", 3)
+    with pytest.raises(DataError, match="pixels; 3 a side"):
+        read_image_folder(tmp_path, role="train")
+
+
+def test_a_small_file_that_promises_a_large_picture_is_refused_and_a_photograph_is_not(tmp_path, monkeypatch):
+    save(tmp_path / "a/1.png", 0, size=(300, 300))
+    assert read_image_folder(tmp_path, role="train").input_shape == (1, 300, 300)
+    monkeypatch.setattr("codebound.sample.formats.pictures._PIXELS", 300)
+    with pytest.raises(DataError, match=r"promises 90000 pixels in \d+ bytes.*smaller"):
+        read_image_folder(tmp_path, role="train")
+    pixels = np.random.default_rng(0).integers(0, 256, (300, 300), dtype=np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "a/1.png")
+    np.testing.assert_array_equal(read_image_folder(tmp_path, role="train").x[0, 0], pixels)
+
+
+DEPTHS = [("I;16", 0x7F01, 127), ("I", 0x7F01, 127), ("F", 127.4, 127), ("1", 1, 255), ("L", 7, 7)]
+
+
+@pytest.mark.parametrize(("mode", "pixel", "level"), DEPTHS)
+def test_grey_of_any_depth_becomes_bytes(tmp_path, mode, pixel, level):
+    (tmp_path / "a").mkdir()
+    Image.new(mode, (4, 3), pixel).save(tmp_path / "a/1.tif")
+    data = read_image_folder(tmp_path, role="train")
+    assert (data.x == level).all()
+    assert data.input_shape == (1, 3, 4)
+
+
+MODES = [("P", "png"), ("RGBA", "png"), ("CMYK", "tif"), ("LAB", "tif")]
+
+
+@pytest.mark.parametrize(("mode", "suffix"), MODES)
+def test_colour_of_any_mode_becomes_three_channels(tmp_path, mode, suffix):
+    (tmp_path / "a").mkdir()
+    Image.new(mode, (4, 3)).save(tmp_path / f"a/1.{suffix}")
+    assert read_image_folder(tmp_path, role="train").input_shape == (3, 3, 4)
+
+
+def test_much_is_decoded_into_a_file_and_no_room_is_said(tmp_path, monkeypatch):
+    save(tmp_path / "a/1.png", 3)
+    plain = read_image_folder(tmp_path, role="train")
+    monkeypatch.setattr("codebound.sample.formats.pictures._IN_MEMORY", 1)
+    mapped = read_image_folder(tmp_path, role="train")
+    assert isinstance(mapped.x, np.memmap)
+    assert mapped.sha256 == plain.sha256
+
+    def full(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.posix_fallocate", full)
+    with pytest.raises(DataError, match=r"have no room in .*No space left on device\. Set TMPDIR"):
+        read_image_folder(tmp_path, role="train")
+
+
+def test_unreadable_images_are_named(tmp_path):
+    save(tmp_path / "a/1.png", 0, size=(64, 64))
+    (tmp_path / "a/2.png").write_bytes(b"no image")
+    with pytest.raises(DataError, match=r"2\.png cannot be read"):
+        read_image_folder(tmp_path, role="train")
+    content = (tmp_path / "a/1.png").read_bytes()
+    (tmp_path / "a/2.png").write_bytes(content[: len(content) // 2])
+    with pytest.raises(DataError, match=r"2\.png cannot be read"):
+        read_image_folder(tmp_path, role="train")
+
+
+def test_no_picture_has_another_program_run(tmp_path, monkeypatch):
+    """Pillow hands PostScript to Ghostscript, whatever the file is called."""
+    monkeypatch.setattr("subprocess.check_call", lambda *arguments, **options: pytest.fail("ran a program"))
+    monkeypatch.setattr("PIL.EpsImagePlugin.gs_binary", "/bin/true")
+    save(tmp_path / "a/1.png", 0)
+    (tmp_path / "a/2.png").write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 4 4\n%%EndComments\n")
+    with pytest.raises(DataError, match=r"2\.png cannot be read .* it begins like none that is read"):
+        read_image_folder(tmp_path, role="train")
+
+
+def test_folders_without_images(tmp_path):
+    with pytest.raises(DataError, match="no sub-folders"):
+        read_image_folder(tmp_path, role="train")
+    (tmp_path / "a").mkdir()
+    with pytest.raises(DataError, match="holds no image"):
+        read_image_folder(tmp_path, role="train")
+
+
+def test_folders_of_train_and_test_are_parts_and_no_classes(tmp_path):
+    for part, shade in (("train", 10), ("Test", 20), ("val", 30)):
+        for name in ("cat", "dog"):
+            folder = tmp_path / part / name
+            folder.mkdir(parents=True)
+            Image.fromarray(np.full((3, 3), shade, np.uint8)).save(folder / "one.png")
+    for role, shade in (("train", 10), ("test", 20), ("unlabelled", 10)):
+        found = load_dataset(str(tmp_path), role=role)
+        assert (found.n, found.classes, int(found.x[0, 0, 0, 0])) == (2, 2, shade)
+    shutil.rmtree(tmp_path / "Test")
+    with pytest.raises(DataError, match="none for the role 'test'"):
+        load_dataset(str(tmp_path), role="test")
+
+
+@pytest.mark.parametrize("suffix", ["png", "jpg"])
+def test_pictures_are_upright_as_their_camera_says(tmp_path, suffix):
+    pixels = np.zeros((16, 24), dtype=np.uint8)
+    pixels[:8, :16] = 255
+    turns = {1: 0, 3: 2, 6: 3, 8: 1}  # orientation of EXIF: quarter turns to the left that undo it
+    for orientation, quarters in turns.items():
+        exif = Image.Exif()
+        exif[0x0112] = orientation
+        folder = tmp_path / f"{quarters % 2}/a"
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.rot90(pixels, -quarters)).save(
+            folder / f"{orientation}.{suffix}", exif=exif, quality=100
+        )
+    for parity in "01":
+        data = read_image_folder(tmp_path / parity, role="train")
+        assert data.input_shape == (1, 16, 24)
+        for picture in data.x[:, 0]:
+            assert np.abs(picture.astype(int) - pixels).max() < 8
+
+
+def test_what_is_transparent_is_put_on_white(tmp_path):
+    pixels = np.zeros((3, 4, 4), dtype=np.uint8)
+    pixels[:, 1:, 3] = 255  # black, and nothing at all in the first column
+    (tmp_path / "a").mkdir()
+    Image.fromarray(pixels).save(tmp_path / "a/1.png")
+    Image.fromarray(pixels[:, :, 2:]).save(tmp_path / "a/2.png")  # grey with transparency
+    data = read_image_folder(tmp_path, role="train")
+    assert data.x[:, 0].tolist() == [[[255, 0, 0, 0]] * 3] * 2
+    (said,) = data.warnings
+    assert said.startswith("2 of 2 images have a channel or a colour for transparency")
+    (tmp_path / "a/1.png").unlink()
+    assert read_image_folder(tmp_path, role="train").input_shape == (1, 3, 4)
+
+
+def test_what_is_lost_is_said(tmp_path):
+    (tmp_path / "a").mkdir()
+    frames = [Image.new("L", (4, 3), level) for level in (10, 200)]
+    frames[0].save(tmp_path / "a/1.gif", save_all=True, append_images=frames[1:])
+    Image.new("I;16", (4, 3), 0x7F01).save(tmp_path / "a/2.png")
+    Image.new("F", (4, 3), 0.5).save(tmp_path / "a/3.tif")
+    data = read_image_folder(tmp_path, role="train")
+    assert data.x[:, 0, 0, 0].tolist() == [10, 127, 0]
+    assert [each.partition(" images ")[2][:24] for each in data.warnings] == [
+        "have more than one frame",
+        "have 16 or more bits a p",
+        "have floating-point pixe",
+    ]
+
+
+def test_an_unlabelled_folder_needs_no_classes(tmp_path):
+    save(tmp_path / "1.png", 3)
+    save(tmp_path / "2.png", 4)
+    data = load_dataset(str(tmp_path), role="unlabelled", classes=5)
+    assert (data.x[:, 0, 0, 0].tolist(), data.y.tolist(), data.classes) == ([3, 4], [0, 0], 5)
+
+
+def test_a_test_folder_has_the_size_and_the_channels_of_the_sample(tmp_path):
+    save(tmp_path / "train/a/1.png", (9, 9, 9), mode="RGB", size=(20, 10))
+    save(tmp_path / "train/b/1.png", (9, 9, 9), mode="RGB", size=(10, 10))
+    save(tmp_path / "fresh/a/1.png", 7, size=(12, 12))
+    sample = load_dataset(str(tmp_path / "train"))
+    fresh = as_dataset(str(tmp_path / "fresh"), role="test", like=sample)
+    assert fresh.input_shape == sample.input_shape == (3, 32, 32)
+    save(tmp_path / "grey/a/1.png", 7, size=(12, 12))
+    save(tmp_path / "colour/a/1.png", (255, 0, 0), mode="RGB", size=(6, 6))
+    like = load_dataset(str(tmp_path / "grey"))
+    made_grey = as_dataset(str(tmp_path / "colour"), role="test", like=like)
+    assert made_grey.input_shape == (1, 12, 12)
+    assert "made grey" in made_grey.warnings[0]

@@ -1,0 +1,298 @@
+"""One door to every sample: names, folders, files and factories, and what it says when it stays shut."""
+
+import gzip
+import pickle
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from PIL import Image
+from worlds.files import idx_files, md5_of
+
+from codebound.run.errors import DataError, UsageError
+from codebound.sample.dataset import Scaling
+from codebound.sample.formats.catalogue import KNOWN, known_datasets, remedy
+from codebound.sample.load import load_dataset
+from codebound.sample.standardised import STANDARDISED
+
+RNG = np.random.default_rng(0)
+
+
+MNIST, FASHION, KMNIST = (idx_files(np.random.default_rng(seed)) for seed in (1, 2, 3))
+CIFAR = {f: RNG.integers(0, 10, (2, 3073), dtype=np.uint8).tobytes() for f in KNOWN["cifar10"].all_files()}
+
+
+@pytest.fixture(autouse=True)
+def tiny_world(monkeypatch, own_cache):
+    """Known datasets shrunk to a few examples, and an empty cache."""
+    for name, files in (("mnist", MNIST), ("fashion-mnist", FASHION), ("cifar10", CIFAR)):
+        monkeypatch.setitem(KNOWN, name, replace(KNOWN[name], digests=md5_of(files)))
+
+
+def write(folder, files: dict[str, bytes], suffix: str = ""):
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        (folder / f"{name}{suffix}").write_bytes(gzip.compress(content) if suffix == ".gz" else content)
+    return folder
+
+
+def test_digits_are_embedded():
+    digits = load_dataset("digits")
+    assert (digits.n, digits.input_shape, digits.x.dtype.name) == (1797, (1, 8, 8), "uint8")
+    assert (digits.x.min(), digits.x.max(), digits.scaling.divisor) == (0, 16, 16.0)
+    assert np.bincount(digits.y).tolist() == [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
+
+
+def test_digits_have_no_test_split():
+    with pytest.raises(DataError, match="holdout"):
+        load_dataset("digits", role="test")
+
+
+@pytest.mark.parametrize("inner", ["", "MNIST/raw", "raw"])
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+@pytest.mark.parametrize("role", ["train", "test"])
+def test_mnist_from_a_folder(tmp_path, inner, suffix, role):
+    write(tmp_path / "here" / inner, MNIST, suffix)
+    data = load_dataset("mnist", role=role, folder=tmp_path / "here")
+    images = np.frombuffer(
+        MNIST[f"{'train' if role == 'train' else 't10k'}-images-idx3-ubyte"][16:], np.uint8
+    )
+    np.testing.assert_array_equal(data.x.ravel(), images)
+    assert (data.name, data.role, data.classes, data.scaling) == ("mnist", role, 10, Scaling(255.0))
+    assert data.x.shape[1:] == (1, 28, 28)
+    assert "checksums verified" in data.source
+    assert not data.warnings
+
+
+def test_dotted_file_names_are_known_too(tmp_path):
+    write(tmp_path / "d", {name.replace("-idx", ".idx"): content for name, content in MNIST.items()})
+    assert load_dataset("MNIST", folder=tmp_path / "d").n == 5
+
+
+def test_the_given_folder_comes_before_the_cache(tmp_path):
+    write(tmp_path / "cache/data/mnist", MNIST)
+    assert str(tmp_path / "cache") in load_dataset("mnist").source
+    assert str(tmp_path / "cache") in load_dataset("mnist", folder=tmp_path / "empty").source
+    write(tmp_path / "own", MNIST)
+    assert str(tmp_path / "own") in load_dataset("mnist", folder=tmp_path / "own").source
+
+
+def test_absent_data_names_the_command_and_the_places(tmp_path):
+    with pytest.raises(DataError, match="codebound data get mnist") as error:
+        load_dataset("mnist", folder=tmp_path / "empty")
+    assert str(tmp_path / "empty") in str(error.value)
+    assert str(tmp_path / "cache/data/mnist") in str(error.value)
+
+
+def test_wrong_content_is_refused(tmp_path):
+    write(tmp_path / "d", FASHION)
+    with pytest.raises(DataError, match="is not train-images-idx3-ubyte of MNIST"):
+        load_dataset("mnist", folder=tmp_path / "d")
+    flipped = dict(MNIST)
+    labels = flipped["train-labels-idx1-ubyte"]
+    flipped["train-labels-idx1-ubyte"] = labels[:-1] + bytes([labels[-1] ^ 1])
+    write(tmp_path / "e", flipped)
+    with pytest.raises(DataError, match="labels"):
+        load_dataset("mnist", folder=tmp_path / "e")
+
+
+def cifar_pickles() -> dict[str, bytes]:
+    pickles = {}
+    for name, content in CIFAR.items():
+        rows = np.frombuffer(content, np.uint8).reshape(-1, 3073)
+        record = {"data": np.ascontiguousarray(rows[:, 1:]), "labels": rows[:, 0].tolist()}
+        pickles[name.removesuffix(".bin")] = pickle.dumps(record, protocol=4)
+    return pickles
+
+
+@pytest.mark.parametrize("form", ["py", "bin"])
+@pytest.mark.parametrize("inner", [True, False])
+def test_cifar10_from_both_forms(tmp_path, form, inner):
+    folder = tmp_path / "d" / (f"cifar-10-batches-{form}" if inner else "")
+    write(folder, CIFAR if form == "bin" else cifar_pickles())
+    rows = np.frombuffer(b"".join(CIFAR[f"data_batch_{i}.bin"] for i in range(1, 6)), np.uint8).reshape(
+        -1, 3073
+    )
+    data = load_dataset("cifar10", folder=tmp_path / "d")
+    np.testing.assert_array_equal(data.y, rows[:, 0])
+    np.testing.assert_array_equal(data.x, rows[:, 1:].reshape(-1, 3, 32, 32))
+    assert data.x.flags.c_contiguous
+    assert load_dataset("cifar10", role="test", folder=tmp_path / "d").n == 2
+
+
+def test_a_changed_pickle_is_refused(tmp_path):
+    pickles = cifar_pickles()
+    pickles["data_batch_3"] = pickles["data_batch_2"]
+    write(tmp_path / "d", pickles)
+    with pytest.raises(DataError, match=r"data_batch_3\.bin of CIFAR-10"):
+        load_dataset("cifar10", folder=tmp_path / "d")
+
+
+def test_unverified_datasets_say_so(tmp_path):
+    write(tmp_path / "KMNIST/raw", KMNIST)
+    data = load_dataset("kmnist", folder=tmp_path)
+    assert "not verified" in data.warnings[0]
+    with pytest.raises(DataError, match="KMNIST/raw"):
+        load_dataset("kmnist")
+    record = {"data": np.zeros((2, 3072), np.uint8), "coarse_labels": [1, 2], "fine_labels": [99, 3]}
+    write(tmp_path / "cifar-100-python", {"train": pickle.dumps(record, protocol=4)})
+    hundred = load_dataset("cifar100", folder=tmp_path)
+    assert (hundred.y.tolist(), hundred.classes) == ([99, 3], 100)
+
+
+def test_a_folder_is_recognised_by_its_files(tmp_path):
+    write(tmp_path / "root/MNIST/raw", MNIST)
+    assert load_dataset(str(tmp_path / "root")).n == 5
+    assert load_dataset(str(tmp_path / "root/MNIST/raw"), role="test").n == 3
+    loaded = load_dataset(str(write(tmp_path / "some name", FASHION)))
+    assert "Fashion-MNIST" in loaded.source
+    assert loaded.name == str(tmp_path / "some name")
+    certify = load_dataset(str(tmp_path / "root"), role="certify")
+    assert (certify.role, certify.n) == ("certify", 5)
+
+
+def test_a_folder_with_several_datasets_asks_for_a_name(tmp_path):
+    write(tmp_path / "MNIST/raw", MNIST)
+    write(tmp_path / "FashionMNIST/raw", FASHION)
+    with pytest.raises(DataError, match="mnist, fashion-mnist"):
+        load_dataset(str(tmp_path))
+    with pytest.raises(DataError, match="mnist, fashion-mnist, kmnist"):
+        load_dataset(str(write(tmp_path / "unknown", KMNIST)))
+
+
+def test_image_folders(tmp_path):
+    for name in ("cat", "dog"):
+        (tmp_path / name).mkdir()
+        Image.new("L", (4, 4), 9).save(tmp_path / name / "1.png")
+    assert load_dataset(str(tmp_path)).y.tolist() == [0, 1]
+    assert load_dataset(str(tmp_path), role="unlabelled").y.tolist() == [0, 0]
+
+
+def test_npz_files(tmp_path):
+    np.savez(tmp_path / "d.npz", x=np.zeros((3, 2), np.float32), y=[0, 1, 2])
+    data = load_dataset(str(tmp_path / "d.npz"), role="prior", classes=5)
+    assert (data.n, data.role, data.classes) == (3, "prior", 5)
+
+
+@pytest.fixture
+def factories(tmp_path, monkeypatch):
+    (tmp_path / "tiny_factories.py").write_text(
+        "import sys\n"
+        "import numpy as np, torch\n"
+        "from codebound.sample.dataset import Dataset\n"
+        "from codebound.run.errors import DataError\n"
+        "def pair(): return np.zeros((3, 2), np.uint8), [0, 1, 2]\n"
+        "def tensors(): return torch.zeros(3, 2), torch.tensor([0, 1, 2])\n"
+        "def whole(): return Dataset('mine', 'train', np.ones((3, 2), np.uint8), np.array([0, 1, 2]), 4)\n"
+        "def standard():\n"
+        "    x = np.array([[1.0], [-1.0]] * 50)\n"
+        "    return Dataset('mine', 'train', x, np.zeros(100, np.int64), 1)\n"
+        "def number(): return 5\n"
+        "def broken(): raise KeyError('oops')\n"
+        "def leaves(): sys.exit(3)\n"
+        "def ours(): raise DataError('own words')\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    yield "tiny_factories"
+    sys.modules.pop("tiny_factories", None)
+
+
+def test_factories(factories):
+    path = list(sys.path)
+    assert load_dataset(f"{factories}:pair").classes == 3
+    assert load_dataset(f"{factories}:tensors", role="test").role == "test"
+    assert load_dataset(f"{factories}:whole", role="certify").role == "certify"
+    assert load_dataset(f"{factories}:standard").warnings == (STANDARDISED,)
+    assert sys.path == path
+
+
+@pytest.mark.parametrize(
+    ("attribute", "message"),
+    [
+        ("number", "Got int"),
+        ("broken", "KeyError: 'oops'"),
+        ("leaves", "SystemExit"),
+        ("absent", "AttributeError"),
+        ("ours", "^own words$"),
+    ],
+)
+def test_failing_factories_are_data_errors(factories, attribute, message):
+    with pytest.raises(DataError, match=message):
+        load_dataset(f"{factories}:{attribute}")
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("no_such_package.at_all:factory", "ModuleNotFoundError"),
+        ("svhn", "not supported.*savez"),
+        ("EMNIST", "not supported.*savez"),
+        ("minst", "Did you mean 'mnist'"),
+        ("absent.npz", "does not exist"),
+        ("no/such/folder", "neither a known name"),
+    ],
+)
+def test_unknown_specs(spec, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DataError, match=message):
+        load_dataset(spec)
+
+
+def test_other_files_are_no_samples(tmp_path):
+    (tmp_path / "notes.txt").write_text("hello")
+    with pytest.raises(DataError, match=r"notes\.txt is no file that is read: a table ends in \.csv"):
+        load_dataset(str(tmp_path / "notes.txt"))
+
+
+def test_arguments_out_of_range():
+    with pytest.raises(UsageError, match="validation"):
+        load_dataset("digits", role="validation")
+    with pytest.raises(UsageError, match="split"):
+        load_dataset("digits", role="certify")
+    with pytest.raises(UsageError, match="10 classes"):
+        load_dataset("digits", classes=7)
+
+
+def test_listing_looks_and_does_not_read(tmp_path):
+    write(tmp_path / "cache/data/mnist", dict.fromkeys(MNIST, b"damaged"))
+    found = known_datasets()
+    assert found["digits"] == "embedded in scikit-learn"
+    assert found["mnist"] == str(tmp_path / "cache/data/mnist")
+    assert (found["cifar10"], remedy(KNOWN["cifar10"])) == ("", "codebound data get cifar10")
+    assert "KMNIST/raw" in remedy(KNOWN["kmnist"])
+
+
+@pytest.mark.thorough
+def test_the_catalogue_needs_no_torch():
+    def loads_torch(names: str) -> int:
+        code = f"import sys; import {names}; sys.exit('torch' in sys.modules)"
+        return subprocess.run([sys.executable, "-c", code], check=False).returncode
+
+    assert loads_torch("codebound.sample.formats.catalogue, codebound.sample.formats.download") == 0
+    assert loads_torch("codebound.sample.load") == 1
+
+
+def test_a_folder_of_arrays_stays_on_the_disk(tmp_path):
+    random = np.random.default_rng(0)
+    x, y = random.normal(size=(50, 3)).astype(np.float32), random.integers(0, 2, 50)
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "y.npy", y)
+    np.savez(tmp_path / "same.npz", x=x, y=y)
+    sample = load_dataset(str(tmp_path))
+    assert isinstance(sample.x.base, np.memmap)
+    assert sample.sha256 == load_dataset(str(tmp_path / "same.npz")).sha256
+    sample.x[0] = 7.0  # a copy of the page
+    np.testing.assert_array_equal(np.load(tmp_path / "x.npy"), x)
+    (tmp_path / "y.npy").unlink()
+    assert load_dataset(str(tmp_path), role="unlabelled").n == 50
+    with pytest.raises(DataError, match=r"has no y\.npy"):
+        load_dataset(str(tmp_path))
+    for content in (b"no array", (tmp_path / "x.npy").read_bytes()[:300]):
+        (tmp_path / "x.npy").write_bytes(content)
+        with pytest.raises(DataError, match=r"x\.npy is no readable \.npy file"):
+            load_dataset(str(tmp_path), role="unlabelled")
+    np.save(tmp_path / "x.npy", np.array([[{}]], dtype=object), allow_pickle=True)
+    with pytest.raises(DataError, match=r"x\.npy is no readable"):
+        load_dataset(str(tmp_path), role="unlabelled")

@@ -1,0 +1,146 @@
+"""What counts as a fault, against definitions written out example by example."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codebound.bits.arithmetic import Reader, Writer
+from codebound.bits.setting import read_fault, write_fault
+from codebound.run.errors import DataError, UsageError
+from codebound.sample.losses import FAULTS as KINDS
+from codebound.sample.losses import OfClass, counted_examples, parse_fault
+
+CLASSES = 4
+SCORES = st.lists(st.sampled_from([0.0, 1.0, 2.0, 3.0, math.nan, math.inf]), min_size=4, max_size=4)
+COSTS = "0123,1012,2f01,3210"
+FAULTS = ["wrong", "class:2", "confused:2:0", "false-alarm:1", "top:1", "top:2", "top:3"]
+FAULTS += ["abstain:1", f"cost-above:1:{COSTS}", "cost-above:0:distance"]
+EVERY = [*FAULTS, "cost:distance", f"cost:{COSTS}", "residual:0.5"]
+
+
+def is_fault(text: str, scores: list[float], label: int) -> bool | None:
+    """By the book; None where it cannot happen. Whatever is not clear is a fault."""
+    kind, *numbers = text.split(":")
+    if kind in ("abstain", "cost-above"):
+        return is_new_fault(kind, numbers, scores, label)
+    named = [int(number) for number in numbers]
+    if (kind in ("class", "confused") and label != named[0]) or (kind == "false-alarm" and label == named[0]):
+        return None
+    if not all(map(math.isfinite, scores)):
+        return True
+    if kind in ("confused", "false-alarm"):
+        seen = named[-1]
+        return scores[seen] >= max(s for j, s in enumerate(scores) if j != seen)
+    as_good = sum(s >= scores[label] for j, s in enumerate(scores) if j != label)
+    return as_good >= (named[0] if kind == "top" else 1)
+
+
+def is_new_fault(kind: str, numbers: list[str], scores: list[float], label: int) -> bool:
+    if not all(map(math.isfinite, scores)):
+        return True
+    best, second = sorted(scores)[:-3:-1]
+    winners = [j for j, score in enumerate(scores) if score == best]
+    if kind == "abstain":  # doubtful at the threshold itself: then it is a fault
+        return (best - second > 1.0 and winners != [label]) or best - second == 1.0
+    rows = [[abs(y - j) for j in range(CLASSES)] for y in range(CLASSES)]
+    if numbers[1] != "distance":
+        rows = [[int(digit, 16) for digit in row] for row in numbers[1].split(",")]
+    return any(rows[label][j] > int(numbers[0]) for j in winners)
+
+
+@given(SCORES, st.integers(0, CLASSES - 1))
+def test_a_cost_is_the_worst_that_a_tie_may_bring(scores, label):
+    fault = parse_fault(f"cost:{COSTS}", classes=CLASSES)
+    leads = fault.leads(torch.tensor([scores]), torch.tensor([label]))
+    row = [int(digit, 16) for digit in COSTS.split(",")[label]]
+    best = max(scores) if all(map(math.isfinite, scores)) else None
+    worst = 15 if best is None else max(row[j] for j, score in enumerate(scores) if score == best)
+    assert int((leads <= 0.0).sum()) == worst
+
+
+@given(SCORES, st.integers(0, CLASSES - 1))
+def test_abstaining_counts_doubt_twice(scores, label):
+    fault = parse_fault("abstain:1", classes=CLASSES)
+    error, abstained, not_right = (fault.leads(torch.tensor([scores]), torch.tensor([label])) <= 0.0)[0]
+    assert error or abstained or not not_right  # what is kept and right is no error
+    if not all(map(math.isfinite, scores)):
+        assert error and abstained and not_right  # noqa: PT018
+        return
+    best, second = sorted(scores)[:-3:-1]
+    assert bool(abstained) == (best - second <= 1.0)
+    assert bool(not_right) == (not (best - second > 1.0 and scores[label] == best))
+
+
+@given(st.sampled_from(FAULTS), SCORES, st.integers(0, CLASSES - 1))
+def test_faults_are_counted_by_the_book(text, scores, label):
+    fault = parse_fault(text, classes=CLASSES)
+    logits, labels = torch.tensor([scores]), torch.tensor([label])
+    expected = is_fault(text, scores, label)
+    assert bool(fault.is_counted(labels)) == (expected is not None)
+    if expected is not None:
+        assert bool(fault.is_made(logits, labels)[0, 0]) == expected
+
+
+@pytest.mark.parametrize("text", EVERY)
+def test_a_fault_is_written_as_it_is_read(text):
+    assert str(parse_fault(text)) == text
+    assert "at most 3 %" in parse_fault(text).says("3 %")
+    assert str(parse_fault("cost:distance")) == "cost:distance"
+
+
+def test_a_mean_cost_says_its_largest_one_and_what_that_needs():
+    said = parse_fault("cost:distance").says("2.88 %", classes=16)
+    assert said.endswith(
+        "2.88 % of the largest cost, which is 15, on new data, if their labels are among the classes 0 to 15"
+    )
+    assert "among" not in parse_fault("class:1").says("2.88 %", classes=16)
+
+
+def test_every_kind_has_an_example():
+    assert {text.split(":")[0] for text in EVERY} == set(KINDS)
+
+
+@pytest.mark.parametrize("text", [text for text in EVERY if parse_fault(text).number is not None])
+def test_a_fault_is_coded_as_it_is_decoded(text):
+    writer, fault = Writer(), parse_fault(text, classes=CLASSES)
+    write_fault(writer, fault, CLASSES)
+    assert read_fault(Reader(writer.finish()), CLASSES) == fault
+
+
+def test_two_classes_have_words_of_their_own():
+    assert parse_fault("missed", classes=2) == OfClass(1)
+    assert parse_fault("false-alarm", classes=2) == OfClass(0)
+    with pytest.raises(UsageError, match="two classes"):
+        parse_fault("missed", classes=3)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "wrong:1", "class", "class:x", "class:-1", "class:01", "confused:1", "confused:1:1", "top", "Wrong"],
+)
+def test_what_is_no_fault_is_refused(text):
+    with pytest.raises(UsageError, match="fault"):
+        parse_fault(text)
+
+
+@pytest.mark.parametrize("text", ["class:4", "confused:0:4", "false-alarm:4", "top:0", "top:4"])
+def test_a_fault_has_to_fit_the_classes(text):
+    with pytest.raises(UsageError, match="does not fit 4 classes"):
+        parse_fault(text, classes=4)
+
+
+@pytest.mark.parametrize(
+    ("text", "rate"),
+    [("wrong", 0.75), ("class:1", 0.75), ("confused:0:1", 0.25), ("false-alarm:1", 0.25), ("top:3", 0.25)],
+)
+def test_how_often_a_guess_makes_it(text, rate):
+    assert parse_fault(text).guess_rate(CLASSES) == rate
+
+
+def test_no_examples_no_statement():
+    assert counted_examples(parse_fault("class:1"), torch.tensor([0, 1, 1])) == 2
+    with pytest.raises(DataError, match="no example"):
+        counted_examples(parse_fault("class:2"), torch.tensor([0, 1, 1]))
