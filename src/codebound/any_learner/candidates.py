@@ -147,7 +147,7 @@ class RoundSearch:
             self._progress(len(self.stages), None, note)
 
     def _is_over(self, number: int, variant: Variant, at: Round[Any]) -> bool:
-        """Whether no later round of this candidate can be better."""
+        """Return True if no later round of this candidate can improve."""
         if self._wanted is not None or self._best is None:
             return self._best is not None
         picks, nothing = variant.counted(at)[0], (0,) * len(at.beside)

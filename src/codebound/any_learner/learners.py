@@ -83,7 +83,7 @@ class Fitter:
         return self._judged(model, rest, (places,)), self._judged(model, rest, others)
 
     def is_repeatable(self, model: Any, picks: Positions, before: Any) -> bool:
-        """Whether the estimator, fitted once more on the same picks, answers the same on the whole sample."""
+        """Return True if a refit on the same picks gives identical answers."""
         again = self.learn(picks, before)
         return all(
             _is_alike(_answers(model, name, self.inputs), _answers(again, name, self.inputs))
@@ -113,7 +113,7 @@ class Fitter:
 
     @property
     def _columns(self) -> int:
-        """How many numbers are counted beside the faults."""
+        """Number of columns that are counted beside the faults."""
         if self.fault is None:
             return 0
         return 1 if self.fault.threshold else len(self.fault.costs(self.classes))
@@ -121,7 +121,7 @@ class Fitter:
     def _faults(
         self, model: Any, predicted: NDArray[Any], at: Positions
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Which examples are wrong, and what is counted beside."""
+        """Return masks of the wrong examples and of the counted extras."""
         labels, fault = self.labels[at], self.fault
         none = np.zeros((len(at), 0), dtype=bool)
         if self.tau is not None:
@@ -197,7 +197,10 @@ def _answers(model: Any, method: str, inputs: Any) -> NDArray[Any]:
 
 
 def abstains(model: Any, inputs: Any, threshold: float) -> NDArray[np.bool_]:
-    """Where the largest score does not exceed the second by more than the threshold, rounded as margins are.
+    """Return a mask of the examples on which the model abstains.
+
+    It abstains where the largest score does not exceed the second by more than the threshold, rounded as
+    margins are.
 
     Raises:
         LearnerError: It has no scores.

@@ -188,7 +188,7 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     @_has("predict")
     def predict(self, X: Any) -> NDArray[Any]:
-        """What ``estimator_`` predicts: the bound is about this."""
+        """Return the predictions of ``estimator_``. The bound is about these."""
         return self._learned.predict(X)  # type: ignore[no-any-return]
 
     @_has("predict_proba")
@@ -202,7 +202,7 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
         return self._learned.decision_function(X)  # type: ignore[no-any-return]
 
     def abstains(self, X: Any) -> NDArray[np.bool_]:
-        """Where ``estimator_`` abstains, for the fault ``abstain:T``: the bound is about all other data.
+        """Return a mask of abstentions, for the fault ``abstain:T``. The bound is about all other data.
 
         Raises:
             UsageError: The fault is another one.
@@ -397,7 +397,7 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
         return Variant(rule, fitter, contents, terms, part)
 
     def _fault(self, sample: Sample) -> tuple[Fault | None, int]:
-        """What is a fault, and how many classes there are for it; None for plain errors."""
+        """Return the fault and its number of classes. For plain errors, None and 0."""
         if self.fault == str(WRONG):
             return None, 0
         if self.tau is not None:
@@ -429,6 +429,6 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
 
 
 def _goes_on(estimator: Any) -> bool:
-    """Whether a learner, or a part of it, goes on from where it was fitted before."""
+    """Return True if an estimator, or a part of it, has a warm start."""
     found = estimator.get_params() if hasattr(estimator, "get_params") else {}
     return any(value is True and name.rpartition("__")[2] == "warm_start" for name, value in found.items())

@@ -89,7 +89,7 @@ class Contents:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What a model makes of examples.
+    """Errors and scores of a model on examples.
 
     Attributes:
         wrong: Whether it gets each of them wrong.
@@ -102,12 +102,12 @@ class Judgement:
     beside: NDArray[np.bool_] | None = None
 
     def is_like(self, other: Judgement) -> bool:
-        """Whether nothing that is counted differs."""
+        """Return True if all counts agree."""
         return np.array_equal(self.wrong, other.wrong) and np.array_equal(self.beside, other.beside)  # type: ignore[arg-type]
 
 
 class LearnerOfPicks(Protocol[M]):
-    """What a rule needs to know of a learner."""
+    """Interface of a learner that a picking rule can use."""
 
     def learn(self, picks: Positions, before: M | None) -> M:
         """A model of the picks, in their order, and of the model of the round before."""

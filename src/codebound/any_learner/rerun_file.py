@@ -37,7 +37,7 @@ LEARNER_FIRST = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RerunCertificate:
-    """What a learner was able to prove on a sample, and how to run it again.
+    """Bound that a learner proved, and the data to rerun it.
 
     Attributes:
         kind: The kind of file.
@@ -137,7 +137,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Reproduction:
-    """What came out when a learner was run again.
+    """Outcome of running a learner again.
 
     Attributes:
         reasons: Why the certificate is not reproduced; empty if it is.
@@ -151,7 +151,7 @@ class Reproduction:
 
     @property
     def is_reproduced(self) -> bool:
-        """Whether the learner did the same again."""
+        """Return True if the learner did the same again."""
         return not self.reasons
 
     @property

@@ -1,4 +1,4 @@
-"""What a round is worth: the message that names it, its length, and the bound of what was learned so far."""
+"""Value of a round: its message, the length, and the bound."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RuleMessage:
-    """Which rule was used, of all those that a prefix-free code fixed beforehand.
+    """Name of the chosen rule, in a prefix-free code fixed beforehand.
 
     Attributes:
         candidate: Number of the candidate settings, from 0.
@@ -42,7 +42,7 @@ class RuleMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What the bounds of all rounds have in common.
+    """Numbers that the bounds of all rounds have in common.
 
     Attributes:
         n: Examples that could be picked.
@@ -96,7 +96,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What can be said after a round.
+    """Message, counts and bound after a round.
 
     Attributes:
         message: The message that stops here.

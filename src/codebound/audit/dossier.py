@@ -71,7 +71,7 @@ PROFILES: dict[str, dict[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a page is made from.
+    """Sources of a page.
 
     Attributes:
         certificate: The certificate.
@@ -143,7 +143,7 @@ def write_dossier(
 
 
 def author_words(folder: Path, certificate: Certificate) -> dict[str, Any]:
-    """What only the author can say; asks for it in a file, the first time.
+    """Return the author's statements. The first time, write a file that asks for them.
 
     Raises:
         UsageError: The file was just made, or something in it is still empty.

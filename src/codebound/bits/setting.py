@@ -1,4 +1,4 @@
-"""What every message says first: classes, the scaling of inputs, what is counted (docs/format.md, section 5).
+"""Setting of a message: classes, scaling and fault (docs/format.md, section 5).
 
 All of it could be chosen after a look at the sample: so it is paid for.
 """
@@ -22,9 +22,9 @@ CATALOGUE = (Scaling(1.0), Scaling(255.0), Scaling(16.0))
 """Scalings that cost two bits; all others are literal, at 32 bits a constant."""
 MAX_CLASSES = 1 << 16
 FAULT, NEW_FAULT = 4, 6
-"""What stands in front of the scheme where another fault is counted than plain errors; 6 since version 3."""
+"""Words that announce a fault other than plain errors; 6 for those new in version 3."""
 HEAD, SPLIT_HEAD, RULE = 0, 1, 2
-"""What a short message is: a base with biases, the same after a split, or a rule that picks nothing."""
+"""Forms of a short message: base with biases, the same after a split, rule without picks."""
 FORM = "form"
 """The first part of the ledger of a short message."""
 MAX_CONSTANTS = 4
@@ -56,7 +56,7 @@ def code_scaling(
     *,
     is_listed: bool = False,
 ) -> Scaling:
-    """How stored values become inputs, coded or read; some messages have no literal constants."""
+    """Code or read the scaling of inputs. Some messages have no literal constants."""
     at = CATALOGUE.index(given) if given in CATALOGUE else len(CATALOGUE)
     word = uniform(coder, at, len(CATALOGUE) + 1)
     coder.require(not is_listed or word < len(CATALOGUE), "this message has no literal scaling.")
@@ -69,7 +69,7 @@ def code_scaling(
 
 
 def code_form(coder: AbstractCoder, form: int) -> int:
-    """What a short message is, behind the bit that pays for being one (docs/format-3.md, 5.7)."""
+    """Code or read the form of a short message. The first bit pays for being one (docs/format-3.md, 5.7)."""
     coder.require(bool(bit(coder, 1)), "a short message begins with a one.")
     if bit(coder, form == HEAD):
         return HEAD
@@ -77,7 +77,7 @@ def code_form(coder: AbstractCoder, form: int) -> int:
 
 
 def has_fault(coder: AbstractCoder, fault: Fault) -> bool:
-    """Whether a short message counts another fault than plain errors, coded or read: it seldom does."""
+    """Code or read the flag of another fault than plain errors. It is seldom set."""
     return bool(coder.split(fault != WRONG, 7, 8))
 
 

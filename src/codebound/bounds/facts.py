@@ -1,4 +1,4 @@
-"""What a theorem may be told: frozen records of counts, bits and probabilities, with their ranges checked."""
+"""Inputs of theorems: records of counts, bits and probabilities, with checked ranges."""
 
 import math
 import operator
@@ -9,7 +9,7 @@ from codebound.bounds.numerics import round_up
 from codebound.run.errors import UsageError
 
 Subject = Literal["g", "f"]
-"""Whose risk a bound is about: ``g``, the network that the message decodes to, or ``f``, the original."""
+"""Network whose risk is bounded: ``g``, the decoded one, or ``f``, the original."""
 
 MAX_N = 10**12
 MAX_CODE_BITS = 10**12
@@ -242,7 +242,7 @@ class DisagreementFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PickedFacts:
-    """What a rule picked out of the sample, and what the network learned from the picks still gets wrong.
+    """Picks of a rule, and errors on the examples not picked.
 
     Attributes:
         picks: Examples that the rule picked, each copy counted.

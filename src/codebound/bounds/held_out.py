@@ -25,7 +25,7 @@ CAUSES = (
     "test data from another distribution than the sample",
     "a network whose answer depends on more than the one example it is asked about",
 )
-"""What may be wrong where test data refute a certificate that both programs accept."""
+"""Possible causes if test data refute a certificate that both programs accept."""
 
 
 @implements("C-11", "C-12d", kind="certificate")
@@ -71,12 +71,12 @@ class Confrontation:
 
     @property
     def is_refuted(self) -> bool:
-        """Whether the bound is not to be believed beside these test errors."""
+        """Return True if the test errors refute the bound."""
         return self.tail < REFUTING_LEVEL
 
     @property
     def alarm(self) -> str:
-        """What was seen and what may be wrong, in words; empty where nothing speaks against the bound."""
+        """Warning with possible causes. It is empty where nothing speaks against the bound."""
         if not self.is_refuted:
             return ""
         return (
@@ -88,7 +88,7 @@ class Confrontation:
 
 @implements("C-11:refuted", kind="certificate")
 def confront(bound: float, test: HoldoutFacts, *, does: str = "errs") -> Confrontation:
-    r"""Whether test data refute a certified error: a one-sided exact binomial test.
+    r"""Test a certified error on fresh examples: a one-sided exact binomial test.
 
     Statement.  If the risk is at most ``bound`` and the test examples are fresh, then
                 ``P(Bin(n, bound) >= errors) < a`` with probability at most a, for every level a.

@@ -48,7 +48,7 @@ class LayerBounds:
 
 @implements("G-LemB.2x", kind="certificate")
 def output_deviation(layers: Sequence[LayerBounds], *, input_norm: float) -> float:
-    r"""How far the outputs of f and g can be apart on inputs of norm at most ``input_norm``.
+    r"""Bound the output distance of f and g on inputs of bounded norm.
 
     Statement.  With ``e_0 = 0`` and ``m_0 = input_norm``,
                 ``e_l = (|A|+|U|) L e_{l-1} + |U| L m_{l-1} + |change of b|`` and

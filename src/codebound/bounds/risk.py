@@ -63,7 +63,7 @@ LOOKS_TOLD = (
     "every look at them is in it."
 )
 TWO_DRAWS = "sample and of the unlabelled inputs"
-"""What is drawn where a bound rests on labelled and on unlabelled examples."""
+"""Draws behind a bound that uses labelled and unlabelled examples."""
 NORMS_ABOVE = "Norms of the layers are upper bounds, not estimates from below."
 
 
@@ -173,7 +173,10 @@ class RiskBound:
 
     @property
     def vacuous(self) -> bool:
-        """Whether the bound says no more than guessing: at least ``1 - 1/classes``, or 1 if unknown."""
+        """Return True if the bound says no more than guessing.
+
+        That is a value of at least ``1 - 1/classes``, or 1 if the number of classes is unknown.
+        """
         classes = self.facts.classes
         return self.value >= (1.0 if classes is None else 1.0 - 1.0 / classes)
 

@@ -1,4 +1,4 @@
-"""What to do with n labels: hold some out, or certify by a message or by picks; and how many are needed."""
+"""Advice on n labels: hold-out set, message or picks, and numbers needed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MOST_LABELS = 10**8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """What is known, or guessed, before the labels are spent.
+    """Known or guessed numbers before the labels are spent.
 
     Attributes:
         n: Labels there are, or will be.
@@ -92,7 +92,7 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What to do.
+    """Ways to spend the labels, ranked, and their limits.
 
     Attributes:
         ways: All ways that were asked about, the best first.

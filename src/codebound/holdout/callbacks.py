@@ -75,7 +75,7 @@ def trainer_callback(metric: RiskBoundMetric, batches: Batches) -> Any:
 
 @torch.no_grad()
 def measured(network: nn.Module, metric: RiskBoundMetric, batches: Batches) -> MeasuredRisk:
-    """What a network does on batches, in evaluation mode and on its own device; outputs may carry logits."""
+    """Measure a network on batches, in evaluation mode on its own device. Outputs may carry logits."""
     place = next((parameter.device for parameter in network.parameters()), torch.device("cpu"))
     was_training = network.training
     network.eval()

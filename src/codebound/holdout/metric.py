@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRisk:
-    """What was measured, and what it proves.
+    """Measured error rate and the limits that it proves.
 
     Attributes:
         errors: Faults counted.
@@ -113,7 +113,7 @@ class RiskBoundMetric:
         self._is_told = False
 
     def compute(self) -> MeasuredRisk:
-        """What was measured until now: a look, unless nothing was added since the last one.
+        """Return the risk measured so far. This is a look, unless nothing was added since the last one.
 
         Raises:
             UsageError: More looks than were planned.

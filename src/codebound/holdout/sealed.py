@@ -44,13 +44,13 @@ if TYPE_CHECKING:
     from codebound.sample.dataset import Dataset
 
 Answers = Literal["levels", "exact", "pass"]
-"""What a look tells: how far the best was beaten, the number of errors, or whether the target is met."""
+"""Kinds of answers: level below the best, number of errors, target met."""
 MOST_LOOKS = 1 << 32
 
 
 @dataclass(frozen=True, slots=True)
 class SealSettings:
-    """What is fixed before the first look.
+    """Settings that are fixed before the first look.
 
     Attributes:
         looks: Looks intended; None for no end, where later ones cost more.
@@ -242,7 +242,7 @@ def look(
 
 @dataclass(frozen=True, slots=True)
 class _Limits:
-    """What an answer proves: the limits of one look, which share its level (docs/looks.md)."""
+    """Limits that one look proves. They share its level (docs/looks.md)."""
 
     seal: Mapping[str, Any]
     number: int
@@ -307,7 +307,7 @@ def _require_allowed(ledger: Ledger, identity: str, *, is_listed: bool, is_final
 
 
 def _answer(ledger: Ledger, counts: tuple[int, ...], *, is_final: bool) -> int | None:
-    """What is told of a number of faults, or of a cost."""
+    """Return the answer of a look for counts of faults or costs."""
     levels = ledger.seal["levels"]
     errors: int = parse_fault(ledger.seal["fault"]).tally(counts, ledger.seal["n"]).get("cost", counts[0])
     if levels is None or is_final:
@@ -363,7 +363,10 @@ def _numbered(words: NDArray[np.str_], class_names: tuple[str, ...], path: Path)
 
 
 def identity(path: Path, *, model: str = "") -> str:
-    """What names a network in a ledger: the hash of how it is built and of the bytes of its file."""
+    """Return the identity of a network in a ledger.
+
+    It is the hash of how the network is built and of the bytes of its file.
+    """
     try:
         return hashlib.sha256(f"{model}\n".encode() + path.read_bytes()).hexdigest()
     except OSError as error:

@@ -93,7 +93,7 @@ class DictionaryFeatures(nn.Module):
         return self.normalised(self.unnormalised(self.planes(x)))
 
     def planes(self, x: Tensor) -> Tensor:
-        """What the filters see of images."""
+        """Return the planes of images that the filters see."""
         return _opponent(x) if x.shape[1] == 3 else x
 
     def unnormalised(self, planes: Tensor) -> Tensor:

@@ -137,7 +137,7 @@ class LayerFeatures(AbstractFeatures):
 
 
 def group_count(features: AbstractFeatures, shape: tuple[int, ...], *, by_window: bool) -> int:
-    """How many weights a layer above these features has; refuses features that do not fit the inputs."""
+    """Count the weights of a layer above these features. Refuses features that do not fit the inputs."""
     features.check(shape)
     groups = features.groups(shape, by_window=by_window)
     if len(groups) > MAX_SIZE:

@@ -91,11 +91,11 @@ class AbstractFeatures(ABC):
 
     @abstractmethod
     def groups(self, shape: tuple[int, ...], *, by_window: bool) -> Tensor:
-        """Which weight of a layer each number of a vector has; ``by_window`` matters to filters alone."""
+        """Return the weight index of each number of a vector. ``by_window`` matters to filters alone."""
 
     @abstractmethod
     def fit(self, first: Tensor, *, is_mirrored: bool, labels: Tensor | None = None) -> dict[str, Tensor]:
-        """What is needed of the first examples, as they are read; their labels matter to a layer alone."""
+        """Return the tensors fitted to the first examples. Labels matter to a layer alone."""
 
     @abstractmethod
     def numbers(self, x: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
@@ -256,7 +256,7 @@ class _Whole(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PatchFeatures(AbstractFeatures):
-    """How much the patches of a picture look like patches of the first pictures, all of them whitened.
+    """Similarity of whitened patches of a picture to those of the first pictures.
 
     Attributes:
         size: Side of a patch.
@@ -422,7 +422,7 @@ def _squares(size: int, weights: Tensor | None) -> int:
 
 
 def _column_unit(size: int, weights: Tensor | None) -> int:
-    """What a column of weight 1 is multiplied with."""
+    """Return the factor of a column of weight 1."""
     root = math.sqrt(_squares(size, weights))
     found = math.floor((LARGEST - math.sqrt(size) / 2.0) / (4.0 * root))
     if found < 1:

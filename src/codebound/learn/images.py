@@ -147,7 +147,7 @@ def window_moduli(planes: Tensor, matrix: Tensor, side: int) -> Tensor:
 
 @cache
 def pooling_windows(height: int, width: int, grid: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """What sums over windows, (windows, places): ones where a place is in a window; and how many are."""
+    """Return 0/1 masks of windows, (windows, places), and the sizes of the windows."""
     rows, columns = (
         [(i * side // grid, -(-(i + 1) * side // grid)) for i in range(grid)] for side in (height, width)
     )

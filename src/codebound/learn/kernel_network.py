@@ -30,7 +30,9 @@ _SOLVED = 1e-6  # a rule is carried out to less than a tenth of it
 
 
 class PickedNetwork(nn.Module):
-    """What a rule learned: takes inputs **as they are stored**, and returns one number for each class.
+    """Network that a rule learned.
+
+    It takes inputs **as they are stored**, and returns one number for each class.
 
     Args:
         rule: How it was learned.
@@ -133,7 +135,10 @@ class PickedNetwork(nn.Module):
         return outputs
 
     def _is_learned(self) -> bool:
-        """Whether the coefficients solve what the rule asks for, on some picks: +1 for one class, else -1."""
+        """Return True if the coefficients solve the rule's equations on some picks.
+
+        The targets are +1 for one class, else -1.
+        """
         found = self(self.picks[:_TRIED]) + self.rule.ridge * self.coefficients[0, :_TRIED]
         targets = torch.where(found > 0, 1.0, -1.0)
         is_near = (found - targets).abs().max() < _SOLVED
@@ -150,7 +155,7 @@ class PickedNetwork(nn.Module):
 
 @torch.no_grad()
 def _fits(rule: Rule, divisor: float, own: Mapping[str, Tensor], known: Mapping[str, Tensor]) -> bool:
-    """Whether shapes are those of the rule, and features those of the first picks."""
+    """Return True if shapes and features are those of the rule."""
     supports, picks = 1 if rule.is_mirrored else len(rule.changes()), rule.first + rule.picks
     if len(own) < 3 or len(own["picks"]) != picks or own["coefficients"].shape[:2] != (supports, picks):
         return False
@@ -165,14 +170,14 @@ def _fits(rule: Rule, divisor: float, own: Mapping[str, Tensor], known: Mapping[
 
 
 def count_wrong(network: nn.Module, data: Dataset, *, device: str | torch.device = "cpu") -> int:
-    """How many examples a picked network gets wrong, ambiguous ones included; it is on the device already."""
+    """Count the errors of a picked network, ambiguous outputs included. It is on the device already."""
     return count_faults(network, data, WRONG, device=device)[0]
 
 
 def count_faults(
     network: nn.Module, data: Dataset, fault: Fault, *, device: str | torch.device = "cpu"
 ) -> tuple[int, ...]:
-    """How many examples make each part of a fault; it has to be possible on all of them."""
+    """Count the examples that make each part of a fault. It has to be possible on all of them."""
     counts = torch.zeros((), dtype=torch.int64)
     for start in range(0, data.n, _ROWS):
         inputs = torch.from_numpy(np.ascontiguousarray(data.x[start : start + _ROWS]))

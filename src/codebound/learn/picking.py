@@ -42,12 +42,12 @@ _LONGEST = 8
 _CHUNK = 500
 _PATIENCE = 8
 FEATURES = "features"
-"""What progress is called before there is a round."""
+"""Name of the progress before the first round."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoundCounts:
-    """What was counted after some rounds.
+    """Counts after some rounds.
 
     Attributes:
         picks: Examples picked until then, without the first ones.
@@ -59,7 +59,7 @@ class RoundCounts:
 
     @property
     def counted(self) -> int:
-        """What the bound counts."""
+        """Count that enters the bound."""
         return self.picks + self.errors
 
 
@@ -117,7 +117,7 @@ class Picked:
 
     @property
     def last(self) -> RoundCounts:
-        """What was counted at the end."""
+        """Counts at the end."""
         return self.rounds[-1]
 
     def best(self) -> Picked:
@@ -130,7 +130,7 @@ class Picked:
         return replace(self, rule=rule, order=order, rounds=kept, learned=self.least)
 
     def facts(self, *, code_bits: int, delta: float, classes: int) -> PickedFacts:
-        """What the bound is told."""
+        """Return the inputs of the bound."""
         return PickedFacts(
             picks=self.last.picks,
             errors=self.last.errors,
@@ -144,12 +144,12 @@ class Picked:
 
 
 def is_wrong(outputs: Tensor, labels: Tensor) -> Tensor:
-    """Which outputs are wrong, or so nearly that another machine might say so."""
+    """Return a mask of wrong and nearly wrong outputs. Another machine might count the latter as wrong."""
     return _too_small(margins(outputs, labels).unsqueeze(1), outputs)[:, 0]
 
 
 def fault_counts_of(outputs: Tensor, labels: Tensor, fault: Fault) -> tuple[int, ...]:
-    """How many outputs make each part of a fault, or so nearly that another machine might say so."""
+    """Count the outputs that make each part of a fault, or nearly. Another machine might count the latter."""
     return tuple(_too_small(fault.leads(outputs, labels), outputs).sum(dim=0).tolist())
 
 
@@ -272,7 +272,7 @@ def vectors_of(
 def _side_by_side(
     made: Callable[[int], Tensor], starts: range, *, is_on_cpu: bool
 ) -> Iterator[tuple[int, Tensor]]:
-    """What is made of each part, in order; the steps are small, so that each core has a part of its own."""
+    """Make the parts in parallel, in order. The steps are small, so that each core has a part of its own."""
     threads = torch.get_num_threads()
     if not is_on_cpu or threads == 1:
         yield from ((start, made(start)) for start in starts)
@@ -355,7 +355,10 @@ class _Run:
         )
 
     def _is_done(self, rounds: Sequence[RoundCounts]) -> bool:
-        """Whether the count has not fallen for long, or the next picks alone are as many as its least."""
+        """Return True if further rounds are unlikely to help.
+
+        The count has not fallen for long, or the next picks alone are as many as its least.
+        """
         least = min(range(len(rounds)), key=lambda at: rounds[at].counted)
         next_picks = rounds[-1].picks + self.rule.batch
         return len(rounds) - 1 - least >= _PATIENCE or next_picks >= rounds[_least(rounds)].counted
@@ -395,7 +398,10 @@ class _Run:
         raise RoomError(f"examples cannot be told apart in round {number}: take another batch size.")
 
     def _are_copies(self, scores: Tensor, indices: Tensor, count: int) -> bool:
-        """Whether all examples around the border are copies of one: then it does not matter which go in."""
+        """Return True if all examples around the border are copies of one.
+
+        Then it does not matter which go in.
+        """
         low, high = float(scores[count]) - _GAP, float(scores[count - 1]) + _GAP
         near = indices[(scores >= low) & (scores <= high)].tolist()
         if float(scores[-1]) <= high:

@@ -63,7 +63,7 @@ def folded(own: Tensor, image: Tensor) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Width:
-    """What a kernel is told beside vectors.
+    """Width of a kernel, and the scale of its vectors.
 
     Attributes:
         gamma: Width of the kernel, inverted.
@@ -122,7 +122,10 @@ class Width:
 
 
 def counting(longest: float) -> torch.dtype:
-    """What counts exactly: no partial sum of a product is above the product of the lengths."""
+    """Return the type in which products of vectors are exact.
+
+    No partial sum of a product is above the product of the lengths.
+    """
     return torch.float32 if longest <= _EXACT else torch.float64
 
 
@@ -147,7 +150,7 @@ class SupportKernel:
 
     @property
     def dimension(self) -> int:
-        """How long a vector is."""
+        """Length of a vector."""
         return self._vectors.shape[1]
 
     def vectors_at(self, rows: Tensor) -> Tensor:
@@ -194,7 +197,7 @@ class SupportKernel:
         return total.T.contiguous()
 
     def _parts(self) -> Iterator[tuple[Tensor, int, int]]:
-        """What is kept of the kernel, a few supports at a time: short sums are safe."""
+        """Yield the kernel, a few supports at a time. Short sums are safe."""
         for block, start in zip(self._blocks, self._ends, strict=False):
             for low, high in _pieces(start, start + len(block), _PART):
                 yield block[low - start : high - start], low, high
@@ -218,7 +221,7 @@ class ElsewhereKernel(Protocol):
 
     @property
     def dimension(self) -> int:
-        """How long a vector is."""
+        """Length of a vector."""
 
     def opened(self, width: Width) -> ElsewhereKernel:
         """The same without any supports."""
@@ -234,7 +237,9 @@ class ElsewhereKernel(Protocol):
 
 
 class KernelRidge:
-    """What is learned from supports: copies of picks, with +1 for their class and -1 for the others.
+    """Kernel ridge regression on supports, which are copies of picks.
+
+    Targets are +1 for their class and -1 for the others.
 
     Args:
         vectors: Features of all examples of the sample, one a row, in 16 bits, ``folded`` if they are joined;
@@ -278,7 +283,7 @@ class KernelRidge:
 
     @property
     def dimension(self) -> int:
-        """How long a vector is."""
+        """Length of a vector."""
         return self._examples.dimension
 
     def add(self, rows: Tensor, copies: Sequence[Tensor] = ()) -> None:
@@ -355,7 +360,7 @@ class KernelRidge:
         return found
 
     def outputs(self, coefficients: Tensor) -> Tensor:
-        """What the network says of every example of the sample."""
+        """Return the network's outputs for every example of the sample."""
         return self._examples.outputs(coefficients)
 
     def rounding(self, coefficients: Tensor) -> float:

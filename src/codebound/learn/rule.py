@@ -66,7 +66,7 @@ _OF_THE_LEARNER = ("gamma_index", "ridge_index", "score_index")
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How examples are picked and learned from.
+    """Rule that picks examples and learns from them.
 
     Attributes:
         features: What the learner sees of an input.
@@ -99,7 +99,7 @@ class Rule:
 
     @property
     def ridge(self) -> float:
-        """What is added to the diagonal of the kernel matrix."""
+        """Ridge on the diagonal of the kernel matrix."""
         return 2.0 ** (self.ridge_index - 8)
 
     @property
@@ -109,12 +109,12 @@ class Rule:
 
     @property
     def is_mirrored(self) -> bool:
-        """Whether a pick and its mirror image are one support."""
+        """Return True if a pick and its mirror image share a support."""
         return self.copies == MIRRORED
 
     @property
     def has_layer(self) -> bool:
-        """Whether the features have a coded layer on top, which version 2 cannot say."""
+        """Return True if a coded layer is on top of the features. Version 2 cannot say that."""
         return isinstance(self.features, LayerFeatures)
 
     def batch_of(self, round_: int) -> int:
@@ -132,7 +132,7 @@ class Rule:
         return 1 if self.is_mirrored else len(self.changes())
 
     def changes(self) -> tuple[Callable[[Tensor], Tensor], ...]:
-        """What turns a picture into its copies."""
+        """Return the maps from a picture to its copies."""
         return _COPIES[self.copies]
 
     def code(self, coder: AbstractCoder, input_shape: tuple[int, ...]) -> Rule:
@@ -218,7 +218,7 @@ class Rule:
 
 
 def usual_rule(input_shape: tuple[int, ...]) -> Rule:
-    """What is usual for inputs of a shape, apart from what is chosen for the size of a sample."""
+    """Return the usual rule for inputs of a shape. The size of a sample decides the rest."""
     sides = input_shape[1:] or (0,)
     if len(input_shape) == 3 and input_shape[0] == 1 and 6 <= min(sides) <= max(sides) <= 128:
         filters = FilterFeatures(True, 3, min(5, max(2, min(sides) // 7)))
@@ -229,7 +229,7 @@ def usual_rule(input_shape: tuple[int, ...]) -> Rule:
 
 
 def _is_picture(shape: tuple[int, ...]) -> bool:
-    """Whether inputs of a shape have filters and patches (docs/format.md, 10.3)."""
+    """Return True if inputs of a shape have filters and patches (docs/format.md, 10.3)."""
     return len(shape) == 3 and shape[0] in (1, 3) and 3 <= min(shape[1:]) <= max(shape[1:]) <= 128
 
 

@@ -60,12 +60,15 @@ class PickedMessage:
 
     @property
     def is_short(self) -> bool:
-        """Whether it is written in few bits: nothing is picked, and tenths of the sample come first."""
+        """Return True if the message is short.
+
+        Then nothing is picked, and tenths of the sample come first.
+        """
         return self.rule.tenths is not None
 
     @property
     def setting(self) -> Setting:
-        """What it says first."""
+        """Setting at the start of the message."""
         assert self.options.setting is not None  # a rule is carried out for a task, which has one
         return self.options.setting
 

@@ -33,7 +33,7 @@ class Part:
         self._kernel: SupportKernel | None = None
 
     def dimension(self) -> int:
-        """How long a vector is."""
+        """Length of a vector."""
         return self._vectors.shape[1]
 
     def open(self, width: Width) -> None:
@@ -66,7 +66,7 @@ class Spread:
 
     @property
     def dimension(self) -> int:
-        """How long a vector is."""
+        """Length of a vector."""
         return self._dimension
 
     def opened(self, width: Width) -> Spread:

@@ -1,4 +1,4 @@
-"""Where training runs, and the global random state there, which layers such as dropout draw from."""
+"""Device of a training, and its global random state. Layers such as dropout draw from that."""
 
 from __future__ import annotations
 

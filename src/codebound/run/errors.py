@@ -37,7 +37,7 @@ class UnsupportedLayerError(ModelError):
 
 
 class DependenceError(ModelError):
-    """What a network says of an example depends on more than the example."""
+    """A network's output for an example depends on more than that example."""
 
 
 class FormatError(CodeboundError):

@@ -1,4 +1,4 @@
-"""What other installed packages add to codebound: verbs, methods of certify, tensor codes, public names.
+"""Extensions by other packages: verbs, methods of certify, tensor codes, public names.
 
 A package offers a module under the entry point group ``codebound.extensions``; ``codebound_papers.extension``
 is the example. The module is light: it names its parts as ``"package.module:attribute"``, in any of
@@ -102,7 +102,7 @@ def find_extensions() -> Extensions:
 
 
 def loaded(home: str) -> Any:
-    """What ``"package.module:attribute"`` names; without an attribute, the module."""
+    """Import the object that ``"package.module:attribute"`` names. Without an attribute, the module."""
     module, _, attribute = home.partition(":")
     found = importlib.import_module(module)
     return getattr(found, attribute) if attribute else found

@@ -224,7 +224,10 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
 
 
 def is_unfinished_write(path: Path, names: tuple[str, ...]) -> bool:
-    """Whether a file is what ``write_atomically`` leaves of one of ``names`` when it is killed."""
+    """Return True if a file is an unfinished write of one of ``names``.
+
+    ``write_atomically`` leaves such a file when it is killed.
+    """
     return path.name.startswith(tuple(f".{name}." for name in names)) and path.suffix == _UNFINISHED_WRITE
 
 

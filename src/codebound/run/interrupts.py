@@ -99,7 +99,7 @@ def _hang_up(number: int, frame: object) -> None:
 
 @contextmanager
 def finishing() -> Iterator[None]:
-    """What is inside is finished although somebody interrupts; the second time it is given up.
+    """Finish the block inside despite a first interrupt. A second one ends it.
 
     Where the first time was before, as in the search whose best is counted now, nothing is held back. Signals
     reach the main thread only, so that elsewhere nothing changes.

@@ -44,7 +44,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a job has no value.
+    """Reason for the failure of a job.
 
     Attributes:
         message: The exception in one line or a few, or how its process ended.
@@ -96,7 +96,7 @@ class Residents(ABC):
 
     @abstractmethod
     def ask(self, method: str, *given: Any) -> list[Any]:
-        """What a method of each of them says, in their order."""
+        """Call a method of each and return the results in order."""
 
     @abstractmethod
     def ask_each(self, method: str, given: Sequence[tuple[Any, ...]]) -> list[Any]:
@@ -114,7 +114,7 @@ class Engine(ABC):
     """Runs jobs in other processes, here or elsewhere; a context manager that stops them in the end."""
 
     has_nodes: ClassVar[bool] = False
-    """Whether there are other machines, with memory and cores of their own."""
+    """True if there are other machines, with their own memory and cores."""
 
     @property
     @abstractmethod

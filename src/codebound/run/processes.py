@@ -135,7 +135,7 @@ class _Worker:
         theirs.close()  # so that its death closes the pipe
 
     def end(self) -> str:
-        """How a process that closed its pipe ended, in words."""
+        """Describe the end of a process that closed its pipe."""
         self._process.join()
         code = self._process.exitcode or 0
         self.stop()

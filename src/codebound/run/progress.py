@@ -33,7 +33,7 @@ def silent(done: int, total: int | None, note: str = "") -> None:
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Who follows a command.
+    """Receiver of the notes and the progress of a command.
 
     Attributes:
         note: Told a line for people.

@@ -1,4 +1,4 @@
-"""Which theorem each function implements: one entry per ID of docs/references.md."""
+"""Registry of theorems and their functions: one entry per ID of docs/references.md."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

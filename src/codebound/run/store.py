@@ -49,7 +49,7 @@ def content_key(parts: Mapping[str, object]) -> str:
 
 @cache
 def versions() -> str:
-    """What numbers depend on beside their settings: this package, and those it computes with.
+    """Return the versions that numbers depend on: ours, numpy and torch.
 
     Builds of one version count as one, so that nodes with and without a GPU can work together.
     """

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 ADVICE = "Remove the run folder to train from the start."
-"""What to do about a damaged file of a run."""
+"""Advice on a damaged file of a run."""
 
 
 def save_weights(path: Path, tensors: Mapping[str, Tensor]) -> None:

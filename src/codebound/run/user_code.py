@@ -21,7 +21,7 @@ def current_directory_importable() -> Iterator[None]:
 
 
 def import_named(spec: str) -> Any:
-    """What ``package.module:name`` names; modules in the current directory are found too.
+    """Import the object that ``package.module:name`` names. Modules in the current directory are found too.
 
     Example:
         >>> import_named("math:sqrt")(9.0)

@@ -1,4 +1,4 @@
-"""What a reader should know about a sample before he reads a bound: one sentence each."""
+"""Warnings about a sample, one sentence each."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Title:
 
     @classmethod
     def read(cls, text: str, *, source: str) -> Title:
-        """What the header of a column says."""
+        """Parse the header of a column."""
         title = text.strip()
         declared = _DECLARED.fullmatch(title)
         if declared is None:
@@ -98,7 +98,7 @@ class Column:
 
     @property
     def title(self) -> Title:
-        """What would declare all that became of it."""
+        """Title that would declare all that became of the column."""
         has_words = self.words is not None
         has_numbers = self.has_numbers and not self.levels
         return Title(self.name, self.levels, _has_indicator(self), has_numbers, has_words)
@@ -116,11 +116,11 @@ class Coded:
 
 
 Values: TypeAlias = "NDArray[np.float64] | Coded | Sequence[str]"
-"""What a column holds before the rule: numbers, NaN where one is missing, coded levels, or texts."""
+"""Values of a column before the rule: numbers (NaN: missing), coded levels, or texts."""
 
 
 def column_of(title: Title, values: Values, *, name: str) -> Column:
-    """What a column becomes: declared levels, numbers, or words that are hashed, beside numbers or not.
+    """Build a column of declared levels, numbers or hashed words. Words can be beside numbers.
 
     Raises:
         DataError: It holds what its title rules out.

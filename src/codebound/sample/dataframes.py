@@ -31,7 +31,7 @@ _MISSING = ""
 
 
 def is_frame(value: object) -> bool:
-    """Whether this is a data frame that ``from_frame`` reads."""
+    """Return True if this is a data frame that ``from_frame`` reads."""
     return bool(_package(value))
 
 

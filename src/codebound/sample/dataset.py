@@ -284,7 +284,7 @@ def require_certifiable(sample: Dataset) -> None:
 
 
 def as_read(sample: Dataset) -> dict[str, Any]:
-    """What ``load_dataset`` has to be told to read another sample as this one was read."""
+    """Return the options of ``load_dataset`` that read another sample alike."""
     return {
         "classes": sample.classes,
         "class_names": sample.class_names,
@@ -342,7 +342,7 @@ class DeviceData:
 
 @dataclass(frozen=True, slots=True)
 class Duplicates:
-    """How many of ``n`` examples occur in another sample.
+    """Number of ``n`` examples that occur in another sample.
 
     Attributes:
         n: Examples looked at.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Description:
-    """What a sample is like.
+    """Summary of a sample.
 
     Attributes:
         sample: The sample.

@@ -117,7 +117,7 @@ def _require_none_missing(columns: Sequence[Column], *, name: str) -> None:
 
 
 def position(names: Sequence[str], target: str | None, *, name: str, role: str) -> int | None:
-    """Where the labels are; an unlabelled table need not have any."""
+    """Return the position of the labels. An unlabelled table need not have any: None."""
     if role == "unlabelled" and not any(
         each == target or (target is None and each.lower() in TARGETS) for each in names
     ):
@@ -179,7 +179,7 @@ def _names(values: NDArray[np.float64] | Sequence[str]) -> tuple[str, ...]:
 
 
 def _count_from_zero(words: Sequence[str]) -> bool:
-    """Whether labels are numbers, and stay what they are; fractions are refused later."""
+    """Return True if labels are numbers that stay as they are. Fractions are refused later."""
     numbers = [float(each) for each in words if is_number(each)]
     return len(numbers) == len(words) and (min(numbers) >= 0 or any(each % 1 != 0 for each in numbers))
 
@@ -288,7 +288,7 @@ def _in_words(levels: tuple[str, ...]) -> str:
 
 
 def _remarks(columns: Sequence[Column]) -> list[str]:
-    """What was taken for declared although it was read off the table, and what hardly helps."""
+    """Return remarks on inferred declarations and on inputs that hardly help."""
     remarks = []
     if lacking := [each.name for each in columns if not each.can_miss and np.isnan(each.values).any()]:
         remarks.append(

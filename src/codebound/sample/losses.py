@@ -1,4 +1,4 @@
-"""What counts as a fault: a question with a yes or no for each example, or a bounded cost.
+"""Losses, called faults here: yes or no, or a bounded cost.
 
 Each kind is a final class that knows all that is ever asked about it. To add one, write in this file a frozen
 dataclass and name it in ``FAULTS``: its ``kind`` is the first word of its name, its fields are the others, as
@@ -100,17 +100,17 @@ class Fault(ABC):
 
     @property
     def guesses(self) -> int:
-        """How many guesses it allows."""
+        """Number of guesses that it allows."""
         return 1
 
     @property
     def threshold(self) -> float:
-        """What the best score has to exceed the second by; 0 where a network never abstains."""
+        """Lead that the best score must exceed. It is 0 where a network never abstains."""
         return 0.0
 
     @property
     def least_classes(self) -> int:
-        """How many classes it is written out for."""
+        """Number of classes that it is written out for."""
         return 1
 
     def check(self, classes: int) -> None:
@@ -131,30 +131,33 @@ class Fault(ABC):
         return ()
 
     def is_counted(self, labels: Tensor) -> Tensor:
-        """Which examples it can happen on."""
+        """Return a mask of the examples it can happen on."""
         return torch.ones_like(labels, dtype=torch.bool)
 
     def leads(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """How far each example is from the fault, in units of the scores; it happens at 0 and below.
+        """Return the distance to the fault, in units of the scores. It happens at 0 and below.
 
         Ties, NaN and infinities are faults. All that is counted has a column (docs/format-3.md, 6.4).
         """
         return margins(logits, labels).unsqueeze(1)
 
     def is_made(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """Where it happens, by a row of scores for each example, or a value; one column for each lead."""
+        """Return a mask of faults, one column for each lead.
+
+        The scores are a row, or a value, for each example.
+        """
         return self.is_counted(labels).unsqueeze(1) & (self.leads(scores, labels) <= 0.0)
 
     def guess_rate(self, classes: int) -> float:
-        """How often a guess without looking makes this fault: a bound as large says nothing."""
+        """Return the rate of this fault for blind guesses. A bound as large says nothing."""
         return 1.0 - self.guesses / classes
 
     def tally(self, counts: tuple[int, ...], n: int) -> dict[str, Any]:
-        """What it counts of n examples in place of errors among them, by its name in a file."""
+        """Return extra counts for n examples, by their names in a file."""
         return {}
 
     def says(self, share: str, tally: Mapping[str, Any] | None = None, *, classes: int | None = None) -> str:
-        """What a network does that makes this fault on at most a share; some tell what was tallied beside.
+        """Describe a network that makes this fault on at most a share. Some add what was tallied beside.
 
         Where the number of classes is known, a mean cost says its largest one, and what that needs.
 
@@ -298,7 +301,7 @@ class Abstain(Fault):
 
 
 class AbstractCosts(Fault):
-    """What each class costs where another is predicted: a table of digits, or their distance."""
+    """Costs of predicted classes, by label: a table of digits, or their distance."""
 
     is_new = True
     table: str
@@ -308,7 +311,7 @@ class AbstractCosts(Fault):
         """The costs above which it counts, one column each."""
 
     def matrix(self, classes: int) -> tuple[tuple[int, ...], ...]:
-        """What each predicted class costs, label by label.
+        """Return the costs of predicted classes, a row for each label.
 
         Raises:
             UsageError: The costs are for another number of classes, or out of range.
@@ -479,7 +482,7 @@ def possible_examples(fault: Fault, sample: Dataset) -> Dataset:
 
 
 def counted_examples(fault: Fault, labels: Tensor) -> int:
-    """How many examples a fault can happen on.
+    """Count the examples that a fault can happen on.
 
     Raises:
         DataError: None: nothing can be said.

@@ -1,4 +1,4 @@
-"""What a sample shows by itself: constants that are its own statistics, copies, the commonest label.
+"""Checks of a sample: scaling by its own statistics, copies, commonest label.
 
 The second program looks for the same (docs/format.md, sections 6.1 and 6.2).
 """
@@ -48,7 +48,7 @@ class RepeatedRows:
 
     @property
     def sentence(self) -> str:
-        """What was found, in words."""
+        """Number of copies, in words."""
         return count_of(
             self.equal,
             f"of {self.n} examples is an exact copy of an earlier one",
@@ -185,5 +185,5 @@ def _sums(x: NDArray[np.generic]) -> tuple[NDArray[np.float64], NDArray[np.float
 
 
 def commonest(sample: Dataset) -> int:
-    """How many examples have the label that most have: whoever always says it errs on the others alone."""
+    """Count the examples of the commonest label. Whoever always says it errs on the others alone."""
     return int(np.bincount(sample.y).max())

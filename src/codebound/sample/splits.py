@@ -105,7 +105,7 @@ def split(dataset: Any, parts: Mapping[str, float] | Mapping[str, int], *, seed:
 
 
 def _ends(n: int, amounts: list[float] | list[int]) -> list[int]:
-    """Where each part ends in the permutation."""
+    """Return the end of each part in the permutation."""
     if any(isinstance(amount, bool) or not math.isfinite(amount) or amount < 0 for amount in amounts):
         raise UsageError(f"parts are fractions or counts, none negative. Got {amounts}.")
     cumulative = np.cumsum(amounts).tolist()

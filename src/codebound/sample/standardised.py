@@ -20,7 +20,9 @@ STANDARDISED = (
 
 
 def looks_standardised(x: NDArray[np.generic]) -> bool:
-    """Whether every feature, or every channel, has mean 0 and deviation 1 on this sample.
+    """Return True if all features, or all channels, look standardised.
+
+    They have mean 0 and deviation 1 on this sample.
 
     Constant features are ignored; whole bytes are never standardised.
     """

@@ -35,7 +35,7 @@ _MD5_DIGITS = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownDataset:
-    """What is fixed about a dataset before any of its bytes are seen.
+    """Facts of a dataset, fixed before any of its bytes are seen.
 
     Attributes:
         name: The name that ``load_dataset`` takes.
@@ -293,7 +293,10 @@ NOT_READ: Mapping[str, str] = MappingProxyType(
 
 
 def cache_folder() -> Path:
-    """Where fetched datasets live: ``$CODEBOUND_CACHE``, or ``codebound`` in the user's cache directory."""
+    """Return the folder of fetched datasets.
+
+    It is in ``$CODEBOUND_CACHE``, or in ``codebound`` in the user's cache directory.
+    """
     chosen = os.environ.get("CODEBOUND_CACHE")
     if chosen:
         return Path(chosen).expanduser() / "data"
@@ -328,7 +331,7 @@ class Found:
 
     @property
     def folder(self) -> Path:
-        """Where the files lie."""
+        """Folder of the files."""
         return self.files[0].parent
 
 
@@ -353,7 +356,7 @@ def find(known: KnownDataset, role: str, root: Path) -> Found | None:
 
 
 def places(known: KnownDataset, folder: Path | None) -> list[Path]:
-    """Where a known dataset is looked for: the given folder, then its entry in the cache."""
+    """Return the folders to search: the given one, then the cache."""
     return [*([folder] if folder is not None else []), cache_folder() / known.name]
 
 
@@ -374,7 +377,7 @@ def located(known: KnownDataset, role: str, folder: Path | None) -> Found:
 
 
 def known_datasets(folder: Path | None = None) -> dict[str, str]:
-    """Where each dataset known by name was found, in words; empty when it is not here. Nothing is read."""
+    """Return the place of each known dataset, in words. It is empty when it is not here. Nothing is read."""
     where = {}
     for known in KNOWN.values():
         hits = (find(known, "train", place) for place in places(known, folder))
@@ -385,13 +388,13 @@ def known_datasets(folder: Path | None = None) -> dict[str, str]:
 
 
 def remedy(known: KnownDataset) -> str:
-    """What to do when a known dataset is not here."""
+    """Return advice for a known dataset that is not here."""
     fetch = f"codebound data get {known.name}"
     return fetch if known.digests else f"give the folder that has {usual_place(known)}"
 
 
 def usual_place(known: KnownDataset) -> str:
-    """What a folder must have for a dataset to be found in it, in words."""
+    """Describe the files that identify a dataset in a folder."""
     if known.layout == "packaged":
         return " and ".join(known.all_files())
     return f"torchvision's {known.folder}"
@@ -404,7 +407,7 @@ def content_of(path: Path, *, limit: int = MAX_BYTES) -> bytes | bytearray:
 
 
 def has_digest(path: Path, digest: str) -> bool:
-    """Whether a file's unpacked content has a checksum."""
+    """Return True if a file's unpacked content has this checksum."""
     return _digest(content_of(path), like=digest) == digest
 
 

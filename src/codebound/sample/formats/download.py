@@ -66,7 +66,7 @@ _CHUNK_BYTES = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """Where a dataset lies in the cache.
+    """Dataset in the cache.
 
     Attributes:
         folder: Its folder.

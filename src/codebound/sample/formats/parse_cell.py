@@ -1,4 +1,4 @@
-"""What a cell of a table stands for, a number, a word or nothing: a rule that looks at no other cell."""
+"""Rule from a table cell to a number, a word or nothing. It looks at no other cell."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _A_DAY = timedelta(days=1) // _MICROSECOND
 
 
 def is_number(cell: str) -> bool:
-    """Whether a text is a number in decimal digits."""
+    """Return True if a text is a number in decimal digits."""
     try:
         float(cell)
     except ValueError:
@@ -87,5 +87,5 @@ def text_of(number: float) -> str:
 
 
 def bucket(column: str, word: str) -> float:
-    """Which of the shared inputs a word of a column has."""
+    """Return the shared input, by its number, of a word of a column."""
     return float(hashlib.sha256(f"{column}={word}".encode("utf-8", "surrogatepass")).digest()[0] % BUCKETS)

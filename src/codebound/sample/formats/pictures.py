@@ -142,7 +142,7 @@ def _images_in(folder: Path) -> tuple[list[Path], int]:
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """What images have in common.
+    """Properties that images have in common.
 
     Attributes:
         size: Height and width, or None where these differ.
@@ -179,7 +179,10 @@ def _form(files: Sequence[Path]) -> _Form:
 
 
 def _lies_on_its_side(image: Image.Image) -> bool:
-    """What EXIF says in the header; a PNG without it there would be decoded to look for more."""
+    """Return True if EXIF says that the picture lies on its side.
+
+    A PNG without EXIF in the header would be decoded to look for more.
+    """
     if image.format == "PNG" and not {"exif", "Raw profile type exif"} & image.info.keys():
         return False
     return image.getexif().get(_ORIENTATION) in _ON_ITS_SIDE

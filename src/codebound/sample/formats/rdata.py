@@ -91,7 +91,7 @@ class _Vector:
         return list(strings) if is_strings and strings is not None else []
 
     def has_class(self, name: str) -> bool:
-        """Whether R says that it is one."""
+        """Return True if this R class is among its classes."""
         return name in self.strings("class")
 
 
