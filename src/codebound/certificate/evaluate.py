@@ -39,7 +39,7 @@ _CHUNK_NUMBERS = 1 << 18  # in the inputs of a chunk: convolutions hold some hun
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """What evaluation found.
+    """Result of an evaluation.
 
     Attributes:
         counts: Examples that are wrong, ambiguous or not finite; of some faults several numbers.

@@ -1,4 +1,4 @@
-"""What is known of how a network was made, as long as its numbers are what they were then."""
+"""Origin of a network, as long as its numbers are what they were then."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NONE = np.zeros(0, dtype=np.uint64)
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What a network was trained on.
+    """Training data of a network.
 
     Attributes:
         data_sha256: Hash of the sample, or of all of them with commas; empty where there is none.
@@ -42,7 +42,7 @@ class Origin:
         return Origin(",".join(seen), self.is_whole, np.union1d(self.rows, rows))
 
     def has_seen(self, data_sha256: str) -> bool:
-        """Whether it is known to have been trained on a sample, as it is stored and in its order."""
+        """Return True if it is known to have been trained on a sample, as it is stored and in its order."""
         return data_sha256 in self.data_sha256.split(",")
 
 
@@ -58,7 +58,7 @@ def remember(module: nn.Module, origin: Origin) -> None:
 
 
 def origin_of(module: nn.Module) -> Origin:
-    """How a network was made, where that was noted and none of its numbers has changed since.
+    """Return the origin of a network. It is unknown if it was not noted, or if a number has changed since.
 
     Example:
         >>> from torch import nn

@@ -1,4 +1,4 @@
-"""What networks answer, and on how many inputs two of them differ or one is not clear."""
+"""Answers of networks, and the inputs on which two differ or are unclear."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ROWS = 500
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What a network says of every example of a sample.
+    """Answers of a network on every example of a sample.
 
     Attributes:
         labels: The class that wins.

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 MAX_WORDS = 200
 BASE_FILE = "base.safetensors"
-"""Where a certificate's folder keeps its base; only one that its claim trains has seen the sample."""
+"""Name of the base in a certificate's folder. Only a base that its claim trains has seen the sample."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,7 +132,7 @@ def _run_folder(path: Path) -> Path:
 
 
 def origin_of_file(path: Path) -> Origin:
-    """What weights were trained on, where the folder of their training has it."""
+    """Return the training data of weights, if their run folder has it."""
     found = next((each for each in _records(path) if "data_sha256" in each), None)
     rows = read_rows(_run_folder(path))
     if found is None:
@@ -141,7 +141,7 @@ def origin_of_file(path: Path) -> Origin:
 
 
 def _records(path: Path) -> Iterator[dict[str, Any]]:
-    """What the run folder of a weights file says of its training, if it is in one."""
+    """Yield the records of training in a weights file's run folder, if it is in one."""
     folder = _run_folder(path)
     for record in (folder / RESULT, folder / CONFIG):  # a run that was killed has no result
         with suppress(FormatError):

@@ -1,4 +1,4 @@
-"""Whether a network is a function of one example: a certificate says nothing about any other.
+"""Check that a network is a function of one example. A certificate says nothing about any other.
 
 Random numbers, a memory of earlier calls and statistics of the batch all make the errors that were counted
 those of one run, which no new example will see again.
@@ -64,7 +64,10 @@ def require_one_example(module: nn.Module, sample: Dataset) -> None:
 
 
 def _require_no_dependence(module: nn.Module, sample: Dataset) -> None:
-    """What a few examples do not show: an operation that looks at the batch for rare values."""
+    """Refuse a module with an operation that looks at the batch.
+
+    A few examples do not show it, if it looks for rare values.
+    """
     first = first_weight(module)
     example = torch.zeros(1, *sample.input_shape, dtype=first.dtype, device=first.device)
     try:

@@ -69,7 +69,7 @@ class Through:
 
     @property
     def sentence(self) -> str:
-        """What follows, in words."""
+        """Conclusion in words."""
         return (
             f"With probability at least 1 - {self.delta:g} over both draws, the network f errs on at most "
             f"{percent(self.bound)} of new data ({percent(self.bound_of_g)} for g by {self.statement}, and "

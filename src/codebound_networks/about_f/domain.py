@@ -1,4 +1,4 @@
-"""How far g can be from f on a declared range of inputs, as a margin on the grid (C-12a)."""
+"""Deviation of g from f on a declared input range, as margin (C-12a)."""
 
 from __future__ import annotations
 

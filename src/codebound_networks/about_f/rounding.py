@@ -1,4 +1,4 @@
-"""How far float64 can be from exact arithmetic: a bound that goes through a chain with the numbers.
+"""Bound on the float64 rounding error of a chain. It goes through the chain with the numbers.
 
 docs/format.md, section 6.3, has the lines of the bound and the theorem that follows. Here they are applied to
 the modules that a chain is built of, in evaluation order. The numbers themselves may be in float32: the bound
@@ -41,7 +41,7 @@ class Carried(NamedTuple):
 
 
 class _Gain(NamedTuple):
-    """What a layer does to the error it reads, and to the lengths that its own rounding is a share of."""
+    """Gains of a layer, for the error it reads and for rounding."""
 
     spectral: float
     size: float
@@ -57,7 +57,7 @@ class RoundingBound:
 
     @staticmethod
     def knows(network: nn.Module) -> bool:
-        """Whether the network is made of what chains are made of."""
+        """Return True if the network is made of what chains are made of."""
         return isinstance(network, nn.Sequential) and all(map(_is_known, network))
 
     def logits(self, network: nn.Module, x: Tensor, scaling: Scaling) -> Carried:
@@ -73,7 +73,7 @@ class RoundingBound:
         return carried
 
     def gain(self, name: str, compute: Callable[[], _Gain]) -> _Gain:
-        """What a layer does to errors, computed once: weights do not change between batches."""
+        """Return the factors of a layer. They are computed once: weights do not change between batches."""
         if name not in self._gains:
             self._gains[name] = compute()
         return self._gains[name]

@@ -74,7 +74,7 @@ def sources_of(module: nn.Module) -> tuple[tuple[str, str], ...]:
 
 
 def _program(twin: nn.Module, input_shape: tuple[int, ...]) -> ExportedProgram:
-    """What torch traces for one example."""
+    """Trace the module for one example."""
     example = torch.zeros((1, *input_shape), dtype=torch.float64)
     before = logging.root.manager.disable
     with contextlib.ExitStack() as quiet:
@@ -210,7 +210,10 @@ def _bound(node: fx.Node) -> Iterator[tuple[Any, Any]]:
 
 
 def _problems(node: fx.Node) -> Iterator[str]:
-    """Why an operation cannot be part of a network that is a function of one example."""
+    """Yield reasons why an operation cannot be part of a network.
+
+    A network is a function of one example.
+    """
     target = node.target
     if target is operator.getitem:
         return
@@ -229,7 +232,10 @@ def _problems(node: fx.Node) -> Iterator[str]:
 
 
 def _numbers(value: object, kind: str) -> int:
-    """How many are computed with; integers where the schema wants integers are shapes and positions."""
+    """Count the numbers of an argument that are computed with.
+
+    Integers where the schema wants integers are shapes and positions.
+    """
     entries = value if isinstance(value, (list, tuple)) else (value,)
     is_shape = "int" in kind or "bool" in kind
     return sum(isinstance(entry, float) or (type(entry) is int and not is_shape) for entry in entries)

@@ -73,7 +73,7 @@ class Chain:
         }
 
     def work(self) -> Work:
-        """What one example takes, as docs/format.md counts it in section 5.1."""
+        """Return the work for one example, as docs/format.md counts it in section 5.1."""
         each = [operation.work(shape) for operation, shape in self._with_shapes()]
         return Work(
             max(work.largest for work in each),

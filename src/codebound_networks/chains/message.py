@@ -135,12 +135,12 @@ class Message:
 
     @property
     def needs_factory(self) -> bool:
-        """Whether the architecture is that of a factory."""
+        """Return True if the architecture is that of a factory."""
         return self.chain is None
 
     @property
     def setting(self) -> Setting:
-        """What it says first."""
+        """Setting at the start of the message."""
         if self.options.setting is not None:
             return self.options.setting
         if self.chain is None:
@@ -390,7 +390,7 @@ def _read_head(reader: Reader, input_shape: tuple[int, ...], factory: Shapes | N
 
 
 def _is_small(code: AbstractTensorCode, classes: int) -> bool:
-    """Whether a tensor is zero, or has biases that a short message can say."""
+    """Return True if a tensor is zero, or has biases that a short message can say."""
     if isinstance(code, Zero):
         return True
     if not isinstance(code, AbstractGridCode) or code.shape != (classes,):
@@ -400,7 +400,10 @@ def _is_small(code: AbstractTensorCode, classes: int) -> bool:
 
 
 def _code_biases(coder: AbstractCoder, given: AbstractTensorCode, classes: int) -> AbstractTensorCode:
-    """What is added to the last tensor of a base: nothing, or -1, 0 or 1 of a unit for each class."""
+    """Code or read what is added to the last tensor of a base.
+
+    That is nothing, or -1, 0 or 1 of a unit for each class.
+    """
     if not bit(coder, isinstance(given, AbstractGridCode)):
         return Zero(given.shape)
     coder.require(given.shape == (classes,), "the last tensor of the base has no element for each class.")

@@ -1,4 +1,4 @@
-"""What computes operations of a chain that torch has no module for."""
+"""Modules for operations of a chain that torch has none for."""
 
 from __future__ import annotations
 

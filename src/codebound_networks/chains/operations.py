@@ -47,7 +47,10 @@ _POOL_WORK = 16  # what a number that a pool reads counts as, in multiplications
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one example takes: numbers in the largest result, in the patches of a convolution, products."""
+    """Work for one example: largest result, patches of a convolution, products.
+
+    Each is a count of numbers.
+    """
 
     largest: int = 0
     patches: int = 0
@@ -98,7 +101,7 @@ class AbstractOperation(ABC):
 
     @abstractmethod
     def work(self, shape: Shape) -> Work:
-        """What one example of this shape takes."""
+        """Return the work for one example of this shape."""
 
     @classmethod
     def code(cls, coder: AbstractCoder, given: AbstractOperation | None, *, classes: int = 0) -> Self:
@@ -158,7 +161,10 @@ class AbstractOperation(ABC):
         return {}
 
     def modules(self, shape: Shape) -> dict[str, nn.Module]:
-        """What computes it on inputs of this shape: the one with its tensors under "", others by a suffix."""
+        """Return the modules for inputs of this shape.
+
+        The one with its tensors is under "", others are under a suffix.
+        """
         return {"": self.module_type(*astuple(self))}
 
     def tensors_of(self, module: nn.Module) -> Mapping[str, Tensor]:

@@ -58,7 +58,7 @@ def leaning(mass: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 class _Kind(NamedTuple):
-    """What an image becomes first, and what is added to it."""
+    """Change that comes first to an image, and the changes added to it."""
 
     first: Callable[[Tensor], Tensor] | None
     added: tuple[Callable[[Tensor], Tensor], ...]

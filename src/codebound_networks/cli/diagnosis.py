@@ -1,4 +1,4 @@
-"""What this installation has, what it would gain, and what a network looks like to us."""
+"""Facts of the installation, parts that it lacks, and coverage of a network."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _USUAL_SHAPE = "3x32x32"  # of an input for a factory that says nothing
 
 
 def describe_installation() -> Iterator[tuple[str, str, str]]:
-    """What there is, by name, with a note."""
+    """Yield the name, state and note of each part of the installation."""
     yield "codebound", __version__, ""
     yield "python", platform.python_version(), ""
     for name in _CORE:
@@ -73,7 +73,7 @@ class Examination:
 
     @property
     def sentences(self) -> Iterator[str]:
-        """What was found, and what ``certify`` would make of the network."""
+        """Yield remarks on the network and on what ``certify`` would make of it."""
         yield from self.network.notes
         yield self.network.coverage.sentence
         if self.network.is_readable:
@@ -116,7 +116,7 @@ def examine(
 
 
 def _coding(traced: Traced, example: Tensor) -> str:
-    """How a message of ``certify`` says what the network is, before anybody searches for one."""
+    """Describe how a message of ``certify`` would code the network. Nothing is searched for."""
     plain = cache(partial(plain_layers, traced.model, example))
     try:
         chain, tensors = chain_of(traced, tuple(example.shape[1:]), plain=plain)

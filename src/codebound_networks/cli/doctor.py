@@ -61,7 +61,7 @@ def _brief(row: Mapping[str, str | int]) -> dict[str, object]:
 
 
 def _reasons(rows: Sequence[Mapping[str, str | int]]) -> list[str]:
-    """What seen, carried and the others mean here; a reason that many tensors have is said once."""
+    """Explain each status of the tensors. A reason that many tensors have is said once."""
     grouped: dict[tuple[object, object], list[object]] = {}
     for row in rows:
         grouped.setdefault((row["status"], row["reason"]), []).append(row["name"])

@@ -34,7 +34,7 @@ MODES: dict[int, type[AbstractTensorCode]] = {
     code.mode: code for code in (Adaptive, Zero, Dense, Enumerative, Codebook, Raw, Static, Bell)
 }
 Integers = AbstractGridCode | Zero
-"""What may stand inside the code of another tensor."""
+"""Codes that may stand inside the code of another tensor."""
 
 
 def code_of_mode(mode: int, reader: Reader) -> type[AbstractTensorCode]:

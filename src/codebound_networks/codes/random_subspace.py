@@ -129,7 +129,7 @@ class Subspace:
 
 
 def hashes(seed: int, dimension: int, entries: int, count: int) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
-    """Which integers the first ``count`` elements of a network add, and with which signs.
+    """Return the integers that the first ``count`` elements add, and the signs.
 
     Args:
         seed: Seed of the subspace.
@@ -152,7 +152,7 @@ def hashes(seed: int, dimension: int, entries: int, count: int) -> tuple[NDArray
 
 
 def starts(seed: int, count: int) -> NDArray[np.int8]:
-    """Where the first ``count`` elements of a network start, times 4 and before their scale.
+    """Return the starts of the first ``count`` elements, times 4 before their scale.
 
     Example:
         >>> starts(0, 4).dtype, round(float(starts(0, 10_000).std()), 1)

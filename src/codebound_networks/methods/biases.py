@@ -60,7 +60,7 @@ def propose_biases(search: Search) -> None:
 
 @torch.no_grad()
 def _scores(search: Search) -> NDArray[np.float64]:
-    """What the base says of every example that counts."""
+    """Return the scores of the base on every counted example."""
     assert search.task.base_tensors is not None  # there is a base
     tensors = {name: torch.from_numpy(value) for name, value in search.task.base_tensors.items()}
     base = search.task.f.build(tensors).double()

@@ -61,7 +61,7 @@ def _quantised(search: Search, density: float, levels: int) -> Message:
 
 @dataclass(frozen=True, slots=True)
 class PruneBudget:
-    """How much training an effort spends: runs, steps of each, and the pairs of rate and levels to try."""
+    """Training that an effort spends: runs, steps, and pairs of rate and levels."""
 
     steps: int
     runs: int

@@ -1,4 +1,4 @@
-"""What the methods share that train straight to few bits, by themselves or from a base."""
+"""Training straight to few bits, from nothing or from a base: shared parts."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Candidate(Generic[P]):
 
     @property
     def bound(self) -> float:
-        """What it would be certified for."""
+        """Bound that it would be certified for."""
         return occam_binomial(self.facts).value
 
     @property

@@ -134,7 +134,7 @@ def require_logits(shape: tuple[int, ...], classes: int) -> None:
 
 
 def runs_on(model: nn.Module, input_shape: tuple[int, ...], classes: int) -> bool:
-    """Whether a network takes such inputs and returns a logit for each class, whatever it does in between."""
+    """Return True if a network takes such inputs and returns a logit for each class."""
     first = first_weight(model)
     try:
         adapter = Adapter(copy.deepcopy(model).eval(), classes)

@@ -118,7 +118,7 @@ def _sizes(node: Any) -> list[str]:
 
 
 def _without_effect(node: fx.Node) -> fx.Node | None:
-    """What an operation is applied to and returns unchanged."""
+    """Return the operand that an operation returns unchanged, or None."""
     source = node.args[0] if node.args else None
     ours, theirs = _value(node), _value(source)
     if ours is None or theirs is None or not isinstance(source, fx.Node):
@@ -135,7 +135,10 @@ def _without_effect(node: fx.Node) -> fx.Node | None:
 
 
 def _is_of_no_precision(node: fx.Node) -> bool:
-    """Whether floating-point numbers are made of none, so that nothing but a cast says in which precision."""
+    """Return True if an operation makes floating-point numbers of none.
+
+    Then nothing but a cast says in which precision.
+    """
     return node.op == "call_function" and not any(map(_is_float, node.all_input_nodes))
 
 

@@ -1,4 +1,7 @@
-"""What follows from the tensors of a plain network alone is computed once: weight norms, masks, positions."""
+"""Folding of constants: weight norms, masks, positions.
+
+Whatever follows from the tensors of a plain network alone is computed once.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +66,7 @@ def fold_constants(graph: fx.Graph, tensors: dict[str, Tensor]) -> list[str]:
 
 
 def _is_view(node: fx.Node) -> bool:
-    """Whether a tensor is only looked at in another way, however often."""
+    """Return True if a node is a view of a tensor, however often."""
     while node.op == "call_function" and str(node.target).split(".")[1] in _VIEWS:
         (node, *_) = node.all_input_nodes
     return node.op == "get_attr"

@@ -101,7 +101,7 @@ def parameter(tensor: Tensor) -> nn.Parameter:
 
 
 def plain_network(model: nn.Module, example: Tensor, *, classes: int | None = None) -> Plain:
-    """What a module computes, read with ``torch.export``.
+    """Read the operations of a module with ``torch.export``.
 
     Args:
         model: The network; never changed.
@@ -154,7 +154,10 @@ def _with_kept_norms(model: nn.Module) -> tuple[nn.Module, tuple[str, ...]]:
 
 
 def _exported(adapter: Adapter, x: Tensor, name: str) -> tuple[ExportedProgram, int]:
-    """What torch finds, and the size of the batch if the code has fixed it (else 0)."""
+    """Return the program that torch exports, and the size of its batch.
+
+    The size is 0 unless the code has fixed it.
+    """
     size = _unlike(adapter, x)
     reasons = []
     for sizes in (({0: Dim.DYNAMIC},), None):
@@ -261,7 +264,7 @@ class _Reader:
         self.graph.erase_node(self.dtype)
 
     def _tensor(self, spec: Any) -> fx.Node:
-        """What a tensor of the program is: read by name, or made of few numbers."""
+        """Return the node of a program's tensor: read by name, or made of few numbers."""
         target, program = str(spec.target), self.program
         held = self.held.get(target)
         name = target.removeprefix("network.") if held is None else held.name
@@ -400,7 +403,7 @@ class _Reader:
         return (made,) if target is aten.batch_norm.default else made
 
     def _inner(self, name: str, args: Sequence[Any]) -> tuple[Any, ...]:
-        """What runs under a setting that plays no part in evaluation."""
+        """Inline a graph that runs under a setting without effect in evaluation."""
         at = next((i for i, value in enumerate(args) if isinstance(value, fx.GraphModule)), None)
         if at is None or "wrap_with" not in name:
             raise ModelError(f"{name}: branches and loops that depend on values have no code.")
@@ -436,7 +439,7 @@ def _is_hashable(value: Any) -> bool:
 
 
 def _is_alike(one: Any, other: Any) -> bool:
-    """Whether two tensors differ in precision at most."""
+    """Return True if two tensors differ in precision at most."""
     if not isinstance(one, Tensor) or not isinstance(other, Tensor):
         return False
     if one.dtype == other.dtype:
@@ -466,7 +469,7 @@ def _reads_float(node: fx.Node) -> bool:
 
 
 def _is_narrow(program: ExportedProgram) -> bool:
-    """Whether something in it is computed in less than float32."""
+    """Return True if a part of the program computes in less than float32."""
     parts = (part for part in program.graph_module.modules() if isinstance(part, fx.GraphModule))
     values = (node.meta.get("val") for part in parts for node in part.graph.nodes)
     return any(_is_float(value) and torch.finfo(value.dtype).bits < 32 for value in values)

@@ -78,7 +78,7 @@ def load_model(
 
 
 def _is_importable(name: str) -> bool:
-    """Whether a name is that of a Python module, or of a Python file."""
+    """Return True if a name is that of a Python module or file."""
     return name.endswith(".py") or all(part.isidentifier() for part in name.split("."))
 
 
@@ -176,7 +176,7 @@ def install(model: nn.Module, found: Mapping[str, Tensor], *, path: Path) -> Non
 
 
 def _remedy(missing: list[str], found: Mapping[str, Tensor]) -> str:
-    """What to do about a file that does not fit: it may hold the network beside other things."""
+    """Advise on a file that does not fit. It may hold the network beside other things."""
     firsts = dict.fromkeys(name.partition(".")[0] for name in found)
     whole = next((f for f in firsts if missing and all(f"{f}.{name}" in found for name in missing)), None)
     if whole is None:

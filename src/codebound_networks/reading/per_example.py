@@ -1,4 +1,4 @@
-"""Whether every operation of a plain network treats each example by itself.
+"""Independence of the examples in a batch, operation by operation.
 
 A few inputs show only what a network does with such inputs. Here every operation is tried on numbers of its
 own, for a batch and for the examples of it alone, so that none can hide behind values that hardly ever occur.
@@ -24,7 +24,7 @@ _MOVING = ("arange", "iota", "to", "reshape", "unsqueeze", "expand", "slice", "a
 
 @dataclass(frozen=True)
 class _Both:
-    """What a step makes of a batch, and of each example alone.
+    """Result of a step for a batch, and for each example alone.
 
     Attributes:
         together: For all.
@@ -146,7 +146,7 @@ def _applied(node: fx.Node, known: dict[fx.Node, Any], pick: Callable[[_Both], A
 
 
 def _joining(together: Tensor, alone: list[Tensor]) -> Callable[[list[Tensor]], Tensor] | None:
-    """How the parts of the examples make the whole, along one axis; None where they do not."""
+    """Return the map that joins parts along one axis into the whole, or None."""
     for axis, size in enumerate(alone[0].shape):
         whole = list(alone[0].shape)
         whole[axis] *= len(alone)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FACTORY = "make"
-"""What the function is called that makes the network."""
+"""Name of the function that makes the network."""
 _OWN = ("weight", "bias", "running_mean", "running_var")  # what layers make for themselves
 _SIGNS = {operator.mul: "*", operator.floordiv: "//", operator.add: "+", operator.sub: "-"}
 

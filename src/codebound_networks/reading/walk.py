@@ -246,7 +246,7 @@ class Network:
 
     @property
     def untraceable(self) -> str:
-        """Why there is no graph; empty when there is one."""
+        """Reason for a missing graph. It is empty when there is one."""
         return self.traced.untraceable
 
     @property
@@ -400,7 +400,7 @@ def _readable(traced: Traced, example: Tensor, classes: int | None) -> tuple[Tra
 
 
 def _obstacle(traced: Traced, example: Tensor) -> str:
-    """Why the trace of a module does not tell all; empty where it does."""
+    """Return the reason why a trace does not tell all. It is empty where it does."""
     model, predictor, graph = traced.model, traced.predictor, traced.graph
     if graph is None:
         return "" if refusal_of(model) is None else f"torch.fx cannot trace it ({traced.untraceable})"

@@ -1,4 +1,4 @@
-"""What determines a training run: optimiser, schedule, batches, labels, seed; and the papers' settings.
+"""Settings of training: optimiser, schedule, batches, labels, seed; and those of the papers.
 
 A schedule is the factor on the learning rate as a closed form of the training time.
 """

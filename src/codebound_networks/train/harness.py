@@ -169,7 +169,7 @@ def fit(
 def run_record(
     model: nn.Module, train_set: Dataset, config: TrainConfig, *, test_set: Dataset | None = None
 ) -> dict[str, object]:
-    """What determines a run: settings, data, architecture and start; two equal records are one run."""
+    """Return settings, data, architecture and start of a run. Two equal records are one run."""
     state = state_tensors(model)
     layout = "\n".join((repr(model), *(f"{name} {tuple(value.shape)}" for name, value in state.items())))
     size = sum(parameter.numel() for parameter in model.parameters())
@@ -362,7 +362,7 @@ def _checked(measures: Measures) -> Measures:
 
 
 def _mixed(model: nn.Module) -> str:
-    """What to do about weights of several precisions; empty where there is one."""
+    """Advise on weights of several precisions. Empty where there is one."""
     own = {dtype_name(each.tensor) for each in tensors_of(model) if each.tensor.is_floating_point()}
     if len(own) < 2:
         return ""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passes:
-    """How often and in which batches a sample is seen.
+    """Schedule of passes over a sample: number, batches and order.
 
     Attributes:
         n: Examples in the sample.

@@ -35,7 +35,7 @@ _STEPS_PER_OCTAVE = 8  # steps of the format are powers of 2**(1/8)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PruneSettings:
-    """How far to prune, how coarsely to quantise, how long to train.
+    """Settings of pruning, quantisation and training.
 
     Attributes:
         keep: Non-zero weights that are left at the end, over all pruned tensors.

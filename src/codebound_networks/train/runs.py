@@ -1,4 +1,4 @@
-"""What a training hands over, and run folders: what a killed one needs to go on, what a finished one leaves.
+"""Run folders: files to resume a run that was killed, and results.
 
 A run folder holds ``config.json`` (what determines the run), ``rows.bin`` (eight bytes of the digest of every
 input that its network has seen), ``checkpoint.safetensors`` (while it is unfinished), and in the end
@@ -55,7 +55,7 @@ Measures: TypeAlias = Mapping[str, float | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochRow:
-    """What was seen in one epoch.
+    """Losses, errors and times of one epoch.
 
     Attributes:
         epoch: Number of the epoch, from 1.
@@ -84,7 +84,7 @@ class EpochRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochEvent:
-    """What ``on_epoch`` is told after each epoch.
+    """Event passed to ``on_epoch`` after each epoch.
 
     Attributes:
         row: Loss, errors and learning rate of the epoch.
@@ -244,7 +244,7 @@ def require_same(folder: Path, run: Mapping[str, object]) -> None:
 
 
 def is_finished(folder: Path) -> bool:
-    """Whether the folder holds the result of a finished run."""
+    """Return True if the folder holds the result of a finished run."""
     return (folder / RESULT).exists()
 
 

@@ -45,7 +45,7 @@ _CHUNK = 2048  # examples whose fixed features are computed at a time
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubspaceSettings:
-    """How large a subspace, how coarse its integers, how long to train.
+    """Settings of training in a subspace: size, step and schedule.
 
     Attributes:
         dimension: Number of integers.

@@ -141,7 +141,7 @@ def shift_images(x: Tensor, shifts: Tensor) -> Tensor:
 
 
 class Seen(NamedTuple):
-    """What a step has seen of its batch, before it changed the weights.
+    """Loss and outputs of a step on its batch, before it changed the weights.
 
     Attributes:
         loss: Mean loss.
@@ -199,7 +199,7 @@ def make_update(
     *,
     dtype: torch.dtype,
 ) -> Update:
-    """How a training updates the weights; on a GPU the update is recorded and replayed."""
+    """Return the function that updates the weights. On a GPU the update is recorded and replayed."""
     is_low = config.precision == "bfloat16"
 
     def step(picks: Picks) -> Seen:
@@ -230,7 +230,7 @@ def _channels_last(x: Tensor) -> Tensor:
 
 
 def is_recordable(model: nn.Module) -> bool:
-    """Whether a forward pass does the same every time, as far as one can see.
+    """Return True if a forward pass is the same every time, as far as visible.
 
     A module of somebody else may count its calls or toss a coin in Python, and so may a hook: a recording
     would do for ever what they did once.

@@ -114,7 +114,7 @@ def _scaled(graph: fx.Graph, node: fx.Node, shape: list[int]) -> None:
 
 
 def folding_words(model: nn.Module) -> tuple[str, ...]:
-    """What a certificate makes of the batch norms of a network, in a sentence, if there are any."""
+    """Describe the folding of batch norms by a certificate, if there are any."""
     names = [name for name, part in model.named_modules() if isinstance(part, _BatchNorm)]
     if not names:
         return ()
@@ -123,7 +123,7 @@ def folding_words(model: nn.Module) -> tuple[str, ...]:
 
 
 def has_batch_norms(model: nn.Module) -> bool:
-    """Whether there is any batch norm to fold."""
+    """Return True if there is any batch norm to fold."""
     return any(kind_of(module).name == "batch norm" for module in model.modules())
 
 
@@ -174,7 +174,7 @@ def _calls(graph: fx.Graph, name: str) -> list[fx.Node]:
 
 @torch.no_grad()
 def _scale_and_shift(norm: Any) -> tuple[Tensor, Tensor]:
-    """What a batch norm multiplies with, and what it adds then."""
+    """Return the scale and the shift of a batch norm."""
     scale = (norm.running_var.double() + norm.eps).rsqrt()
     if norm.weight is not None:
         scale *= norm.weight.double()

@@ -41,7 +41,7 @@ class Traced:
 
     @property
     def untraceable(self) -> str:
-        """Why there is no graph; empty when there is one."""
+        """Reason for a missing graph. It is empty when there is one."""
         return self._trace[1]
 
     @cached_property
@@ -92,7 +92,7 @@ def trace(predictor: nn.Module) -> tuple[fx.Graph | None, str]:
 
 
 def _has_hooks(module: nn.Module) -> bool:
-    """Whether something changes what a module reads or returns; weight norms and masks of torch do not."""
+    """Return True if a hook may change inputs or outputs. Weight norms and masks of torch do not count."""
     before = module._forward_pre_hooks.values()
     return bool(module._forward_hooks) or any(
         not type(each).__module__.startswith("torch.nn.utils.") for each in before

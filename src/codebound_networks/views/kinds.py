@@ -1,4 +1,4 @@
-"""What is known about the steps of a network that are not layers, in evaluation mode.
+"""Properties of steps that are not layers, in evaluation mode.
 
 To add a module: one line in ``MODULE_KINDS``. To add a function: one line in ``FUNCTION_KINDS`` that
 names the module type it equals. Whatever is not listed is ``OTHER``: evaluated, but nothing is claimed.
@@ -226,7 +226,7 @@ OPERATION_KINDS: dict[object, type[nn.Module] | Kind] = {
 
 
 def recognised(module: nn.Module) -> bool:
-    """Whether the module is a layer or a listed kind and runs that type's own forward pass."""
+    """Return True for a layer or listed kind with its type's own forward pass."""
     return (
         registered_type(module, LAYER_VIEWS) is not None or registered_type(module, MODULE_KINDS) is not None
     )

@@ -169,7 +169,7 @@ class LinearView(AbstractLayerView):
 
 @dataclass(frozen=True, eq=False)
 class AbstractConvView(AbstractLayerView):
-    """What convolutions over any number of axes share; tuples have one entry per axis.
+    """View of a convolution over any number of axes. Tuples have one entry per axis.
 
     Attributes:
         stride: Step between patches.
@@ -286,7 +286,7 @@ def view_of(name: str, module: nn.Module) -> AbstractLayerView:
 
 
 def refusal_of(module: nn.Module) -> str | None:
-    """Why a module has no view and what to do about it; None when it has one."""
+    """Return the reason why a module has no view, and what to do. None when it has one."""
     if isinstance(module, ParametrizationList):
         return f"it belongs to a reparametrised layer; {_MAKE_PERMANENT}"
     if registered_type(module, LAYER_VIEWS) is None:

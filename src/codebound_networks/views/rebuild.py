@@ -15,7 +15,7 @@ from codebound_networks.views.kinds import recognised
 
 TensorKind = Literal["parameter", "buffer", "attribute"]
 WHOLE = "codebound: tensors of integers"
-"""What a plain network says of itself, as torch lets modules do."""
+"""Mark of a plain network, in the way torch lets modules have one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -188,7 +188,7 @@ def require_tensors(model: nn.Module) -> None:
 
 
 def _is_stored(name: str, value: object) -> bool:
-    """Whether an entry of a state is a plain tensor, or what a module says it needs beside its tensors."""
+    """Return True if an entry of a state is a plain tensor or extra state."""
     return name.endswith("_extra_state") or (isinstance(value, Tensor) and not value.is_quantized)
 
 
@@ -239,7 +239,7 @@ def first_weight(model: nn.Module) -> Tensor:
 
 
 def is_plain(module: nn.Module) -> TypeGuard[fx.GraphModule]:
-    """Whether a module is a plain network: every operation is one of torch, every tensor is read by name."""
+    """Return True for a plain network: operations are torch's, tensors are read by name."""
     return isinstance(module, fx.GraphModule) and WHOLE in module.meta
 
 

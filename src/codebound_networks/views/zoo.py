@@ -49,7 +49,7 @@ class Architecture:
 
     @property
     def factory(self) -> Factory:
-        """What makes the network."""
+        """Function that makes the network."""
         found: Factory = loaded(self.home) if isinstance(self.home, str) else self.home
         return found
 
@@ -60,7 +60,7 @@ FORMER_NAMES = {
     for package in ("nets", "chains", "coding")
     for function, spec in (("image_network", "few-bits"), ("plain_network", "few-bits:plain=true"))
 }
-"""What users called a network before it had a name here: recorded commands still say it."""
+"""Names of networks from before they had one here. Recorded commands still use them."""
 
 
 def build(spec: str, *, input_shape: tuple[int, ...], classes: int, seed: int = 0) -> nn.Module:
