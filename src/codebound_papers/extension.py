@@ -1,4 +1,4 @@
-"""What the papers add to ``codebound``: found through the entry point group ``codebound.extensions``."""
+"""Parts that the papers add to ``codebound``. The entry point group ``codebound.extensions`` finds them."""
 
 from codebound.methods.registry import Method
 from codebound.run.extensions import SweepVerb, Verb

@@ -1,4 +1,4 @@
-"""What a published expression may be told: numbers measured on a network and its sample."""
+"""Inputs of published expressions: numbers measured on a network and its sample."""
 
 import math
 from dataclasses import dataclass

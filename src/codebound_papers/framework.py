@@ -116,7 +116,7 @@ def counting_framework(
 
 
 def is_close(facts: NetworkFacts, deviation: float | None) -> Hypothesis:
-    """What the proof needs for a margin of g: half of what the papers ask (G-E2, A-E1)."""
+    """Condition that the proof needs for a margin of g. It is half of what the papers ask (G-E2, A-E1)."""
     statement = "every score of g is within gamma/2 of that of f on the sample (the papers ask for gamma)"
     if deviation is None:
         return Hypothesis(statement, None)

@@ -16,7 +16,7 @@ from codebound.run.store import BusyError, differences, lock_beside, locked
 Value = Mapping[str, Any]
 
 JOURNAL = ".cells.json"
-"""How the name of a journal ends that lies among other files."""
+"""Suffix of a journal that lies among other files."""
 
 
 class OutOfTimeError(CodeboundError):
@@ -57,7 +57,7 @@ class Journal:
             self._kept = self._read(path)
 
     def __contains__(self, name: str) -> bool:
-        """Whether the value of that name is finished."""
+        """Return True if the value of that name is finished."""
         return name in self._kept
 
     def get(self, name: str, compute: Callable[[], Value]) -> Value:
@@ -118,11 +118,11 @@ class Journal:
         return None
 
     def total(self, clock: Literal["seconds", "cpu_seconds"]) -> float:
-        """What the parts that were asked for took, whenever that was; on a busy machine the clocks differ."""
+        """Return the total time of the parts that were asked for. On a busy machine the clocks differ."""
         return round(sum(float(self._kept[name][clock]) for name in self._asked), 1)
 
     def machines(self) -> list[dict[str, Any]]:
-        """Where the parts that were asked for were computed; how many of them at each, and in what time."""
+        """Return the machines of the requested parts, with the counts and times."""
         counts, seconds = Counter[str](), Counter[str]()
         for part in (part for name, part in self._kept.items() if name in self._asked):
             machine = json.dumps(part["machine"], sort_keys=True)

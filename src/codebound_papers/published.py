@@ -22,12 +22,12 @@ from codebound_papers.value import EXPRESSIONS, Expression, FactsKind, Published
 
 _ARORA, _GUHA, _SHIN = (truncation, noise_stability), (pruning, kappa, sketching, lottery), (heavy_tails,)
 _MODULES: tuple[tuple[ModuleType, ...], ...] = ((baselines, framework), _ARORA, _GUHA, _SHIN)
-"""Where the expressions are, paper by paper, in the order of the table."""
+"""Modules of the expressions, paper by paper, in the order of the table."""
 
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What the expressions are evaluated on; what is expensive is computed when it is first asked for."""
+    """Inputs of the expressions. What is expensive is computed when it is first asked for."""
 
     measured: Measured  # the network and its sample
     # length of the message of a compressed network g, and how close it is to f; None without g
@@ -133,7 +133,7 @@ def evaluate(evidence: Evidence) -> list[PublishedValue | Refused]:
 
 
 def _arguments(expression: Expression, evidence: Evidence) -> dict[str, Any] | CodeboundError:
-    """What an expression is told, or why it does not apply."""
+    """Return the arguments of an expression, or the reason why it does not apply."""
     try:
         needs = {name: getattr(evidence, source) for name, source in expression.needs.items()}
         return {"facts": evidence.facts(expression.facts), **needs}

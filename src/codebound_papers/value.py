@@ -14,7 +14,7 @@ from codebound.run.references import Kind, implements
 from codebound_papers.logs import safe_exp
 
 Unit = Literal["risk", "capacity", "numbers", "deviation", "probability"]
-"""What a published number measures.
+"""Quantity that a published number measures.
 
 ``risk`` is read against an error rate; ``capacity`` is what a figure plots before it is divided by n and
 square-rooted; ``numbers`` counts parameters, ``deviation`` is a distance between outputs, ``probability`` is
@@ -91,7 +91,7 @@ class PublishedValue:
         return tuple(each for each in self.hypotheses if each.holds is False)
 
     def record(self) -> dict[str, object]:
-        """What keeps the value from being a guarantee, for JSON."""
+        """Return the value and its conditions for JSON."""
         plain = asdict(self) | {"reference": self.ref, "value": self.value, "log10": self.log10}
         names = (
             *("name", "reference", "sentence", "unit", "value", "log10", "margin_loss"),
@@ -134,8 +134,11 @@ class Refused:
 
 
 FactsKind = Literal["all", "chain", "stability", "least margin", "distance", "without outliers"]
-"""Which facts an expression is told: all of them; those of a chain of layers; with its noise stability; at
-the smallest margin; relative to the distance from the initial weights; on the best examples alone."""
+"""Facts for an expression.
+
+All of them; those of a chain of layers; with its noise stability; at the smallest margin; relative to the
+distance from the initial weights; on the best examples alone.
+"""
 P = ParamSpec("P")
 V = TypeVar("V", PublishedValue, tuple[PublishedValue, ...])
 

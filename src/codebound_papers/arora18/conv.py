@@ -94,7 +94,7 @@ def location_correlation(size: int, count: ConvCount) -> float:
 
 @implements("A-E17", "I-23", kind="measure")
 def coherence(jacobian: Tensor, image: Tensor, *, kernel: int, stride: int = 1, padding: int = 0) -> float:
-    """How much of an error that all locations share reaches the output.
+    """Return the gain of an error that all locations share.
 
     ``||T||_F sqrt(n1' n2') / (ceil(kappa/s) ||U||_F ||V||_F)`` with ``T = sum_ij U_ij (x) V_patch(ij)``. It
     is at most ``sqrt(n1' n2')``, and about 1 or below where lemma 13 has the right size in spite of A-E17. U,
@@ -376,7 +376,10 @@ def _message(search: Search, chain: Chain, numbers: int, *, density: float, leve
 
 
 def _fits(chain: Chain, codes: Mapping[str, AbstractTensorCode]) -> bool:
-    """Whether one message can hold all these layers: each alone may be small enough, and all of them not."""
+    """Return True if one message can hold all these layers.
+
+    Each alone may be small enough, and all of them not.
+    """
     writer = Writer()
     try:
         for code in codes.values():

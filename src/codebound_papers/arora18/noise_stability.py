@@ -200,7 +200,7 @@ def _log_risk(facts: NetworkFacts, outliers: float = 0.0) -> float:
 
 
 def _conditions(facts: NetworkFacts) -> tuple[Hypothesis, ...]:
-    """What the induction over the layers needs, and whether anything is gained by it.
+    """Conditions for the induction over the layers, and for a gain by it.
 
     That is by the proven count of a layer, or by the published one of a convolution.
     """

@@ -120,7 +120,7 @@ def project_layer(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InductionStep:
-    """What replacing the layers up to one of them does to the sample."""
+    """Change of the sample when the layers up to one are replaced."""
 
     name: str  # the last replaced layer, i
     deviation: float  # largest ||xhat^j - x^j|| / ||x^j|| over the sample and over all j >= i
@@ -129,7 +129,7 @@ class InductionStep:
 
     @property
     def holds(self) -> bool:
-        """Whether the induction hypothesis holds after this layer."""
+        """Return True if the induction hypothesis holds after this layer."""
         return self.deviation <= self.allowed
 
 

@@ -19,7 +19,7 @@ _LEAST_ACCURACY = 1e-100  # its square is still a double; zero cushions and infi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedLayer:
-    """What the lemmas ask for in one layer."""
+    """Requirements of the lemmas on one layer."""
 
     name: str  # the layer
     weights: int  # its number of weights
@@ -153,7 +153,9 @@ def compression_threshold(facts: NetworkFacts) -> float:
 def plan_projection(
     facts: NetworkFacts, *, contraction: float | None = None, spread: float | None = None
 ) -> ProjectionPlan | None:
-    """What the lemmas ask of every layer for the margin; None where they ask for infinitely many numbers.
+    """Return the lemmas' requirements on every layer for the margin.
+
+    Returns None where they ask for infinitely many numbers.
 
     ``eps_i = eps mu_i mu_{i->} / (6 c d)``, also over beta for a convolution, and for a fully connected layer
     ``k_i = sign_count(eps_i, delta / (2 d^2 h m))``. The lemmas also need a smoothness of at least 3d.
@@ -264,7 +266,7 @@ def eta_for_pairs(delta: float, *, pairs: int, rows: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ConvCount:
-    """What algorithm 4 asks for."""
+    """Numbers that algorithm 4 asks for."""
 
     mixes: int  # k, Gaussian tensors per location
     order: int  # p, the even number of locations that were to be independent

@@ -1,4 +1,4 @@
-"""What random projection would require (Arora et al. 2018, lemmas 3, 10 and 14)."""
+"""Requirements of random projection (Arora et al. 2018, lemmas 3, 10 and 14)."""
 
 from dataclasses import dataclass, replace
 
@@ -13,7 +13,7 @@ from codebound_papers.measure.record import Measured
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectRequirements:
-    """What A-Lem3, A-Lem10 and A-Lem14 require."""
+    """Requirements of A-Lem3, A-Lem10 and A-Lem14."""
 
     layers: tuple[projection_plan.PlannedLayer, ...]  # in forward order
     contraction: float  # largest activation contraction c
@@ -24,7 +24,7 @@ class ProjectRequirements:
 
     @property
     def is_smooth(self) -> bool | None:
-        """Whether the lemmas apply at all; None where a single layer needs no smoothness."""
+        """Return True if the lemmas apply at all. None where a single layer needs no smoothness."""
         return None if self.smoothness is None else self.smoothness >= self.smoothness_needed
 
     @property
@@ -59,7 +59,7 @@ class ProjectRequirements:
 
 
 def planned_projection(measured: Measured) -> projection_plan.ProjectionPlan:
-    """What the lemmas ask of every layer for the margin, chain or not.
+    """Plan the projection of every layer for the margin, chain or not.
 
     Refused where the margin is not positive, a layer is called twice, or noise stability is not defined or
     zero.
@@ -78,7 +78,7 @@ def planned_projection(measured: Measured) -> projection_plan.ProjectionPlan:
 
 
 def project_requirements(measured: Measured, *, progress: Progress = silent) -> ProjectRequirements:
-    """How many numbers random projection would need per layer, by measured noise stability.
+    """Count the numbers that random projection needs per layer, by noise stability.
 
     Cushions, margins and outputs are those of the sample. The theorem takes the worst over the whole sample,
     so a part of it errs in favour of the theorem.

@@ -213,7 +213,7 @@ def _risk(facts: NetworkFacts, *, log_input: float, sentence: str) -> PublishedV
 
 
 def _allowance_is_small(facts: NetworkFacts) -> Hypothesis:
-    """What a layer may lose is at most 1/d of its norm, as the perturbation lemma needs."""
+    """Condition that a layer loses at most 1/d of its norm. The perturbation lemma needs it."""
     log_limit = 1.0 + safe_log(facts.input_norm) + sum(safe_log(layer.spectral) for layer in facts.layers)
     found = f"{facts.margin:.4g} against {safe_exp(log_limit):.4g}"
     is_small = safe_log(max(facts.margin, 0.0)) <= log_limit

@@ -99,7 +99,7 @@ def _tables(record: dict[str, Any]) -> Iterator[Table]:
 
 
 def _explain(record: dict[str, Any]) -> None:
-    """What the result means, on stderr."""
+    """Explain the result on stderr."""
     layers, moved = record["layers"], record["deviation"]
     for sentence in record["notes"]:
         note(sentence)

@@ -43,7 +43,7 @@ def command(
     output: opt.Output = Format.table,
     quiet: opt.Quiet = False,
 ) -> None:
-    """What a compression theorem would ask of a network, and what measurement reaches instead.
+    """Compare the requirements of a compression theorem with what measurement reaches.
 
     Example: codebound plan --model mlp --weights runs/w/model.safetensors --data digits --method mbp
     """

@@ -71,7 +71,7 @@ def compare_from_options(
 
 
 def measure_settings(options: Options, engine: Engine | None) -> MeasureSettings:
-    """What is measured, and where."""
+    """Return the settings of the measurement, device included."""
     device = "cpu" if engine is not None and options["device"] == "auto" else options["device"]
     names = ("margin_share", "examples", "delta", "chunk_size", "seed")
     return MeasureSettings(**{name: options[name] for name in names}, device=str(resolve_device(device)))
@@ -157,7 +157,7 @@ def compare_epochs_from_options(
 
 
 def _open_run(folder: Path, sample: Dataset) -> tuple[dict[str, Any], dict[int, Path]]:
-    """What determines a run of ``codebound train``, and its weights by epoch."""
+    """Return the settings of a run of ``codebound train``, and its weights by epoch."""
     weights = runs.kept_epochs(folder)
     settings = read_json(folder / runs.CONFIG, advice=ADVICE)
     if settings.get("data_sha256") != sample.sha256:

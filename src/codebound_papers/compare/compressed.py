@@ -42,11 +42,11 @@ class Compressed:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the claim is about g, with the errors on the whole sample."""
+        """Return True if the claim is about g, with all of the sample's errors."""
         return issubclass(self.certificate.kind, AboutG)
 
     def errors_on(self, data: Dataset, *, device: str | torch.device, engine: Engine | None) -> int | None:
-        """What g gets wrong; a network that was learned from picks takes inputs as they are stored."""
+        """Count the errors of g. A network that was learned from picks takes inputs as they are stored."""
         if self.network is None:
             return None
         network = self.network.to(device)
@@ -56,7 +56,7 @@ class Compressed:
 
     @property
     def declared(self) -> str:
-        """What has to be true of its base, and no program can check; empty without one."""
+        """Declaration about its base that no program can check. Empty without one."""
         words = self.certificate.base_declared
         return f"DECLARED, not checked: {words}" if words else ""
 
@@ -77,7 +77,7 @@ class Compressed:
         )
 
     def margin_row(self, close: Closeness) -> Row:
-        """What its length certifies through the margin of f (C-7): never tighter, but in the papers."""
+        """Certify by code length through the margin of f (C-7). It is never tighter, but in the papers."""
         claim, facts = self.certificate.claim, self.certificate.facts
         theta, counted, outliers = close.best_theta()
         n, bits, delta = close.n, facts.code_bits, claim.delta

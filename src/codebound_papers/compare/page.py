@@ -47,13 +47,13 @@ def compare_table(record: Record, *, whole: bool = False) -> Table:
 
 
 def _kind(row: Record) -> str:
-    """What a row is, whether it is a guarantee, and whether it says anything."""
+    """Describe the kind of a row, its guarantee and its vacuity."""
     no = ", no guarantee" if row["kind"] in ("certified", "holdout") and not row["guarantee"] else ""
     return f"{GROUPS[row['kind']]}{no}{', vacuous' if row['vacuous'] else ''}"
 
 
 def without_number(record: Record, *, whole: bool = False) -> Table | None:
-    """What is infinite or does not apply, and why; bounds with the same reason share a line.
+    """List the bounds without a number, by reason. Bounds with the same reason share a line.
 
     With ``whole`` the infinite ones have rows of their own, and are left out here.
     """
@@ -66,7 +66,7 @@ def without_number(record: Record, *, whole: bool = False) -> Table | None:
 
 
 def _reason(row: Record, record: Record) -> str:
-    """Why a row has no number."""
+    """Return the reason why a row has no number."""
     if not applies(row):
         return str(row["note"])
     if NO_MARGIN not in row["note"]:
@@ -81,12 +81,12 @@ def _reason(row: Record, record: Record) -> str:
 
 
 def applies(row: Record) -> bool:
-    """Whether a row has a value, be it infinite."""
+    """Return True if a row has a value, be it infinite."""
     return row["vacuous"] is not None
 
 
 def is_infinite(row: Record) -> bool:
-    """Whether a row has a value beyond all numbers."""
+    """Return True if a row has a value beyond all numbers."""
     return applies(row) and row["value"] is None and row["log10"] is None
 
 
@@ -145,7 +145,7 @@ def compare_page(record: Record) -> str:
 
 
 def _lead(record: Record) -> str:
-    """What is guaranteed, in a sentence."""
+    """Return the smallest guarantee as a sentence."""
     proved = [row for row in record["rows"] if row["guarantee"] and applies(row)]
     published = sum(row["kind"] == "published" and applies(row) for row in record["rows"])
     if not proved:

@@ -268,7 +268,10 @@ def _fresh_rows(
 
 
 def _dependence(module: nn.Module, sample: Dataset) -> str:
-    """Why nothing is guaranteed of f, which has to be a function of one example; empty where it is."""
+    """Return the reason why nothing is guaranteed of f.
+
+    f has to be a function of one example; the reason is empty where it is.
+    """
     try:
         require_one_example(module, sample)
     except ModelError as reason:
@@ -277,7 +280,7 @@ def _dependence(module: nn.Module, sample: Dataset) -> str:
 
 
 def _doubts(sample: Dataset, test_set: Dataset, trained_on: str | None) -> dict[Subject, str]:
-    """Why the test examples say nothing for certain, about f and about every g; empty where they do."""
+    """Return doubts about the test examples, for f and for every g. Empty where there are none."""
     copies = cross_duplicates(sample, test_set).count
     if copies:
         shared = f"{copies:,} of {test_set.n:,} test inputs also occur in the sample"

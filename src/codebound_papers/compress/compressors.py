@@ -1,4 +1,4 @@
-"""What every compressor is: options, what it makes of a network, and what it shows to ``certify``.
+"""Compressors: options, results on a network, and proposals for ``certify``.
 
 To add a compressor: write one frozen subclass of ``AbstractCompressor``, its fields the options, and name it
 in ``compress/catalogue.py``. The command line and ``certify`` find it there.
@@ -152,12 +152,12 @@ class LocalNetwork:
 
 
 Compressed = CompressedNetwork | LocalNetwork
-"""What a compressor makes of a network."""
+"""Result of a compressor on a network."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What a compressor is applied to."""
+    """Input of a compressor."""
 
     network: Network = field(repr=False)  # the wrapped network
     input_shape: tuple[int, ...] = ()  # shape of one input

@@ -29,7 +29,7 @@ def method_names() -> tuple[str, ...]:
 
 
 def sentence_of(method: str) -> str:
-    """What a method does, in words."""
+    """Describe a method in a sentence."""
     return find_compressor(method).sentence
 
 
@@ -50,7 +50,7 @@ def run_method(method: str, options: Options, job: Job) -> Compressed:
 
 
 def has_grid(method: str) -> bool:
-    """Whether there are options of a method to compare without training."""
+    """Return True if options of a method can be compared without training."""
     return issubclass(find_compressor(method).algorithm, AbstractCompressor)
 
 

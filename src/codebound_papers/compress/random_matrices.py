@@ -25,7 +25,7 @@ _WIDTH = 1 << 13  # columns of a tile: dot products of this length are taken wit
 
 @dataclass(frozen=True, slots=True)
 class _Digits:
-    """How words of the stream become numbers."""
+    """Map from words of the stream to numbers."""
 
     per_word: int
     largest: int

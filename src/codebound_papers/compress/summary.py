@@ -1,4 +1,4 @@
-"""What compression did to a network: sizes, errors, accuracy, and the messages of all its tensors."""
+"""Summary of a compression: sizes, errors, accuracy, and messages of all tensors."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ from codebound_papers.measure.spectral import matrix_spectral_norm, spectral_nor
 from codebound_papers.measure.steps import activations, steps_of
 
 SPARSE_FORMAT = "CSR: float32 values, int32 column numbers and row starts"
-"""What ``sparse_bytes`` counts."""
+"""Format that ``sparse_bytes`` counts."""
 _FLOAT, _INDEX = 4, 4  # bytes
 _CHUNK = 512
 _OTHER = "The compressed network has another architecture."
@@ -222,7 +222,7 @@ class LayerChange:
 
 @dataclass(frozen=True, slots=True)
 class NetworkDeviation:
-    """How far g is from f."""
+    """Distance of g from f."""
 
     layers: tuple[LayerChange, ...]  # the calls of layers, in forward order
     largest: float  # largest ||f(x) - g(x)||_2 over the sample

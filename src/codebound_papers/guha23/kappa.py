@@ -136,7 +136,7 @@ def _measured_conditions(facts: NetworkFacts, changes: list[float]) -> tuple[Hyp
 
 
 def measured_changes(facts: NetworkFacts, pruning: PruningFacts) -> list[float]:
-    """What pruning took from every layer, in spectral norm."""
+    """Return the spectral norm of what pruning took from every layer."""
     changes = []
     for _, pruned in pruning.beside(facts):
         if pruned.change is None:

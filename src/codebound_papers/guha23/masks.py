@@ -282,7 +282,7 @@ class IterativePruning(AbstractMaskTraining):
 
 
 class Training(NamedTuple):
-    """How parameters are trained; the generator names the order of the examples."""
+    """Settings of the training. The generator names the order of the examples."""
 
     epochs: int
     learning_rate: float

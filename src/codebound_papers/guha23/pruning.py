@@ -1,4 +1,4 @@
-"""How far pruning and rounding move the outputs of a network (Guha et al. 2023, section 4), as published.
+"""Change of outputs by pruning and rounding (Guha et al. 2023, section 4), as published.
 
 First come the statistics of G-Alg1 on a matrix of independent Gaussian entries: an entry a is pruned with
 probability exp(-a^2 / (d Psi)), d the strength and Psi the variance. Trained weights are not Gaussian: these
@@ -120,7 +120,7 @@ def check_strength(strength: float) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrunedLayer:
-    """What pruning and rounding did to one layer, or is predicted to do."""
+    """Effect of pruning and rounding on one layer, measured or predicted."""
 
     name: str  # the layer
     strength: float  # d of G-Alg1
@@ -182,7 +182,7 @@ def gaussian_pruning(
     sparsity_slack: float,
     constant: float = 1.0,
 ) -> PruningFacts:
-    """What pruning at one strength would do if all weights were Gaussian with the variance of their layer.
+    """Predict the pruning of layers with Gaussian weights of their variance.
 
     Strength d, step rho and slacks eps_l and lambda_l are those of all layers.
     """
@@ -290,7 +290,7 @@ def log_e_form(facts: NetworkFacts, changes: Sequence[float], *, radius: float) 
 def deviation_conditions(
     facts: NetworkFacts, pruning: PruningFacts, changes: Sequence[float]
 ) -> tuple[Hypothesis, ...]:
-    """What lemmas 4.3 and 4.4 need besides their constants."""
+    """Conditions of lemmas 4.3 and 4.4 besides their constants."""
     return (
         has_small_changes(facts, changes),
         _covers_measured_changes(pruning),
@@ -317,7 +317,7 @@ def has_gaussian_weights() -> Hypothesis:
 
 
 def has_short_inputs(facts: NetworkFacts) -> Hypothesis:
-    """What makes the printed factor ``d_1^0`` an upper bound on the norm of an input (G-E5)."""
+    """Condition for ``d_1^0`` to bound the norm of an input (G-E5)."""
     norm, size = facts.input_norm, facts.input_size
     found = f"{norm:.4g} against {size}"
     return Hypothesis("the norm of an input is at most its dimension", norm <= size, found)

@@ -1,4 +1,4 @@
-"""What magnitude pruning would require (Guha et al. 2023, lemmas 4.2, 4.3 and theorem 5.2)."""
+"""Requirements of magnitude pruning (Guha et al. 2023, lemmas 4.2, 4.3, theorem 5.2)."""
 
 import math
 from collections.abc import Callable
@@ -24,7 +24,7 @@ _NO_BIASES = "The theorem has no biases; they are left out here."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrunableLayer:
-    """What pruning may do to one layer under the perturbation condition, ``||Delta|| <= ||A|| / L``."""
+    """Limits on pruning one layer by the perturbation condition, ``||Delta|| <= ||A|| / L``."""
 
     name: str  # the layer
     weights: int  # its number of weights
@@ -49,7 +49,7 @@ class PruningLimit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MbpRequirements:
-    """What G-Lem4.3 and G-Thm5.2 require."""
+    """Requirements of G-Lem4.3 and G-Thm5.2."""
 
     layers: tuple[PrunableLayer, ...]  # in forward order
     slack: float  # eps_l = L / delta: the union over L layers then fails with probability delta
@@ -75,7 +75,7 @@ class MbpRequirements:
 
 
 def mbp_requirements(measured: Measured, *, progress: Progress = silent) -> MbpRequirements:
-    """How much pruning the perturbation lemma and the margin condition of theorem 5.2 allow."""
+    """Find the pruning that the perturbation lemma and theorem 5.2 allow."""
     facts, seed = measured.theorem_facts, measured.settings.seed
     depth = facts.depth
     slack = depth / facts.delta

@@ -128,7 +128,7 @@ _NEEDS = {"pruning": "released_pruning"}
 
 @expression("G-Thm5.2:released", name="Guha's code: sketching", facts="least margin", needs=_NEEDS)
 def released_sketching(facts: NetworkFacts, *, pruning: PruningFacts, needed_loss: float) -> PublishedValue:
-    """What the released code calls its bound: ``margin loss + sqrt(sum_l d1 d2 chi ln^2(p_l) / n)``.
+    """Return the released bound: ``margin loss + sqrt(sum_l d1 d2 chi ln^2(p_l) / n)``.
 
     No factor 3 lambda_l, no levels, no sketch. The strength of pruning is the one at which the smallest
     margin of the sample is ``released_needed_margin``; a network without a positive margin is not pruned, so
@@ -275,7 +275,9 @@ def sparsity_probability(j_r: int, j_c: int, *, d1: int, d2: int, chi: float) ->
 
 @implements("G-E16", kind="numerics")
 def dropped_failure_probability(sides: Sequence[int]) -> float:
-    """What the main theorem leaves out of its failure probability: d1^(-1/3) + d2^(-1/3) over all layers.
+    """Return the failure probability that the main theorem leaves out.
+
+    It is d1^(-1/3) + d2^(-1/3) over all layers.
 
     ``sides`` are the widths from input to output.
 

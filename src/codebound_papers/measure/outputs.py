@@ -56,7 +56,7 @@ class AbstractOrdered:
 
     @property
     def n(self) -> int:
-        """How many there are."""
+        """Number of values."""
         return int(self.values.size)
 
     @property
@@ -199,7 +199,7 @@ def margin_report(
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """What a pass found."""
+    """Result of a pass."""
 
     margins: MarginReport  # of all examples
     errors: int  # examples that are wrong, or too close to call in the arithmetic of the network

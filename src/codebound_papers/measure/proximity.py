@@ -1,4 +1,4 @@
-"""How close a compressed network g stays to f on a sample: the test behind "compressible" in the papers."""
+"""Closeness of a compressed network g to f on a sample. Papers call g "compressible" by this test."""
 
 import math
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ class Closeness:
 
     @implements("G-Def3.1", "A-Def1", "A-Def2", kind="measure")
     def is_compressible(self, gamma: float) -> bool:
-        """Whether no score of any example moves by more than ``gamma``: the papers' (gamma, S)-compressible.
+        """Return True if no score moves by more than ``gamma``. The papers say (gamma, S)-compressible.
 
         With or without a helper string, which has to be fixed before the sample is drawn. It does not keep a
         margin of gamma positive, as the papers conclude; 2 gamma is needed (G-E2, A-E1).

@@ -56,7 +56,7 @@ _JACOBIAN_CHUNK = 64  # Jacobians take far more memory than outputs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasureSettings:
-    """What is measured of a network, and how."""
+    """Settings for measuring a network."""
 
     # which groups of measures: what the published bounds are told when left alone
     families: tuple[Family, ...] = ("margins", "norms", "maps", "stability")
@@ -103,7 +103,7 @@ class Tail:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """What was not measured, where, and why."""
+    """Missing measurement, with its layer and reason."""
 
     layer: str
     quantity: str
@@ -112,7 +112,7 @@ class Missing:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Measured:
-    """What was measured of a network f; empty or None where it was not asked for."""
+    """Measurements of a network f. They are empty or None where they were not asked for."""
 
     network: Network = field(repr=False)  # f with its batch norms folded
     sample: Dataset = field(repr=False)  # the sample
@@ -195,7 +195,7 @@ class Measured:
 
     @property
     def has_biases(self) -> bool:
-        """Whether some layer has a bias."""
+        """Return True if some layer has a bias."""
         return any(view.bias is not None for view in self.network.layers)
 
     def require_stability(self) -> Stability:
@@ -206,7 +206,7 @@ class Measured:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader of bounds should know, in sentences."""
+        """Sentences for a reader of bounds."""
         report, gamma = self.margins, self.facts.margin
         notes = list(self.folding)
         if not self.obstacle and (longer := steps.expansions(self.network)):
@@ -350,7 +350,7 @@ def _noise_stability(
 
 
 def _describe(found: Stability) -> str:
-    """How noise stability was measured, in a sentence."""
+    """Describe the measurement of noise stability in a sentence."""
     targets = {key.target for key in found.columns if key.quantity == "interlayer"}
     goal = "the output" if len(targets) < 2 else "all later layers"
     norms = "exact norms" if found.probes is None else f"norms by {found.probes} probes where they are large"

@@ -1,4 +1,4 @@
-"""How near the weights of a layer are to a Gaussian law, and to a Laplace law."""
+"""Distance of a layer's weights from a Gaussian and a Laplace law."""
 
 import math
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class WeightShape:
 
     @property
     def usual_distance(self) -> float:
-        """What the distance of as many Gaussian weights exceeds in one of a hundred samples (Lilliefors)."""
+        """Distance that Gaussian weights exceed in one of a hundred samples (Lilliefors)."""
         return 1.035 / math.sqrt(self.weights)
 
 

@@ -30,7 +30,7 @@ _DENSE_ENTRIES = 2**24  # of an operator that is written out as a matrix: 128 Mi
 _CHUNK_ENTRIES = 2**23  # of the symbol of a convolution, held at a time
 _EPS = torch.finfo(torch.float64).eps
 GRAM = "spectrum of the Gram matrix"
-"""How the norm of a matrix with a side of at most ``EXACT_SIDE`` is found."""
+"""Method for the norm of a matrix with a side of at most ``EXACT_SIDE``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,13 +263,16 @@ def _grid(sizes: Sequence[int], like: Tensor) -> Tensor:
 
 
 def _is_circulant(view: AbstractConvView, operator: LinearOperator) -> bool:
-    """Whether the map is a circular convolution with one output per stride around the torus."""
+    """Return True if the map is a circular convolution.
+
+    It has one output per stride around the torus.
+    """
     whole = zip(operator.in_shape[1:], operator.out_shape[1:], view.stride, strict=True)
     return view.padding_mode == "circular" and all(n == out * s for n, out, s in whole)
 
 
 def _most_copies(mode: str, size: int, ends: tuple[int, int]) -> int:
-    """How often padding repeats an entry of an axis, itself included."""
+    """Return the most copies of an entry of an axis after padding, itself included."""
     entries = torch.arange(size, dtype=torch.float64).view(1, 1, -1)
     return int(functional.pad(entries, ends, mode=mode).flatten().long().bincount().max())
 

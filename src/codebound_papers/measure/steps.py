@@ -58,7 +58,10 @@ class Steps:
 
     @property
     def is_chain(self) -> bool:
-        """Whether each step takes just the output of the step before it (sizes of tensors aside)."""
+        """Return True if each step reads only the output of its predecessor.
+
+        Sizes of tensors do not count.
+        """
         main = [index for index, step in enumerate(self.sequence) if step.kind != SHAPE]
         return all(
             [used for used in self.sequence[index].inputs if used in main] == [previous]
@@ -139,7 +142,7 @@ def _cuts(steps: tuple[Step, ...], *, output: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True, eq=False)
 class LayerActivation:
-    """What went in and out of one call of a layer."""
+    """Input and output of one call of a layer."""
 
     name: str  # the layer
     input: Tensor = field(repr=False)  # what the layer was applied to, phi(x^{i-1})
@@ -165,7 +168,7 @@ def activations(network: Network, x: Tensor) -> tuple[LayerActivation, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """How heavy a network is, and what can be measured of it in about a minute on two cores."""
+    """Cost of a network, and the sizes measurable in a minute or so."""
 
     multiplications: int  # by weights, in the forward pass of one example
     widest: int  # entries of the largest output of a layer
@@ -173,11 +176,13 @@ class Workload:
 
     @property
     def examples(self) -> int:
-        """How many examples to measure: 1,000, and fewer from ten million multiplications on."""
+        """Number of examples to measure: 1,000, and fewer from ten million multiplications on."""
         return max(10, min(1000, 10**10 // max(1, self.multiplications)))
 
     def probes(self, interlayer: str) -> int | None:
-        """How many probes per Jacobian norm: None, which is exact, where the Jacobians are small; else 64.
+        """Return the number of probes per Jacobian norm.
+
+        None, which is exact, where the Jacobians are small; else 64.
 
         Those to the output are small up to 64 outputs, the others up to 1,024 entries.
         """
@@ -195,7 +200,7 @@ class FoldedNetwork:
 
     @cached_property
     def calls(self) -> tuple[LayerActivation, ...]:
-        """What goes in and out of the layers on the example."""
+        """Inputs and outputs of the layers on the example."""
         return activations(self.network, self.example)
 
     def input_shape(self, layer: str) -> tuple[int, ...]:
@@ -267,7 +272,7 @@ def workload(model: nn.Module | Network, example: Tensor) -> Workload:
 
 
 def chain_obstacle(network: Network) -> str:
-    """Why a product of norms over the layers does not bound this network; empty where it does."""
+    """Return the reason why a product of norms does not bound this network. Empty where it does."""
     if network.graph is None:
         return f"it is unknown whether the network is a chain of layers: {network.untraceable}."
     if network.shared:

@@ -1,4 +1,4 @@
-"""What was measured of a network as plain rows, for JSON, tables and pages, and ``codebound measure``.
+"""Measurements of a network as plain rows, for JSON, tables, pages and ``codebound measure``.
 
 None is infinite or missing. What cannot be measured is listed with the reason, never left out in silence.
 """
@@ -382,7 +382,7 @@ def choose_noise(kind: str, seed: int) -> tuple[Smoothness | None, str]:
 
 
 def _projected(matrix: Tensor, seed: int) -> Tensor:
-    """What the compressor makes of a layer: one with fewer weights than numbers stays as it is."""
+    """Project the matrix of a layer. One with fewer weights than numbers stays as it is."""
     return project_matrix(matrix, count=_NUMBERS, seed=seed) if matrix.numel() > _NUMBERS else matrix
 
 

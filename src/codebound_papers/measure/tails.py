@@ -201,7 +201,7 @@ def _refit(values: NDArray[np.float64], estimate: TailEstimate) -> TailEstimate:
 
 
 def _has_spread(ordered: NDArray[np.float64]) -> bool:
-    """Whether two values have different logarithms."""
+    """Return True if two values have different logarithms."""
     return ordered.size > 1 and bool(np.log(ordered[0]) < np.log(ordered[-1]))
 
 
@@ -366,7 +366,7 @@ def _truncated(excess: NDArray[np.float64], logs: NDArray[np.float64], slope: fl
 
 
 def _golden(function: Callable[[float], float], *, low: float, high: float) -> float:
-    """Where a function with one maximum has it, to 1e-7 of the interval."""
+    """Maximise a function that has one maximum, to 1e-7 of the interval."""
     share = (math.sqrt(5.0) - 1.0) / 2.0
     inner, outer = high - share * (high - low), low + share * (high - low)
     at_inner, at_outer = function(inner), function(outer)

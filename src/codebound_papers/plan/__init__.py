@@ -1,1 +1,1 @@
-"""What a theorem asks of a compression, and what measurement reaches: ``codebound plan``."""
+"""Requirements of a theorem on a compression, and what measurement reaches: ``codebound plan``."""

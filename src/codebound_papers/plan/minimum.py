@@ -1,4 +1,4 @@
-"""What compression a network can bear: the smallest setting of a compressor whose result still classifies.
+"""Smallest setting of a compressor whose result still classifies.
 
 No theorem is needed for that. A certificate pays for the message and counts the errors of the network that
 it decodes to, so the setting may be chosen by looking at the sample.
@@ -49,13 +49,13 @@ class ShareProject(compressors.AbstractCompressor):
         return MatrixProject(count=self.numbers(layer)).compress(layer, seed=seed)
 
     def numbers(self, layer: AbstractLayerView) -> int:
-        """How many numbers stand for a layer."""
+        """Count the numbers that stand for a layer."""
         return max(1, math.ceil(self.share * layer.weight.numel()))
 
 
 @dataclass(frozen=True, slots=True)
 class Knob:
-    """What a compressor is turned by."""
+    """Setting of a compressor that can be turned."""
 
     meaning: str  # what a setting says
     settings: tuple[float, ...]  # what is tried, from the least that is stored to the most
@@ -103,7 +103,7 @@ class Reached:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredMinimum:
-    """What measurement found."""
+    """Result of the search for the smallest setting."""
 
     method: str  # the compressor
     knob: str  # what its settings say
@@ -190,7 +190,7 @@ def _error(model: nn.Module, sample: DeviceData) -> float:
 
 
 def _too_much(network: Network, algorithm: compressors.AbstractCompressor) -> str:
-    """Why a setting would take too long; empty if it does not."""
+    """Return the reason why a setting would take too long. Empty if it does not."""
     if not isinstance(algorithm, ShareProject):
         return ""
     products = sum(algorithm.numbers(layer) * layer.weight.numel() for layer in network.layers)

@@ -1,4 +1,4 @@
-"""What was measured, for people: tables with a sentence for each column, and a page with figures."""
+"""Measurements for people: tables with a sentence per column, and a page with figures."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence

@@ -18,7 +18,7 @@ Record = Mapping[str, Any]
 
 RESULTS = Path("results/reproduce")
 SIZES = {"quick": Path(), "full": Path("full")}
-"""Where the results of each size are, from that folder."""
+"""Folders of the results, by size, below that folder."""
 PAGE = Path("results/reproduction.md")
 
 _MOST_ROWS = 20  # of a table on the page; longer ones are in the file of the results
@@ -40,7 +40,7 @@ def _read_folder(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def cost(record: Record) -> str:
-    """How long a run took, in words."""
+    """Describe the time of a run."""
     if all(machine["device"] == "cpu" for machine in record["machines"]):
         return f"{_duration(record['cpu_seconds'])} of one core"
     times = (f"{_duration(machine['seconds'])} on {machine['device']}" for machine in record["machines"])
@@ -52,7 +52,7 @@ def _duration(seconds: float) -> str:
 
 
 def outcome(record: Record | None) -> str:
-    """Whether there are results, and what they cost.
+    """Describe the results and their cost.
 
     >>> outcome(None)
     'not run'

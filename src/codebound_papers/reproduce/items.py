@@ -1,5 +1,7 @@
-"""What an item of ``codebound reproduce`` is. To add one: a file with a decorated function in the folder
-``items`` of its paper; the first line of its docstring is the title, the rest what it is about.
+"""Items of ``codebound reproduce``.
+
+To add one: a file with a decorated function in the folder ``items`` of its paper; the first line of its
+docstring is the title, the rest what it is about.
 
 Whatever takes long, and whatever needs data, a GPU or files of somebody else, happens inside cells:
 ``settings.cells.get(name, compute)``. Journal may be finished on one machine and shown on another, so that
@@ -30,7 +32,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How an item is run."""
+    """Settings of an item's run."""
 
     size: Size = "quick"  # how much of it
     seed: int = 0  # of everything random
@@ -44,7 +46,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reproduction:
-    """What an item found.
+    """Result of an item.
 
     A table has plain numbers and texts, the same columns in every row; where a paper prints a number, it
     stands in a column ``published`` or ``published_...`` beside ours. Sentences say whether we agree with the
@@ -89,7 +91,7 @@ class Item:
 
     @property
     def family(self) -> str:
-        """What its name begins with: the letter of its paper."""
+        """Letter of the paper, with which the name begins."""
         return re.split("[-:]", self.id)[0]
 
 
@@ -136,7 +138,7 @@ AGREE, IN_PART, DISAGREE = "We agree", "We agree in part", "We do not agree"
 
 
 def verdict(agreed: int, *, of: int, settings: Settings, differs: str = "") -> str:
-    """Whether we agree, by the number of cases in which a statement holds: one rule for all papers.
+    """Return the verdict on a statement that holds in some cases. One rule for all papers.
 
     A statement is checked in some cases: layers, networks, strengths. Where it holds in all of them we agree,
     where in at least half of them we agree in part. Where in fewer, we do not agree only if the run has the

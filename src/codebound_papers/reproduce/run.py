@@ -59,7 +59,9 @@ def models_folder(given: Path | None = None) -> Path | None:
 
 
 def compute(id: str, folder: Path, settings: Settings) -> tuple[Reproduction, Journal]:
-    """What an item finds, and its parts, begun by an interrupted run in the same folder or finished now.
+    """Return the result of an item, and the journal of its parts.
+
+    Parts that an interrupted run in the same folder has begun are finished now.
 
     It needs PyTorch, numpy and safetensors only; `reproduce` in the same folder then writes results and
     figures, on any machine. The cells of the settings are those of the folder, which is made if need be, and

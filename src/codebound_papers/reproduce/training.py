@@ -32,7 +32,7 @@ _VERSION = 1  # of the training loop: raised when the same settings give other w
 
 
 class Samples(NamedTuple):
-    """What a network is trained on, and what its errors are counted on besides."""
+    """Samples that a network is trained on and tested on."""
 
     train: Dataset
     test: Dataset | None = None
@@ -136,7 +136,7 @@ def trained(
 
 
 def _run_folder(name: str, run: Mapping[str, object]) -> Path:
-    """Where a run is, or is to be; runs of earlier versions have keys of JSON with spaces."""
+    """Return the folder of a run, made or not. Runs of earlier versions have keys of JSON with spaces."""
     earlier = hashlib.sha256(json.dumps(run, sort_keys=True).encode()).hexdigest()
     place = cache_folder().parent / "trained"
     found = [place / f"{name}-{key[:16]}" for key in (earlier, content_key(run))]

@@ -1,4 +1,4 @@
-"""What the options of ``codebound reproduce`` say, and of ``python -m codebound_papers.reproduce``."""
+"""Help texts of ``codebound reproduce`` and ``python -m codebound_papers.reproduce``."""
 
 ITEM = "an item such as S-Fig2"
 FULL = "The paper's settings, or a run that takes minutes."

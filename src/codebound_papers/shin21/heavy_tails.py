@@ -54,7 +54,9 @@ def replacement_thresholds(facts: NetworkFacts) -> tuple[LayerThreshold, ...]:
 def published_replacement_failure(
     facts: NetworkFacts, *, thresholds: Sequence[float], variance: float = 0.0
 ) -> PublishedValue:
-    """What S-Prop1.1 gives for the probability that some output moves too far, over all layers and examples.
+    """Bound the probability that some output moves too far by S-Prop1.1.
+
+    It is over all layers and examples.
 
     Weights of a layer below its threshold tau_i are replaced by noise of variance t.
     """

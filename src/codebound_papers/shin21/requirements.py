@@ -1,4 +1,4 @@
-"""What replacing small weights by noise would require (Shin 2021, algorithm 1 and theorem 2)."""
+"""Requirements of replacing small weights by noise (Shin 2021, algorithm 1, theorem 2)."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ _TAIL_VALUES, _TAIL_RESAMPLES = 2000, 50  # weights that a tail is fitted to, an
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TailLayer:
-    """What replacing small weights by noise may do to one layer."""
+    """Thresholds and shares for replacing small weights of one layer by noise."""
 
     name: str  # the layer
     weights: int  # its number of weights
@@ -39,7 +39,7 @@ class TailLayer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeavytailRequirements:
-    """What S-Thm2 requires."""
+    """Requirements of S-Thm2."""
 
     layers: tuple[TailLayer, ...]  # in forward order
     eta: float  # failure probability in one direction
@@ -62,7 +62,7 @@ class HeavytailRequirements:
 
 @implements("S-E22", kind="measure")
 def heavytail_requirements(measured: Measured, *, progress: Progress = silent) -> HeavytailRequirements:
-    """Which weights theorem 2 lets noise replace: those below the threshold that its own accuracy leaves.
+    """Find the weights that theorem 2 lets noise replace. They are below the threshold of its accuracy.
 
     The accuracy is that of random projection, ``eps_i``; noise of variance t > 0 only lowers the threshold
     (S-E13), so it is 0. A tail is fitted to at most 2,000 weights of a layer, drawn at random.

@@ -175,7 +175,7 @@ class RayResidents(Residents):
         self.tell(method, *given)
 
     def ask(self, method: str, *given: Any) -> list[Any]:
-        """What a method of each of them says, in their order."""
+        """Call a method of each and return the results in order."""
         sent = tuple(self._ray.put(each) for each in given)
         return self.ask_each(method, [sent] * len(self._actors))
 
@@ -223,7 +223,7 @@ class Resident:
         self._value = import_named(function)(**arguments)
 
     def call(self, method: str, *given: Any) -> Any:
-        """What one of its methods returns."""
+        """Call a method and return its result."""
         return getattr(self._value, method)(*given)
 
 

@@ -72,7 +72,7 @@ class Merged:
 
 
 def states(jobs: Sequence[PlannedJob], folder: Path) -> dict[str, State]:
-    """How far every job is, by key."""
+    """Return the states of jobs by key."""
     return {job.key: JobFolder.of(folder, job.key).state() for job in jobs}
 
 
@@ -160,7 +160,7 @@ def _engine_job(job: PlannedJob, folder: Path) -> Job:
 
 
 def _settled(finished: Finished, job: PlannedJob, folder: Path) -> bool:
-    """Whether a job is done; the failure of one that is not is written into its folder."""
+    """Return True if a job is done. The failure of one that is not is written into its folder."""
     place, failure = JobFolder.of(folder, job.key), finished.failure
     deadline = time.monotonic() + _PATIENCE
     while place.state() != "done":  # also a job whose process was lost may have left its result before

@@ -105,16 +105,16 @@ class PlannedJob:
 
     @property
     def references(self) -> tuple[Reference, ...]:
-        """What it needs of other jobs."""
+        """References to other jobs that it needs."""
         values = (each for value in self.arguments.values() for each in _each(value))
         return tuple(value for value in values if isinstance(value, Reference))
 
     def options(self, place: Callable[[Reference], object]) -> dict[str, Any]:
-        """What its function is called with, given where files of other jobs are."""
+        """Return the arguments of its function, given the places of other jobs' files."""
         return dict(self.verb.complete({k: _mapped(value, place) for k, value in self.arguments.items()}))
 
     def record(self) -> dict[str, Any]:
-        """What determines its result, as JSON."""
+        """Return all that determines its result, as JSON."""
         return {
             "job": self.key,
             "verb": self.verb.name,

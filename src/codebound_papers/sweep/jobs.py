@@ -43,16 +43,16 @@ class JobFolder:
 
     @property
     def output(self) -> Path:
-        """Where the command writes."""
+        """Folder that the command writes to."""
         return self.path / "output"
 
     @property
     def traceback(self) -> Path:
-        """Where the traceback of a job that failed is."""
+        """File with the traceback of a job that failed."""
         return self.path / "traceback.txt"
 
     def result(self) -> dict[str, Any] | None:
-        """What the job left, or None as long as it is unfinished."""
+        """Return the result of the job, or None as long as it is unfinished."""
         path = self.path / _RESULT
         if not path.exists():
             return None
@@ -65,7 +65,7 @@ class JobFolder:
         return record
 
     def state(self) -> State:
-        """Whether the job is done, failed, or still to run."""
+        """Return the state of the job: done, failed, or still to run."""
         record = self.result()
         if record is None:
             return "waiting"

@@ -89,7 +89,7 @@ def known_verbs() -> dict[str, PlannedVerb]:
 
 
 def complete_options(verb: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """What the function of a command is called with: what a plan says, and the defaults of all that is left.
+    """Complete the options of a plan with the defaults of its command.
 
     Raises:
         UsageError: An option is missing, or not of its kind.
@@ -99,7 +99,7 @@ def complete_options(verb: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def keywords(verb: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """What a plan says, as the function of a command takes it; a plan has the names of the command line.
+    """Convert the options of a plan to arguments of the command. A plan has the names of the command line.
 
     Raises:
         UsageError: An option is missing, or not of its kind.

@@ -33,7 +33,7 @@ _LESS = 0.9  # what falls by less may do so by chance
 
 @networks.vgg19_item("A-Tab1")
 def arora_table1(settings: Settings) -> Reproduction:
-    """What each layer of VGG-19 adds to the bound (Arora et al. 2018, table 1)
+    """Contribution of each layer of VGG-19 to the bound (Arora et al. 2018, table 1)
 
     For seven layers of VGG-19 the table has c^2 beta^2 ceil(kappa/s)^2 / (mu_i^2 mu_{i->}^2), called the
     effective number of parameters, beside the number of weights, and their ratio as compression in percent.

@@ -24,7 +24,7 @@ QUANTITIES: dict[Quantity, str] = {
     "spread": "Jacobian spread beta",
     "noise": "length of the noise, relative",
 }
-"""What has a value for every example and layer, and its name in figures."""
+"""Quantities with a value for every example and layer, and their names in figures."""
 
 _BINS = 20
 _LEVELS = (0.0, 0.05, 0.5, 0.95, 1.0)
@@ -41,7 +41,7 @@ def projection(numbers: float) -> str:
 
 
 def projection_noise(numbers: float) -> Perturb:
-    """What Matrix-Project makes of a matrix with so many numbers for each weight, without its signs.
+    """Return the noise of Matrix-Project without signs, at so many numbers a weight.
 
     ``(1/k) sum <A, M> M`` is a mean of k independent matrices: for k in the thousands a Gaussian one, with
     mean A and covariance ``(||A||_F^2 I + a a^T - 2 diag(a^2)) / k`` for the entries a of A. Drawn so, but

@@ -176,7 +176,7 @@ def _layer_sentences(
 
 
 def _random_sentences(groups: Sequence[Mapping[str, Row]], settings: Settings) -> Iterator[str]:
-    """Whether training makes cushions larger, most of all in the higher layers."""
+    """Yield the verdict that training enlarges cushions, most in higher layers."""
     lower, higher = list[float](), list[float]()
     for group in groups:
         gain = median(group["trained"], "cushion") / median(group["random"], "cushion")
@@ -332,7 +332,7 @@ def _outline(histogram: Row) -> tuple[list[float], list[float]]:
 
 
 def bins(groups: Sequence[tuple[Quantity, Mapping[str, Row]]]) -> list[Row]:
-    """What is drawn, bar by bar, of each quantity in the layers of networks; empty bars are left out."""
+    """Return the bars of each quantity in each layer. Empty bars are left out."""
     rows: list[Row] = []
     for quantity, layers in groups:
         for network, layer in layers.items():
@@ -359,7 +359,10 @@ def median(layer: Row, quantity: Quantity) -> float:
 
 
 def clipping(network: Row, settings: Settings) -> str:
-    """Where ``mu_{i->}`` is ``1/sqrt(h)``, which then is not above any interlayer cushion, in a sentence."""
+    """Compare ``mu_{i->}`` with ``1/sqrt(h)``, in a sentence.
+
+    Where it is equal, it is not above any interlayer cushion.
+    """
     inner = network["layers"][1:-1]
     below = [layer["layer"] for layer in inner if layer["minimal_interlayer"] < layer["clip"]]
     agreed = len(inner) - len(below)

@@ -30,7 +30,7 @@ Layers = Sequence[str] | None
 Labels = Literal["true", "control", "corrupted"]
 _CONTROL = "true labels, settings of the corrupted run"
 LABELS: dict[Labels, str] = {"true": "true labels", "control": _CONTROL, "corrupted": "corrupted labels"}
-"""What an AlexNet was trained on. The control differs from the corrupted run in its labels alone."""
+"""Labels of an AlexNet's training. The control differs from the corrupted run in its labels alone."""
 
 _PUBLISHED = replace(preset("arora18"), checkpoint_every=10)  # 0.2 GB each
 _SCALING = Scaling(255.0, mean=(0.4914, 0.4822, 0.4465), std=(0.247, 0.2435, 0.2616))
@@ -53,7 +53,7 @@ _ALEXNET = """The paper names AlexNet and not its layers: five convolutions and 
     choice. Corrupted labels are redrawn uniformly, not permuted, so that a tenth of them stay true."""
 GAMMA = """gamma is the margin that a tenth of the training images stays below, besides those that are errors;
     the paper does not say."""
-"""How the margin is chosen, for the list of deviations."""
+"""Choice of the margin, for the list of deviations."""
 
 _PIXELS = 16
 GAUSSIAN_NOISES = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
@@ -68,7 +68,7 @@ _MARGIN_SHARE, _MOST = 0.1, 0.99
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measuring:
-    """How much is measured of a network."""
+    """Extent of the measurements of a network."""
 
     examples: int  # training examples, drawn at random
     # pairs of layers whose Jacobians count: each with the output, or each with all later ones
@@ -146,7 +146,7 @@ _SIZES: dict[Size, _StudySettings] = {
 
 
 def deviations(size: Size, *, of: Literal["vgg19", "vgg19 over epochs", "alexnet"]) -> tuple[str, ...]:
-    """Where networks and measurements differ from the paper's, or the paper is silent."""
+    """List the deviations of networks and measurements from the paper. It is silent about some."""
     sized, random_labels = _SIZES[size], ""
     (spec, config), measuring = {
         "vgg19": (sized.vgg19, sized.measuring),
@@ -221,7 +221,7 @@ class Study:
 
     @property
     def labels(self) -> tuple[Labels, ...]:
-        """What AlexNets there are: a control only where the settings of the other two differ."""
+        """Labels of the AlexNets. The control exists only where the settings of the other two differ."""
         return ("true", "corrupted") if self.sized.true == self.sized.corrupted else tuple(LABELS)
 
     def alexnet(self, labels: Labels) -> Trained:

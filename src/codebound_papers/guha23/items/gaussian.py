@@ -24,7 +24,7 @@ _NETWORKS = "the networks are those of G-Tab1 and G-Tab2"
 
 @item("G-Asm3.1:trained", quick="seconds", full="seconds on a GPU", of=_NETWORKS)
 def guha_gaussian_weights(settings: Settings) -> Reproduction:
-    """Whether the weights of trained networks are Gaussian (Guha et al. 2023, section 3.3)
+    """Normality of the weights of trained networks (Guha et al. 2023, section 3.3)
 
     The theorems assume Gaussian weights; section 3.3 says that trained weights look so, and the paper's
     limitations that they may not. Here is the shape of every layer at the start of a training, on its way,

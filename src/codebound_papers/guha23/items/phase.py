@@ -1,4 +1,4 @@
-"""How large a sketch must be: success of random draws over sizes, the law, the printed ensemble, noise."""
+"""Study of the sketch size: random draws, the law, printed ensemble, noise."""
 
 import math
 import re
@@ -94,7 +94,7 @@ class Draws:
         return fmean(np.count_nonzero(self._matrix(p, j, draw)) for draw in range(self.number))
 
     def count(self, design: Design, decoder: str) -> dict[str, Any]:
-        """How many of the draws are recovered, how many are proven to be, and how many proofs are wrong."""
+        """Count the draws that are recovered, proven to be, and wrongly proven."""
         cases = self._cases(design)
         found = _DECODERS[decoder](cases, self.iterations)
         right = [case.error(each.value) < _RECOVERED for case, each in zip(cases, found, strict=True)]
@@ -152,7 +152,7 @@ class Draws:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PhaseSettings:
-    """What a size of the study covers."""
+    """Extent of the study at one size."""
 
     sides: tuple[int, ...]
     lines: tuple[int, ...]
@@ -222,7 +222,7 @@ class _Found(NamedTuple):
 
 @item("sketch:phase", quick="2 to 3 minutes on one core", full="an hour on a GPU")
 def guha_sketch_phase(settings: Settings) -> Reproduction:
-    """How large the sketch of a sparse matrix must be (Guha et al. 2023, theorem 5.1)
+    """Size of the sketch that recovers a sparse matrix (Guha et al. 2023, theorem 5.1)
 
     The theorem says that a p x p matrix with at most j non-zeros in every line can be recovered from a
     sketch of side m = O(sqrt(jp) log p). It gives no constants and no experiment, so there is no number to

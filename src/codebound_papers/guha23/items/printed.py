@@ -49,9 +49,9 @@ FULLEST_ROWS: Mapping[float, float] = {0.51: 532.0, 2.02: 326.0, 5.05: 183.0, 10
 """Read off the other plot: by strength, non-zeros in the fullest row of the layer with the most inputs."""
 
 EXAMPLES = {"mnist": 48_000, "cifar10": 40_000}
-"""What the released code trains on: four fifths of the training set."""
+"""Training examples of the released code: four fifths of the training set."""
 EPOCHS = 300
-"""How long, by text and code."""
+"""Epochs, by text and code."""
 INPUTS = {"mnist": 784, "cifar10": 3072}
 _DEPTH, _CLASSES = 5, 10
 _NORMS = dict.fromkeys(("frobenius", "spectral", "operator_norm", "l2_1", "l1_inf", "variance"), 0.0)
@@ -95,7 +95,7 @@ def printed_network(data: str, width: int) -> NetworkFacts:
 
 
 def deductions(data: str, table: Mapping[int, Mapping[str, float]]) -> list[Row]:
-    """What the printed numbers of a table say about the networks and the comparison, width by width."""
+    """Deduce networks and comparisons from the printed numbers of a table, width by width."""
     return [_deduced(printed_network(data, width), width, bars) for width, bars in table.items()]
 
 

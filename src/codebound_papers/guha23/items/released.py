@@ -1,4 +1,4 @@
-"""What the released code of Guha et al. 2023 computes: how strongly a network is pruned, and its bound."""
+"""Pruning strength and bound as the released code of Guha et al. 2023 computes them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -61,7 +61,7 @@ class Pruned:
 
     @property
     def facts(self) -> PruningFacts:
-        """What the published expressions are told about it."""
+        """Inputs of the published expressions."""
         # the code has measured norms in place of expected ones, and neither steps nor slacks
         told = {"strength": self.strength, "kept_share": self.chi, "expected_change": 0.0, "step": 1.0}
         layers = []
@@ -97,7 +97,7 @@ def draw_pruning(
 
 
 class Change(NamedTuple):
-    """What pruning does to the outputs on a sample, at worst."""
+    """Largest changes of outputs by pruning, on a sample."""
 
     output: float  # Euclidean distance of two outputs: what lemma B.2 bounds
     score: float  # difference of the scores of an example's own class: what the released code looks at
@@ -147,8 +147,9 @@ def search_strength(margin: float, asked: Callable[[float], float]) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Released:
-    """What the released code calls its bound, for a further draw at the strength that the smallest margin
-    allows, and the margin that this pruning needs.
+    """Bound of the released code, for a further draw of the pruning.
+
+    The strength is what the smallest margin allows; beside the bound is the margin that this pruning needs.
     """
 
     pruned: Pruned

@@ -27,7 +27,7 @@ from codebound_papers.reproduce.training import Samples, Trained, made_up_sample
 Data = Literal["mnist", "cifar10"]
 
 CODE, TEXT = "SGD (code)", "Adam (text)"
-"""How a network was trained: what the released configurations say, and what the text says (G-E29)."""
+"""Names of the settings: those of the released configurations, and of the text (G-E29)."""
 
 _RELEASED, _MNIST_TEXT, _CIFAR10_TEXT = (
     replace(preset(name), checkpoint_every=20)  # 0.2 GB of the widest network: not every epoch
@@ -49,7 +49,7 @@ USUAL_SHARE = 0.8  # of the weights, about what the printed values imply at ever
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkSettings:
-    """Which networks are trained, and how."""
+    """Networks to train, and their settings."""
 
     data: Data  # what they classify
     depth: int  # their layers
@@ -113,7 +113,7 @@ def _known_deviations(data: Data) -> Iterator[str]:
 
 
 class Parts(NamedTuple):
-    """What a network is trained on and tested on, and what nothing was chosen with."""
+    """Samples of training and testing, and examples that nothing was chosen with."""
 
     samples: Samples
     held_out: Dataset
@@ -147,9 +147,10 @@ class Networks:
         return parts_of(self.wanted, size=self.settings.size)
 
     def rows(self, widths: Sequence[int] | None = None, *, on_the_way: bool = False) -> list[Row]:
-        """What is known of each network, or those of some widths: measured now, or found finished; some, when
-        time is out. On the way: the one that is watched too, after as many epochs as that of the plots,
-        where it is trained for more.
+        """Return a row for each network, or for those of some widths.
+
+        It is measured now, or found finished; some rows are missing when time is out. On the way: the watched
+        network too, after as many epochs as the plots have, where it is trained for more.
         """
         parts: dict[str, Callable[[], Row]] = {
             f"{training}, width {width}": partial(self._row, training, width)
@@ -195,7 +196,7 @@ class Networks:
         return released.measure_smallest_margin(network, sample, device=self.settings.device)
 
     def plotted_record(self) -> Row:
-        """What it is, how long it was trained, and its errors."""
+        """Return the record of the plotted network, with its errors."""
         measured, (train, test) = self.plotted, self.parts.samples
         assert test is not None
         tested = margin_report(measured.network.predictor, test.on(self.settings.device))

@@ -1,4 +1,4 @@
-"""Whether we agree with the comparisons in Guha et al. 2023, in sentences."""
+"""Verdicts on the comparisons in Guha et al. 2023, in sentences."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -55,7 +55,7 @@ def as_released(rows: Sequence[Row], deduced: Sequence[Row], *, claimed: int, se
 
 
 def at_printed_widths(rows: Sequence[Row], printed: Mapping[int, Mapping[str, float]], *, n: int) -> str:
-    """How far our numbers are from the printed ones, of networks with n examples."""
+    """Compare our numbers with the printed ones, of networks with n examples."""
     shared = [row for row in separating(rows) if row["width"] in printed]
     if not shared:
         return (
@@ -90,7 +90,7 @@ def _stands(factors: Sequence[float]) -> str:
 
 
 def on_pruning(rows: Sequence[Row], deduced: Sequence[Row]) -> str:
-    """How much was pruned, and how much could be."""
+    """Describe the pruned share, and the share that could be pruned."""
     implied = [row["kept share by Guha 2023"] for row in deduced]
     sentence = f"The printed values imply that {span(implied, '.0%')} of the weights were kept (G-E22). "
     found = separating(rows)
@@ -109,7 +109,7 @@ def on_pruning(rows: Sequence[Row], deduced: Sequence[Row]) -> str:
 
 
 def _by_other_search(found: Sequence[Row], deduced: Sequence[Row]) -> str:
-    """Whether the search that is not called explains the printed values."""
+    """Compare the printed values with the search that is not called."""
     printed = {row["width"]: row["Guha 2023, like for like"] for row in deduced}
     apart = [row["guha_by_change"] - printed[row["width"]] for row in found if row["width"] in printed]
     if not apart:
@@ -124,7 +124,7 @@ def _by_other_search(found: Sequence[Row], deduced: Sequence[Row]) -> str:
 
 
 def on_training(rows: Sequence[Row]) -> str:
-    """What became of the two settings."""
+    """Describe the outcome of the two training settings."""
 
     def told(training: str) -> str:
         these = [row for row in rows if row["training"] == training]
@@ -149,7 +149,7 @@ def on_training(rows: Sequence[Row]) -> str:
 
 
 def on_plain_lines(rows: Sequence[Row], deduced: Sequence[Row]) -> str:
-    """What counting and held-out examples give."""
+    """Describe the bounds by counting and by held-out examples."""
     below = sum(row["parameter counting"] < row["Guha 2023, like for like"] for row in deduced)
     here = sum(row["parameter_counting"] < row["released"]["guha"] for row in rows)
     held_out = span([math.exp(row["hold_out"]) for row in rows], ".1%")
@@ -161,7 +161,7 @@ def on_plain_lines(rows: Sequence[Row], deduced: Sequence[Row]) -> str:
 
 
 def on_probability(deduced: Sequence[Row]) -> str:
-    """What the theorem leaves out of its probability."""
+    """Describe the failure probability that the theorem leaves out."""
     lost = [row["failure probability left out"] for row in deduced]
     return f"""Theorem 5.2 leaves a part of lemma 5.1 out of its failure probability. At the printed widths
         that part alone is {span(lost, ".2f")} (G-E16): with it the theorem says nothing."""

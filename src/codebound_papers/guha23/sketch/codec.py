@@ -128,7 +128,7 @@ class PlainBits:
 
 
 def plain_bits(levels: NDArray[Any], *, step: int) -> PlainBits:
-    """What a tensor of integers costs without a sketch.
+    """Return the code lengths of an integer tensor without a sketch.
 
     >>> plain_bits(np.eye(16, dtype=np.int32), step=0)
     PlainBits(sparse=115, dense=411)
@@ -142,7 +142,7 @@ def plain_bits(levels: NDArray[Any], *, step: int) -> PlainBits:
 
 @dataclass(frozen=True, eq=False)
 class Attempt:
-    """What became of the sketch of one tensor."""
+    """Outcome of the sketch of one tensor."""
 
     m1: int  # rows of the last sketch that was tried
     m2: int  # columns of it

@@ -34,7 +34,7 @@ _MOST_ELEMENTS = 1 << 22  # sketched in one message: half of what its decoder ma
 
 @dataclass(frozen=True, slots=True)
 class SketchedLayer:
-    """What became of one layer."""
+    """Outcome for one layer."""
 
     name: str
     rows: int  # rows of its matrix, p1; columns p2, and m1 and m2 those of the sketch
@@ -95,13 +95,13 @@ def _recovered(rows: list[SketchedLayer]) -> list[SketchedLayer]:
 
 
 def status(rows: list[SketchedLayer]) -> str:
-    """Whether all layers came back, some or none."""
+    """Summarise the layers: all recovered, some or none."""
     count = len(_recovered(rows))
     return "recovered" if count == len(rows) else "partly recovered" if count else "not recovered"
 
 
 def finding(rows: list[SketchedLayer]) -> str:
-    """What the sketches cost against plain codes, in a sentence."""
+    """Compare the bits of sketches with those of plain codes, in a sentence."""
     found = _recovered(rows)
     if not found:
         return "No layer comes back from its sketch, so there is nothing to compare."

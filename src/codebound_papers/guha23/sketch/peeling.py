@@ -20,7 +20,7 @@ _BLOCK = 1 << 15  # entries looked at together: bounds the memory
 
 @dataclass(frozen=True, eq=False)
 class Peeled:
-    """What peeling found."""
+    """Result of peeling."""
 
     value: Reals  # the entries found so far, (p1, p2)
     rest: Reals  # the sketch of what is not found yet; zero everywhere when peeling is complete
@@ -29,7 +29,7 @@ class Peeled:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is left in the sketch."""
+        """Return True if nothing is left in the sketch."""
         return not self.rest.any()
 
 
@@ -111,7 +111,7 @@ def _groups(rest: Reals, tolerance: float) -> tuple[Indices, Indices, Reals]:
 
 
 def is_injective(entries: Indices, a: Bipartite, b: Bipartite) -> bool:
-    """Whether the sketch determines the values on a support: exact, in integers.
+    """Return True if the sketch determines the values on a support. It is exact, in integers.
 
     Entries that have a cell to themselves are taken away, again and again: such an order makes the matrix
     of the support triangular with ones on the diagonal. If a core is left, its columns are independent when
@@ -130,7 +130,10 @@ def is_injective(entries: Indices, a: Bipartite, b: Bipartite) -> bool:
 
 
 def _independent(cells: Indices, outside: int) -> bool:
-    """Whether 0/1 columns given by the rows of their ones are independent modulo the prime."""
+    """Return True if 0/1 columns are independent modulo the prime.
+
+    A column is given by the rows of its ones.
+    """
     rows, columns = np.unique(cells, return_inverse=True)
     columns, inside = columns.reshape(cells.shape), cells != outside
     stream = Stream(0, "sketch/rank")

@@ -44,7 +44,9 @@ class Proof:
 
 
 def objection(x: Tensor, y: Tensor, a: operators.Bipartite, b: operators.Bipartite, *, proof: Proof) -> str:
-    """Why the dual does not prove that x is the only minimiser (the lemma); empty if it does.
+    """Return the objection to the proof that x is the only minimiser.
+
+    It is empty if the dual proves that (the lemma).
 
     All matrices are int64: x is (p1, p2), y and the dual are (m1, m2).
     """

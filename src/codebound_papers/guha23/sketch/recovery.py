@@ -37,7 +37,7 @@ _TINY, _TINY32 = 1e-300, 1e-30  # below everything that is measured, in float64 
 
 
 class Status(Enum):
-    """What is known about the matrix that a recovery returns."""
+    """Status of the matrix that a recovery returns."""
 
     RECOVERED = "recovered (certified unique on its support)"
     L1_OPTIMAL = "l1-optimal"
@@ -57,7 +57,10 @@ class Recovery:
 
     @property
     def recovered(self) -> bool:
-        """Whether the value is proven to be the matrix, in the sense of the function that returned it."""
+        """Return True if the value is proven to be the matrix.
+
+        That is in the sense of the function that returned it.
+        """
         return self.status is Status.RECOVERED
 
 
@@ -166,7 +169,7 @@ class _Problem:
         return float((self.fine.apply(x[None]) - self.y).norm()) / max(float(self.y.norm()), _TINY)
 
     def judged_by_convergence(self, x: Tensor, gap: float, iterations: int) -> Recovery:
-        """What remains to say when nothing was proven."""
+        """Judge a recovery by convergence, when nothing was proven."""
         residual = self.residual(x)
         converged = max(residual, gap) <= _CONVERGED
         status = Status.L1_OPTIMAL if converged else Status.NOT_RECOVERED
@@ -197,7 +200,7 @@ def _only_explanation(problem: _Problem, x: Tensor, iterations: int) -> Recovery
 
 
 def _is_closed(problem: _Problem, x: Tensor) -> bool:
-    """Whether no column of K outside the support of x depends on those inside.
+    """Return True if no column of K outside the support of x depends on those inside.
 
     A random matrix is made orthogonal to the columns inside; a column that depends on them is then orthogonal
     to it too, another one almost never. Two draws keep the smallest of many products away from zero.

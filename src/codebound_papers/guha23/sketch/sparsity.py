@@ -1,4 +1,4 @@
-"""How a matrix is sparse, and how large its sketch must be."""
+"""Sparsity of a matrix, and the size of its sketch."""
 
 import math
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ THEOREM_CONSTANT = 1.0  # the theorem leaves it open
 
 @dataclass(frozen=True, slots=True)
 class DistributedSparsity:
-    """Where the non-zeros of a matrix lie; index fields name the fullest line."""
+    """Distribution of a matrix's non-zeros. Index fields name the fullest line."""
 
     nonzeros: int  # their number
     j_r: int  # most non-zeros in a column

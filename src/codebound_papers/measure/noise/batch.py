@@ -1,4 +1,4 @@
-"""Where noise stability is measured in a network, and its quantities there for one batch.
+"""Places of noise stability in a network, and its quantities for one batch.
 
 The places are the activations, with the maps from each to the next. A forward pass takes norms on its way.
 """
@@ -79,7 +79,7 @@ def _tensors(steps: Steps, index: int) -> list[int]:
 
 
 def _is_homogeneous(steps: Steps, index: int) -> bool:
-    """Whether a step, not a layer with its bias, satisfies ``f(t x) = t f(x)`` for ``t >= 0``."""
+    """Return True if a step, not a layer with its bias, satisfies ``f(t x) = t f(x)`` for ``t >= 0``."""
     step = steps.sequence[index]
     if step.kind == SHAPE:
         return True
@@ -236,7 +236,7 @@ class Observation(fx.Interpreter):
 def site_of(
     place: Place, layout: Layout, seen: Observation, initial: Mapping[str, AbstractLayerView] | None
 ) -> Site:
-    """What is known about a place apart from its values, once a batch has shown its shapes."""
+    """Return the facts of a place apart from its values. A batch has to have shown its shapes."""
     shape, constant = seen.shapes[place.node], layout.constant(place)
     width = shape[_channel_axis(place)]
     positions = math.prod(shape) // width

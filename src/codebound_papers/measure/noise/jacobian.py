@@ -168,7 +168,7 @@ def column_squares(
 
 
 def is_probed(rows: int, columns: int, probes: int | None) -> bool:
-    """Whether the norm of a Jacobian is estimated: with as few rows or columns as probes it is exact."""
+    """Return True if a Jacobian norm is estimated. With as few rows or columns as probes it is exact."""
     return probes is not None and min(rows, columns) > probes
 
 
@@ -240,7 +240,7 @@ def _units(shape: tuple[int, ...], start: int, stop: int, like: Tensor) -> Tenso
 
 @implements("I-21:probes", kind="measure")
 def probe_interval(probes: int, confidence: float) -> tuple[float, float]:
-    r"""Where a probed squared Frobenius norm lies, as multiples of the true one, with that confidence.
+    r"""Bound a probed squared Frobenius norm by multiples of the true one.
 
     Statement.  Let ``Q`` be the mean of ``||J^T v||^2`` over k independent standard Gaussian ``v``. With
                 probability at least ``confidence``, ``low <= Q / ||J||_F^2 <= high``, where

@@ -36,7 +36,7 @@ Data = Dataset | DeviceData | Tensor | Iterable[Tensor | Sequence[Tensor]]
 
 
 class Part(NamedTuple):
-    """What a meter knows of the examples it has seen: see ``Stability``, and the values of every example."""
+    """Result of a meter on the examples it has seen. See ``Stability``, and the values of every example."""
 
     sites: tuple[Site, ...]
     probed: frozenset[tuple[str, str]]
@@ -81,7 +81,7 @@ class StabilityMeter:
 
     @property
     def network(self) -> Network:
-        """What is measured: without batch norms, on the device."""
+        """Network that is measured, without batch norms, on the device."""
         return self._layout.steps.network
 
     @torch.no_grad()
@@ -133,7 +133,7 @@ class StabilityMeter:
 
     @property
     def part(self) -> Part:
-        """What has been measured so far; it can be sent to another process."""
+        """Return the result so far. It can be sent to another process."""
         return Part(self._sites, self._probed, self._examples)
 
     def include(self, part: Part) -> None:

@@ -164,7 +164,7 @@ def tensor_spread(tensor: Tensor) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Smoothness:
-    """How interlayer smoothness is measured."""
+    """Settings for measuring interlayer smoothness."""
 
     # a compressor, called on the CPU once per layer and draw; or the size of Gaussian noise relative to the
     # activation it is added to
@@ -184,7 +184,7 @@ class Smoothness:
 
 @dataclass(frozen=True, slots=True)
 class StabilitySettings:
-    """What is measured, and how."""
+    """Settings for measuring noise stability."""
 
     layers: Sequence[str] | None = None  # names of the layers to report; all when None
     # pairs of layers whose Jacobians are measured: none, each layer to the network's output, or each layer to

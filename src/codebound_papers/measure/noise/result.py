@@ -1,4 +1,4 @@
-"""What was measured about the noise stability of a network: per example, per layer, and over the sample.
+"""Noise stability of a network: per example, per layer, and over the sample.
 
 Every value of every example is kept, in its order: one number per example, layer and quantity, in a file if
 there are many (``data.large``). So quantiles, histograms and the choice of outliers are exact, and any split
@@ -134,7 +134,7 @@ class Distribution(AbstractOrdered):
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What is known about a layer, or about a sum of branches, without any example."""
+    """Facts of a layer, or of a sum of branches, without any example."""
 
     name: str  # the layer
     width: int  # units, or channels of a convolution: h^i
@@ -162,7 +162,7 @@ class LayerStability:
 
 @implements("A-Imp-ii", kind="measure")
 def best_examples(complexity: NDArray[np.floating], outliers: float) -> NDArray[np.bool_]:
-    """Which examples count when a fraction ``outliers`` may be left out: those of the least complexity.
+    """Return a mask of the examples of the least complexity. A fraction ``outliers`` may be left out.
 
     One set for all quantities, as the theorem with outliers (A-CorC.1) needs it. Examples with NaN, where
     some quantity is not defined (A-E24), never count, whatever the fraction. The complexity says how badly an
@@ -217,7 +217,7 @@ class Stability:
 
     @cached_property
     def kept(self) -> NDArray[np.bool_]:
-        """Which examples count: the best ones in terms of :attr:`complexity`."""
+        """Mask of the examples that count: the best ones by :attr:`complexity`."""
         return best_examples(self.complexity, self.outliers)
 
     @property
@@ -287,7 +287,7 @@ class Stability:
         return Distribution(in_order(blocks, count * math.prod(first.shape[1:]), first.dtype))
 
     def has(self, quantity: Quantity, layer: str) -> bool:
-        """Whether a quantity was measured at a layer."""
+        """Return True if a quantity was measured at a layer."""
         return any(key.quantity == quantity and key.layer == layer for key in self.columns)
 
     def _worst(self, quantity: Quantity, layer: str) -> float | None:
@@ -349,7 +349,7 @@ class Stability:
         return self.noisy.smoothness if self.noisy else self._smoothness([site.name for site in self.sites])
 
     def interval(self, layer: str, *, target: str = "", confidence: float = 0.95) -> tuple[float, float]:
-        """What to multiply the interlayer cushion of an example with for the ends of its interval.
+        """Return the ends of the interval as factors of an example's interlayer cushion.
 
         (1, 1) where the Jacobian norm is exact. See ``jacobian.probe_interval``. Without a target, where the
         Jacobian leads, the answer holds for each one.

@@ -54,7 +54,7 @@ def last_dense(path: Path) -> torch.Tensor:
 
 
 def svhn_path() -> Path:
-    """Where the test images of SVHN are looked for."""
+    """Return the path of the test images of SVHN."""
     return cache_folder() / "svhn" / "test_32x32.mat"
 
 

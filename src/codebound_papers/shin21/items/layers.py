@@ -97,7 +97,7 @@ def _shown(row: Row) -> Row:
 
 
 def _untested(row: Row) -> Row:
-    """What there is of every epoch: only the last one is tested, and its table has the tests."""
+    """Return the columns of every epoch. Only the last one is tested, and its table has the tests."""
     return {name: value for name, value in row.items() if ": " not in name}
 
 

@@ -45,7 +45,7 @@ class NamedNetwork:
 
     @property
     def source(self) -> str:
-        """Who trained it."""
+        """Source of the weights."""
         return "this run" if self.config is not None else "a file" if self.file else _MODEL_ZOO
 
 
@@ -83,7 +83,7 @@ def own(size: Size) -> tuple[NamedNetwork, ...]:
 
 
 def obstacle(subject: NamedNetwork, settings: Settings) -> str:
-    """Why a network cannot be had here; empty where it can."""
+    """Return the reason why a network cannot be had here. Empty where it can."""
     if subject.config is not None:
         return ""
     if not subject.file:
@@ -102,7 +102,7 @@ def checkpoint(subject: NamedNetwork, settings: Settings) -> Path | None:
 
 
 def last_layer_obstacle(subject: NamedNetwork, settings: Settings) -> str:
-    """Why the last layer of a network cannot be had: its checkpoint alone would do."""
+    """Return the reason why a last layer cannot be had. Its checkpoint alone would do."""
     return "" if checkpoint(subject, settings) is not None else obstacle(subject, settings)
 
 
@@ -163,7 +163,7 @@ def _from_model_zoo(name: str, weights: Path | None) -> Any:
 
 
 def images_for(subject: NamedNetwork) -> Dataset:
-    """What accuracies are counted on."""
+    """Return the images that accuracies are counted on."""
     if subject.data == "made-up":
         return made_up_samples().train.select(range(100), role="test")
     images = (
