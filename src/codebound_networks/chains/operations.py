@@ -47,10 +47,7 @@ _POOL_WORK = 16  # what a number that a pool reads counts as, in multiplications
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Work for one example: largest result, patches of a convolution, products.
-
-    Each is a count of numbers.
-    """
+    """Work for one example: numbers in the largest result and in patches, and products."""
 
     largest: int = 0
     patches: int = 0
@@ -161,10 +158,7 @@ class AbstractOperation(ABC):
         return {}
 
     def modules(self, shape: Shape) -> dict[str, nn.Module]:
-        """Return the modules for inputs of this shape.
-
-        The one with its tensors is under "", others are under a suffix.
-        """
+        """Return the modules for a shape, by suffix. The one with its tensors is under ""."""
         return {"": self.module_type(*astuple(self))}
 
     def tensors_of(self, module: nn.Module) -> Mapping[str, Tensor]:
