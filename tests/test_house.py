@@ -79,6 +79,20 @@ TWICE = {
 }
 """Names that two public classes of a package share all the same."""
 
+QUESTION = re.compile(r"\W*(What|Whether|How|Where|Who|Whose|Which|Why|When)\b")
+NOT_YET = (
+    "codebound/certificate/",
+    "codebound/certification.py",
+    "codebound/classifier.py",
+    "codebound/cli/",
+    "codebound/known/",
+    "codebound/methods/",
+    "codebound/report/",
+    "codebound/trial.py",
+    "codebound_verify/",
+)
+"""Rooms whose docstrings still begin with questions; one that is done is taken off."""
+
 
 def named(path: Path) -> str:
     return path.relative_to(SOURCES).as_posix()
@@ -176,6 +190,22 @@ def lines_of_code(path: Path) -> int:
     }
     lines = enumerate(path.read_text("utf-8").splitlines(), start=1)
     return sum(1 for at, line in lines if at not in documented and line.strip() and line.strip()[0] != "#")
+
+
+def test_docstrings_begin_with_a_noun_or_an_imperative():
+    """A question leaves the reader to find the answer: "Return True if ...", "Errors of ..." say it."""
+    asking = [
+        f"{named(path)}:{each.lineno}"
+        for path in MODULES
+        for each in ast.walk(tree(path))
+        if isinstance(each, ast.Expr)
+        and isinstance(each.value, ast.Constant)
+        and isinstance(each.value.value, str)
+        and QUESTION.match(each.value.value)
+    ]
+    assert not [place for place in asking if not place.startswith(NOT_YET)]
+    done = [room for room in NOT_YET if not any(place.startswith(room) for place in asking)]
+    assert not done, f"take these off NOT_YET: {done}"
 
 
 @cache
