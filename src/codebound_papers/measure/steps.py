@@ -168,7 +168,7 @@ def activations(network: Network, x: Tensor) -> tuple[LayerActivation, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Cost of a network, and the sizes measurable in a minute or so."""
+    """Cost of a network, and the sizes that two cores measure in about a minute."""
 
     multiplications: int  # by weights, in the forward pass of one example
     widest: int  # entries of the largest output of a layer
