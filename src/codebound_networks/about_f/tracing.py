@@ -210,9 +210,9 @@ def _bound(node: fx.Node) -> Iterator[tuple[Any, Any]]:
 
 
 def _problems(node: fx.Node) -> Iterator[str]:
-    """Yield reasons why an operation cannot be part of a network.
+    """Yield the objections to an operation in a network.
 
-    A network is a function of one example.
+    Such a network is a function of one example.
     """
     target = node.target
     if target is operator.getitem:

@@ -128,7 +128,7 @@ _NEEDS = {"pruning": "released_pruning"}
 
 @expression("G-Thm5.2:released", name="Guha's code: sketching", facts="least margin", needs=_NEEDS)
 def released_sketching(facts: NetworkFacts, *, pruning: PruningFacts, needed_loss: float) -> PublishedValue:
-    """Return the released bound: ``margin loss + sqrt(sum_l d1 d2 chi ln^2(p_l) / n)``.
+    """Evaluate the so-called bound of the code: ``margin loss + sqrt(sum_l d1 d2 chi ln^2(p_l) / n)``.
 
     No factor 3 lambda_l, no levels, no sketch. The strength of pruning is the one at which the smallest
     margin of the sample is ``released_needed_margin``; a network without a positive margin is not pruned, so

@@ -54,9 +54,9 @@ def replacement_thresholds(facts: NetworkFacts) -> tuple[LayerThreshold, ...]:
 def published_replacement_failure(
     facts: NetworkFacts, *, thresholds: Sequence[float], variance: float = 0.0
 ) -> PublishedValue:
-    """Bound the probability that some output moves too far by S-Prop1.1.
+    """Evaluate the failure probability of S-Prop1.1, over all layers and examples.
 
-    It is over all layers and examples.
+    Failure means that some output moves too far.
 
     Weights of a layer below its threshold tau_i are replaced by noise of variance t.
     """

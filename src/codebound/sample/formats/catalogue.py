@@ -377,7 +377,7 @@ def located(known: KnownDataset, role: str, folder: Path | None) -> Found:
 
 
 def known_datasets(folder: Path | None = None) -> dict[str, str]:
-    """Return the place of each known dataset, in words. It is empty when it is not here. Nothing is read."""
+    """Return the place of each known dataset, in words. Empty when it is not here. Nothing is read."""
     where = {}
     for known in KNOWN.values():
         hits = (find(known, "train", place) for place in places(known, folder))

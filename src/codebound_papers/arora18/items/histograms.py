@@ -176,7 +176,7 @@ def _layer_sentences(
 
 
 def _random_sentences(groups: Sequence[Mapping[str, Row]], settings: Settings) -> Iterator[str]:
-    """Yield the verdict that training enlarges cushions, most in higher layers."""
+    """Yield the verdict on larger cushions by training, most in higher layers."""
     lower, higher = list[float](), list[float]()
     for group in groups:
         gain = median(group["trained"], "cushion") / median(group["random"], "cushion")

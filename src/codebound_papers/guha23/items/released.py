@@ -147,7 +147,7 @@ def search_strength(margin: float, asked: Callable[[float], float]) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Released:
-    """Bound of the released code, for a further draw of the pruning.
+    """So-called bound of the released code, for a further draw of the pruning.
 
     The strength is what the smallest margin allows; beside the bound is the margin that this pruning needs.
     """
