@@ -83,7 +83,7 @@ class Fitter:
         return self._judged(model, rest, (places,)), self._judged(model, rest, others)
 
     def is_repeatable(self, model: Any, picks: Positions, before: Any) -> bool:
-        """Return True if a refit on the same picks gives identical answers."""
+        """Return True if a refit on the same picks gives the same answers."""
         again = self.learn(picks, before)
         return all(
             _is_alike(_answers(model, name, self.inputs), _answers(again, name, self.inputs))
