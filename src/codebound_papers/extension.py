@@ -1,7 +1,7 @@
 """Parts that the papers add to ``codebound``. The entry point group ``codebound.extensions`` finds them."""
 
 from codebound.methods.registry import Method
-from codebound.run.extensions import SweepVerb, Verb
+from codebound.run.extensions import Verb
 from codebound_papers.compress.catalogue import COMPRESSORS
 
 VERBS = {
@@ -11,6 +11,7 @@ VERBS = {
     "plan": Verb("codebound_papers.cli.plan:command", after="sketch"),
     "compare": Verb("codebound_papers.cli.compare:command", after="verify"),
     "reproduce": Verb("codebound_papers.cli.reproduce:command", after="bound", has_config=False),
+    "sweep": Verb("codebound_papers.cli.sweep:command", after="reproduce", has_config=False),
 }
 
 _SKETCH = (
@@ -22,27 +23,7 @@ METHODS = {name: Method(entry.sentence, _PROPOSE) for name, entry in COMPRESSORS
 METHODS["sketch"] = Method(_SKETCH, "codebound_papers.guha23.sketch.layers:propose_sketched")
 METHODS |= {name: METHODS.pop(name) for name in ("lottery", "imp")}  # what trains comes last
 
-_STABILITY = "Arora 4.1: noise stability"
-SWEEP_VERBS = {
-    "compress": SweepVerb(
-        "codebound_papers.compress.command:compress_from_options",
-        "codebound_papers.cli.compress:command",
-        "compressed.safetensors",
-        ("coded_bits", "accuracy_before", "accuracy_after"),
-    ),
-    "compare": SweepVerb(
-        "codebound_papers.compare.command:compare_from_options",
-        "codebound_papers.cli.compare:command",
-        "",
-        ("rows.Test error of f.value", "rows.Hold-out bound of f.value", f"rows.{_STABILITY}.log10"),
-    ),
-    "measure": SweepVerb(
-        "codebound_papers.measure.summary:measure_from_options",
-        "codebound_papers.cli.measure:command",
-        "",
-        ("margins.errors", "margins.min", "margins.max"),
-    ),
-}
+ENGINES = {"ray": "codebound_papers.sweep.cluster:RayEngine"}
 
 DEMO = {"compare": "codebound_papers.compare.command:end_of_demo"}
 

@@ -22,7 +22,7 @@ def run(folder, code, *arguments, lines=""):
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize("verb", ["measure", "compress", "sketch", "plan", "compare", "reproduce"])
+@pytest.mark.parametrize("verb", ["measure", "compress", "sketch", "plan", "compare", "reproduce", "sweep"])
 def test_a_verb_of_the_papers_is_refused_in_a_sentence(tmp_path, verb):
     result = run(tmp_path, "main()", verb, "--model", "mlp", "--data", "digits")
     assert result.returncode == 2
@@ -35,18 +35,15 @@ def test_a_verb_of_the_papers_is_refused_in_a_sentence(tmp_path, verb):
 @pytest.mark.thorough
 def test_the_verbs_are_those_of_the_product(tmp_path):
     listed = run(tmp_path, "main()", "--help").stdout
-    for verb in ("demo", "data", "train", "certify", "verify", "decode", "show", "bound", "sweep", "doctor"):
+    for verb in ("demo", "data", "train", "certify", "verify", "decode", "show", "bound", "doctor"):
         assert f" {verb} " in listed
     assert "│ measure " not in listed
 
 
 @pytest.mark.thorough
 def test_the_verbs_of_the_product_work(tmp_path):
-    plan = '[[jobs]]\nverb = "train"\nmodel = "linear"\ndata = "digits"\nepochs = 1\n'
-    (tmp_path / "plan.toml").write_text(plan)
     lines = """\
 train linear --data digits --epochs 1 --out run
-sweep plan.toml --dry-run
 certify --model linear --weights run/model.safetensors --data digits --effort quick --method prune --out c
 verify c/certificate.cbound --data digits
 decode c/certificate.cbound --out g.safetensors

@@ -38,7 +38,6 @@ OWN_VERBS = {
     "advise": Verb("codebound.cli.advise:command", has_config=False),
     "holdout": Verb("codebound.cli.holdout:app", has_config=False),
     "bound": Verb("codebound.cli.bound:command", has_config=False),
-    "sweep": Verb("codebound_papers.cli.sweep:command", has_config=False),
     "doctor": Verb("codebound_networks.cli.doctor:command", has_config=False),
 }
 

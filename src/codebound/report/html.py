@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from codebound.certificate.file import Certificate
     from codebound.certificate.statement import Term
-    from codebound.report.tables import Table
 
 
 def rendered(template: str, values: Mapping[str, object], *, package: str = "codebound.report") -> str:
@@ -40,12 +39,6 @@ def rendered(template: str, values: Mapping[str, object], *, package: str = "cod
 
     environment = jinja2.Environment(autoescape=True, loader=jinja2.FunctionLoader(source))
     return environment.get_template(template).render(values)
-
-
-def sweep_page(title: str, *, subtitle: str, notes: Sequence[str], tables: Sequence[Table]) -> str:
-    """The page about the rows of a sweep."""
-    values = {"title": title, "subtitle": subtitle, "notes": notes, "tables": tables}
-    return rendered("sweep.html.j2", values)
 
 
 def certificate_page(

@@ -1,4 +1,4 @@
-"""Extensions by other packages: verbs, methods of certify, tensor codes, public names.
+"""Extensions by other packages: verbs, methods of certify, tensor codes, public names, engines.
 
 A package offers a module under the entry point group ``codebound.extensions``; ``codebound_papers.extension``
 is the example. The module is light: it names its parts as ``"package.module:attribute"``, in any of
@@ -35,24 +35,6 @@ class Verb:
 
 
 @dataclass(frozen=True, slots=True)
-class SweepVerb:
-    """A command that a sweep can run.
-
-    Attributes:
-        function: What it does, as ``"package.module:attribute"``: called with its options and ``out``, it
-            returns its record.
-        command: Where its options are declared.
-        weights: The file of weights that it leaves, if any.
-        columns: What to print of its result.
-    """
-
-    function: str
-    command: str
-    weights: str
-    columns: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Extensions:
     """All that was found.
 
@@ -79,7 +61,7 @@ class Extensions:
         return ""
 
 
-TABLES = ("VERBS", "METHODS", "TENSOR_CODES", "NAMES", "SWEEP_VERBS", "DEMO")
+TABLES = ("VERBS", "METHODS", "TENSOR_CODES", "NAMES", "ENGINES", "DEMO")
 
 
 @cache

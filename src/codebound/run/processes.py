@@ -1,4 +1,4 @@
-"""Jobs in processes of this machine, and the choice between them and a cluster."""
+"""Jobs in processes of this machine, and the choice between them and the engines of others."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codebound.run.errors import UsageError
+from codebound.run.extensions import find_extensions, loaded
 from codebound.run.interrupts import SIGNALS
 from codebound.run.job import Engine, Failure, Finished, Job, call, not_sent
 
@@ -27,25 +28,28 @@ _PATIENCE = 5.0  # seconds for an idle worker to end by itself, so that its libr
 
 
 def open_engine(kind: str, *, workers: int | None = None, address: str | None = None) -> Engine:
-    """An engine, ``local`` or ``ray``, with an address if a cluster runs; use it in a ``with`` block.
+    """An engine, ``local`` or one of an extension, such as ``ray``; use it in a ``with`` block.
+
+    An address is that of a cluster that runs. An extension names a function of the address and the workers.
 
     Example:
         >>> open_engine("local", workers=2).slots
         2
     """
-    if kind not in ("local", "ray"):
-        raise UsageError(f"an engine is local or ray. Got {kind!r}.")
-    if address is not None and kind != "ray":
-        raise UsageError("an address is that of a Ray cluster: give the engine ray too.")
+    others = find_extensions()["ENGINES"]
+    if kind != "local" and kind not in others:
+        names = " or ".join(("local", *others))
+        raise UsageError(f"an engine is {names}. Got {kind!r}.{find_extensions().advice}")
+    if address is not None and kind == "local":
+        raise UsageError("an address is that of a cluster, such as one of Ray: give the engine ray too.")
     if address is not None and workers is not None:
-        raise UsageError("a Ray cluster has the workers it has: give workers or an address, not both.")
+        raise UsageError("a cluster has the workers it has: give workers or an address, not both.")
     if workers is not None and workers < 1:
         raise UsageError(f"at least one worker is needed. Got {workers}.")
     if kind == "local":
         return LocalEngine(workers)
-    from codebound_papers.sweep.cluster import RayEngine
-
-    return RayEngine(address, workers=workers)
+    engine: Engine = loaded(others[kind])(address, workers=workers)
+    return engine
 
 
 class LocalEngine(Engine):

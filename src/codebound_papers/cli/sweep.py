@@ -95,16 +95,17 @@ def command(
 
 def _page(plan: Path, jobs: Sequence[PlannedJob], merged: Merged, tables: Sequence[Table]) -> str:
     from codebound.bounds.risk import count_of
-    from codebound.report.html import sweep_page
+    from codebound.report.html import rendered
 
     failed = [f"Failed: job {each.job.label}: {each.error}" for each in merged.failed]
-    return sweep_page(
-        f"Sweep {plan.stem}",
-        subtitle=f"{count_of(len(jobs), 'job')}: {len(merged.rows)} done, {len(failed)} failed, "
+    values = {
+        "title": f"Sweep {plan.stem}",
+        "subtitle": f"{count_of(len(jobs), 'job')}: {len(merged.rows)} done, {len(failed)} failed, "
         f"{merged.waiting} waiting",
-        notes=[*failed, "All columns are in rows.csv; the files of a job are in jobs/KEY/output."],
-        tables=tables,
-    )
+        "notes": [*failed, "All columns are in rows.csv; the files of a job are in jobs/KEY/output."],
+        "tables": tables,
+    }
+    return rendered("sweep.html.j2", values, package="codebound_papers.report")
 
 
 def _job_rows(jobs: Sequence[PlannedJob], known: Mapping[str, str]) -> list[dict[str, object]]:

@@ -13,13 +13,33 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from codebound.run.errors import UsageError
-from codebound.run.extensions import SweepVerb, find_extensions, loaded
+from codebound.run.extensions import loaded
 from codebound_papers.sweep.grid import PlannedVerb
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_OWN = {
+
+@dataclass(frozen=True, slots=True)
+class SweepVerb:
+    """A command that a sweep can run.
+
+    Attributes:
+        function: What it does, as ``"package.module:attribute"``: called with its options and ``out``, it
+            returns its record.
+        command: Where its options are declared.
+        weights: The file of weights that it leaves, if any.
+        columns: What to print of its result.
+    """
+
+    function: str
+    command: str
+    weights: str
+    columns: tuple[str, ...]
+
+
+_STABILITY = "Arora 4.1: noise stability"
+_VERBS = {
     "train": SweepVerb(
         "codebound_networks.train.actions:train_from_options",
         "codebound_networks.cli.train:command",
@@ -31,6 +51,24 @@ _OWN = {
         "codebound.cli.certify:command",
         "g.safetensors",
         ("bound", "train_errors", "n", "code_bits", "vacuous", "holdout"),
+    ),
+    "compress": SweepVerb(
+        "codebound_papers.compress.command:compress_from_options",
+        "codebound_papers.cli.compress:command",
+        "compressed.safetensors",
+        ("coded_bits", "accuracy_before", "accuracy_after"),
+    ),
+    "compare": SweepVerb(
+        "codebound_papers.compare.command:compare_from_options",
+        "codebound_papers.cli.compare:command",
+        "",
+        ("rows.Test error of f.value", "rows.Hold-out bound of f.value", f"rows.{_STABILITY}.log10"),
+    ),
+    "measure": SweepVerb(
+        "codebound_papers.measure.summary:measure_from_options",
+        "codebound_papers.cli.measure:command",
+        "",
+        ("margins.errors", "margins.min", "margins.max"),
     ),
 }
 # of the sweep, not of a job: where results go, how they are printed, and what runs at the same time
@@ -56,10 +94,6 @@ class _Option:
     most: float | None
 
 
-def _commands() -> dict[str, SweepVerb]:
-    return {**_OWN, **find_extensions()["SWEEP_VERBS"]}
-
-
 def known_verbs() -> dict[str, PlannedVerb]:
     """Every command that can be a job, with its options.
 
@@ -70,7 +104,7 @@ def known_verbs() -> dict[str, PlannedVerb]:
         2
     """
     found = {}
-    for name, command in _commands().items():
+    for name, command in _VERBS.items():
         options = _options(name)
         found[name] = PlannedVerb(
             name=name,
@@ -128,7 +162,7 @@ def _options(verb: str) -> dict[str, _Option]:
 @cache  # a plan has many jobs
 def _declared(verb: str) -> dict[str, _Option]:
     """All that decide what a job does, by their names in a plan."""
-    function, found = loaded(_commands()[verb].command), {}
+    function, found = loaded(_VERBS[verb].command), {}
     hints = get_type_hints(function, include_extras=True)
     for parameter in inspect.signature(function).parameters.values():
         annotation, declared = get_args(hints[parameter.name])

@@ -14,7 +14,7 @@ from codebound.cli.actions import record_options
 from codebound.cli.main import OWN_VERBS, app
 from codebound.run.extensions import find_extensions, loaded
 
-VERBS = ("demo", "train", "certify", "decode", "show", "bound", "sweep", "doctor")
+VERBS = ("demo", "train", "certify", "decode", "show", "bound", "doctor")
 SHARED = {
     "data_folder": options.DataFolder,
     "base_says": options.BaseSays,
@@ -31,7 +31,9 @@ def functions():
     return {verb: loaded(home) for verb, home in {**own, **papers}.items()}
 
 
-@pytest.mark.parametrize("verb", [*VERBS, "measure", "compress", "sketch", "plan", "compare", "reproduce"])
+@pytest.mark.parametrize(
+    "verb", [*VERBS, "measure", "compress", "sketch", "plan", "compare", "reproduce", "sweep"]
+)
 def test_what_is_shared_is_declared_once(verb):
     hints = get_type_hints(functions()[verb], include_extras=True)
     for name in SHARED.keys() & hints.keys():

@@ -1,5 +1,6 @@
 """Extensions: what other packages add, what they may not replace, and what happens when they are broken."""
 
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -8,7 +9,9 @@ from typer.main import get_command
 from codebound.cli.main import OWN_VERBS, app
 from codebound.methods.registry import METHODS, Method, known_methods
 from codebound.run import extensions
+from codebound.run.errors import UsageError
 from codebound.run.extensions import Verb, find_extensions
+from codebound.run.processes import open_engine
 
 
 class Point:
@@ -72,3 +75,21 @@ def test_an_extension_replaces_nothing_of_ours(installed, codebound):
     assert (code, "binomial" in out) == (0, True)
     assert "bound" in OWN_VERBS
     assert list(get_command(app).commands)[-1] == "last"  # after a verb that does not exist: at the end
+
+
+def test_an_engine_is_made_by_the_extension_that_names_it(installed, monkeypatch):
+    asked = []
+    toys = SimpleNamespace(make=lambda address, *, workers: asked.append((address, workers)) or "an engine")
+    monkeypatch.setitem(sys.modules, "toy_engines", toys)
+    installed(a=SimpleNamespace(ENGINES={"toy": "toy_engines:make"}))
+    assert open_engine("toy", address="host:1") == open_engine("toy", workers=3) == "an engine"
+    assert asked == [("host:1", None), (None, 3)]
+    with pytest.raises(UsageError, match=r"an engine is local or toy\. Got 'ray'"):
+        open_engine("ray")
+
+
+def test_without_extensions_there_is_the_engine_on_processes(installed):
+    installed()
+    with pytest.raises(UsageError, match=r"an engine is local\. Got 'ray'.*codebound_papers"):
+        open_engine("ray")
+    assert open_engine("local", workers=2).slots == 2
