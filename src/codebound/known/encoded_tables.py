@@ -41,14 +41,14 @@ def load_table(
 ) -> Dataset:
     """A sample as the table of its encoded inputs; what was encoded before is read from the cache.
 
-    ``spec``, ``role`` and ``folder`` are those of ``load_dataset``, or of ``load_texts`` for an encoder of
-    texts; classes and columns those of the sample that it is ``like``, where there is one.
+    ``spec`` and ``role`` are those of ``load_dataset``, or of ``load_texts`` for an encoder of texts; named
+    datasets are looked for in ``folder``; classes and columns are those of the sample that it is ``like``.
     """
     known = {} if like is None else as_read(like)
     raw: Dataset | Texts
     if encoder.takes_texts:
         of_texts = {name: known[name] for name in ("classes", "class_names") if name in known}
-        raw = load_texts(spec, role=role, folder=folder, **of_texts)
+        raw = load_texts(spec, role=role, **of_texts)
     else:
         raw = load_dataset(spec, role=role, folder=folder, **known)
     return encoded(encoder, raw, device=device, progress=progress)

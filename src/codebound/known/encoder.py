@@ -139,7 +139,7 @@ class Encoder:
 
         Args:
             sample: A Dataset or Texts, or whatever ``certify`` takes; for an encoder of texts a pair of texts
-                and labels, a data frame with a column called label, or what ``load_texts`` knows by name.
+                and labels, a data frame with a column called label, or what ``load_texts`` takes.
             role: What it may be used for, unless it says so itself.
             like: A table of the same encoder, whose classes it has.
             device: Where it is encoded.

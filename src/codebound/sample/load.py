@@ -165,7 +165,6 @@ def _read_found(found: Found, *, name: str) -> Dataset:
         scaling=Scaling(divisor=known.divisor),
         source=f"{known.title} from {found.folder}{', checksums verified' if known.digests else ''}",
         warnings=warnings,
-        has_equal_draws=known.has_equal_draws,
     )
 
 

@@ -12,7 +12,6 @@ from codebound.certification import certify
 from codebound.run.errors import CertificateError, DataError
 from codebound.sample.arrays import from_arrays
 from codebound.sample.dataset import Dataset, cross_duplicates
-from codebound.sample.formats.catalogue import KNOWN
 
 
 def bytes_of(x, y, dtype=np.uint8) -> Dataset:
@@ -58,4 +57,3 @@ def test_a_sample_with_coarse_values_declares_that_equal_examples_are_draws(tmp_
     found = certify(None, replace(coarse, has_equal_draws=True), method="constant")
     assert found.allow_copies
     assert "--allow-copies" in found.save_to(tmp_path / "c").result["verify"]
-    assert [name for name, known in KNOWN.items() if known.has_equal_draws] == ["letter"]

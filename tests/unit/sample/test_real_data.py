@@ -44,14 +44,3 @@ def test_mnist_does_not_leak():
     train, test = real("mnist", "train"), real("mnist", "test")
     assert cross_duplicates(train, test).count == 0
     assert cross_duplicates(train, train.select(range(100), role="test")).count == 100
-
-
-@pytest.mark.parametrize("name", [name for name, known in KNOWN.items() if known.layout == "packaged"])
-def test_data_files_of_packages_have_the_sizes_of_the_catalogue(name):
-    for role, size in KNOWN[name].sizes.items():
-        sample = real(name, role)
-        assert (sample.n, sample.input_shape, sample.classes) == (
-            size,
-            KNOWN[name].input_shape,
-            KNOWN[name].classes,
-        )

@@ -3,34 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 import sys
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from codebound.run.errors import DataError
-from codebound.sample.formats import packaged
 from codebound.sample.formats.cifar import read_binary, read_pickled
-from codebound.sample.formats.idx import MAX_BYTES, parse_idx, read_whole
-from codebound.sample.formats.rdata import unpack
+from codebound.sample.formats.idx import parse_idx, read_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from codebound.sample.formats.packaged import Sample
-
-    Parse = Callable[[Mapping[str, bytes]], Sample]
-
-Layout = Literal["embedded", "idx", "cifar10", "cifar100", "packaged"]
-_MD5_DIGITS = 32
+Layout = Literal["embedded", "idx", "cifar10", "cifar100"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,14 +36,10 @@ class KnownDataset:
         input_shape: Shape of one input.
         classes: Number of classes.
         divisor: Literal constant that brings stored bytes into [0, 1].
-        folder: The usual folder under a root (torchvision's, or R's library), empty when there is none.
-        digests: Checksum of the unpacked content by canonical file name: MD5 where its authors published
-            that, else SHA-256. CIFAR-10 counts in its binary form (one label byte, then the red, green and
-            blue planes), whatever form it is found in.
-        parts: Canonical file names by role, for data files that a package carries.
-        parse: Turns those files, unpacked, into inputs and labels.
-        levels: What the classes are called, where the inputs are texts.
-        has_equal_draws: Whether its inputs are so coarse that independent draws are often equal.
+        folder: The usual folder under a root (torchvision's), empty when there is none.
+        digests: MD5 of the unpacked content by canonical file name, as its authors published it. CIFAR-10
+            counts in its binary form (one label byte, then the red, green and blue planes), whatever form it
+            is found in.
     """
 
     name: str
@@ -64,10 +51,6 @@ class KnownDataset:
     divisor: float
     folder: str = ""
     digests: Mapping[str, str] = field(default_factory=dict)
-    parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    parse: Parse | None = None
-    levels: tuple[str, ...] = ()
-    has_equal_draws: bool = False
 
     def files(self, role: str) -> tuple[str, ...]:
         """Canonical file names of a split; inputs before labels where they are apart."""
@@ -80,7 +63,7 @@ class KnownDataset:
             )
         if self.layout == "cifar100":
             return (f"{role}.bin",)
-        return self.parts.get(role, ())
+        return ()
 
     def all_files(self) -> tuple[str, ...]:
         """Canonical file names of all splits."""
@@ -114,57 +97,6 @@ def _cifar(classes: Literal[10, 100], folder: str, *md5: str) -> KnownDataset:
     )
     return replace(known, digests=dict(zip(known.all_files(), md5, strict=False)))
 
-
-def _packaged(name: str, title: str, **facts: Any) -> KnownDataset:
-    known = KnownDataset(name=name, title=title, layout="packaged", **facts)
-    return replace(known, digests={file: _SHA256[file] for file in known.all_files() if file in _SHA256})
-
-
-def _of_mlbench(name: str, title: str, file: str, **facts: Any) -> KnownDataset:
-    return _packaged(name, title, folder="mlbench/data", parts={"train": (file,)}, **facts)
-
-
-def _of_texts(
-    name: str, title: str, stem: str, sizes: tuple[int, int], classes: tuple[str, ...]
-) -> KnownDataset:
-    return _packaged(
-        name,
-        title,
-        sizes={"train": sizes[0], "test": sizes[1]},
-        input_shape=(_WORDS,),
-        classes=len(classes),
-        divisor=1.0,
-        parts={role: (f"{stem}-{role}.tab",) for role in ("train", "test")},
-        parse=partial(packaged.texts, classes=classes, dimension=_WORDS),
-        levels=classes,
-    )
-
-
-_WORDS = 2048
-_R8 = ("acq", "crude", "earn", "grain", "interest", "money-fx", "ship", "trade")
-_NEWSGROUPS = """
-alt.atheism comp.graphics comp.os.ms-windows.misc comp.sys.ibm.pc.hardware comp.sys.mac.hardware
-comp.windows.x misc.forsale rec.autos rec.motorcycles rec.sport.baseball rec.sport.hockey sci.crypt
-sci.electronics sci.med sci.space soc.religion.christian talk.politics.guns talk.politics.mideast
-talk.politics.misc talk.religion.misc
-"""
-_SHA256: Mapping[str, str] = MappingProxyType(
-    {
-        "LetterRecognition.rda": "92844a4562cfe66720dea2b19f30cf83c155dec85c96a20f041f3e4e6db01c61",
-        "Satellite.rda": "0d19410b263fbb562334e10aa48d045db6cdec88ca886a42445f74a8671d1b22",
-        "Shuttle.rda": "f9d3d58df57332c5f7781162081c4a1169daa24afafc3b63fb729fefd81252aa",
-        "DNA.rda": "2b15a9b2d1dfb0c08f108668e2ac65c7720499a022636140eccae92d4c06b291",
-        "20newsgroups-train.tab": "3287f997870c109a5ed8f58087afb95ae3f863c75092d47b07eebf1700d6ef9c",
-        "20newsgroups-test.tab": "34a4c6261eda98d87f66d8e12a2cccba06918b7877442536ef6a13810a47ba39",
-        "reuters-r8-train.tab": "a6c7542fabf80a285aa11815d507d65c8971af050554eedf75af3c6946c490bd",
-        "reuters-r8-test.tab": "8c21d3ca16e720084e9a3e17db5048d214d73df1ffc68094c02d78cf8f366982",
-        "ItalyPowerDemand_TRAIN.ts": "341269cb7e6cef96846b30e774580beec79addb93848ba360145219115a74b7c",
-        "ItalyPowerDemand_TEST.ts": "26122451f87dd0387ef90b18bc8a86c041371b8a1c068004922b939971247144",
-        "JapaneseVowels_TRAIN.ts": "68a430eabd919cc77f40b1f5f3bc0dcafacc1486bca9260785aeb7d262cc78cd",
-        "JapaneseVowels_TEST.ts": "b3d41d6a0ca3bcad3afb9ca7d4365382aa51341e2e58bae2a574babdda5b9462",
-        "mfeat-pix.csv": "4aabd68ecf903736cabcaa1c8e4b32e62384c827ced972e540ac2580d1bd26bd",
-    }
-)
 
 KNOWN: dict[str, KnownDataset] = {
     known.name: known
@@ -208,79 +140,6 @@ KNOWN: dict[str, KnownDataset] = {
         ),
         _like_mnist("kmnist", "KMNIST", "KMNIST/raw"),
         _cifar(100, "cifar-100-python"),
-        _of_mlbench(
-            "letter",
-            "Letter Recognition",
-            "LetterRecognition.rda",
-            sizes={"train": 20_000},
-            input_shape=(16,),
-            classes=26,
-            divisor=16.0,
-            parse=partial(packaged.frame_of_bytes, target="lettr"),
-            has_equal_draws=True,
-        ),
-        _of_mlbench(
-            "satellite",
-            "Satellite (Statlog Landsat)",
-            "Satellite.rda",
-            sizes={"train": 6_435},
-            input_shape=(36,),
-            classes=6,
-            divisor=255.0,
-            parse=partial(packaged.frame_of_bytes, target="classes"),
-        ),
-        _of_mlbench(
-            "shuttle",
-            "Shuttle (Statlog)",
-            "Shuttle.rda",
-            sizes={"train": 58_000},
-            input_shape=(9,),
-            classes=7,
-            divisor=1.0,
-            parse=partial(packaged.frame_of_numbers, target="Class", unit=128.0),
-        ),
-        _of_mlbench(
-            "dna",
-            "DNA (splice junctions)",
-            "DNA.rda",
-            sizes={"train": 3_186},
-            input_shape=(180,),
-            classes=3,
-            divisor=1.0,
-            parse=partial(packaged.frame_of_bytes, target="Class"),
-        ),
-        _of_texts("newsgroups", "20 Newsgroups", "20newsgroups", (11_293, 7_528), tuple(_NEWSGROUPS.split())),
-        _of_texts("r8", "Reuters R8", "reuters-r8", (5_485, 2_189), _R8),
-        _packaged(
-            "italy-power",
-            "ItalyPowerDemand",
-            sizes={"train": 1_096},
-            input_shape=(24,),
-            classes=2,
-            divisor=1.0,
-            parts={"train": ("ItalyPowerDemand_TRAIN.ts", "ItalyPowerDemand_TEST.ts")},
-            parse=partial(packaged.series, channels=1, length=24),
-        ),
-        _packaged(
-            "japanese-vowels",
-            "JapaneseVowels",
-            sizes={"train": 270, "test": 370},
-            input_shape=(348,),
-            classes=9,
-            divisor=1.0,
-            parts={"train": ("JapaneseVowels_TRAIN.ts",), "test": ("JapaneseVowels_TEST.ts",)},
-            parse=partial(packaged.series, channels=12, length=29),
-        ),
-        _packaged(
-            "mfeat",
-            "Multiple Features, pixels",
-            sizes={"train": 2_000},
-            input_shape=(1, 16, 15),
-            classes=10,
-            divisor=255.0,
-            parts={"train": ("mfeat-pix.csv",)},
-            parse=partial(packaged.pixels, shape=(16, 15), gain=42),
-        ),
     )
 }
 
@@ -313,7 +172,6 @@ _FOLDERS: dict[Layout, tuple[str, ...]] = {
     "idx": ("raw",),
     "cifar10": ("cifar-10-batches-bin", "cifar-10-batches-py"),
     "cifar100": ("cifar-100-binary", "cifar-100-python"),
-    "packaged": (),
 }
 _CIFAR_LABELS: dict[Layout, tuple[str, ...]] = {
     "cifar10": ("labels",),
@@ -395,27 +253,16 @@ def remedy(known: KnownDataset) -> str:
 
 def usual_place(known: KnownDataset) -> str:
     """Describe the files that identify a dataset in a folder."""
-    if known.layout == "packaged":
-        return " and ".join(known.all_files())
     return f"torchvision's {known.folder}"
 
 
-def content_of(path: Path, *, limit: int = MAX_BYTES) -> bytes | bytearray:
-    """A file's content, unpacked when its name ends in ``.gz`` or, for R's files, when it is compressed."""
-    content = read_whole(path, limit=limit)
-    return unpack(bytes(content), name=str(path)) if path.suffix == ".rda" else content
-
-
 def has_digest(path: Path, digest: str) -> bool:
-    """Return True if a file's unpacked content has this checksum."""
-    return _digest(content_of(path), like=digest) == digest
+    """Return True if a file has this checksum."""
+    return _digest(read_whole(path)) == digest
 
 
-def _digest(content: bytes | bytearray | memoryview, *, like: str) -> str:
-    """MD5 or SHA-256, whichever has as many digits as ``like``."""
-    if len(like) == _MD5_DIGITS:
-        return hashlib.md5(content, usedforsecurity=False).hexdigest()
-    return hashlib.sha256(content).hexdigest()
+def _digest(content: bytes | bytearray | memoryview) -> str:
+    return hashlib.md5(content, usedforsecurity=False).hexdigest()
 
 
 def check_content(
@@ -427,7 +274,7 @@ def check_content(
         DataError: The bytes are not those of ``file``.
     """
     expected = known.digests.get(file)
-    if expected is not None and (actual := _digest(content, like=expected)) != expected:
+    if expected is not None and (actual := _digest(content)) != expected:
         raise DataError(
             f"{path} is not {file} of {known.title}: its content has checksum {actual}, expected {expected}. "
             "The file is damaged or belongs to another dataset. Replace it "
@@ -439,8 +286,6 @@ def read(found: Found) -> tuple[NDArray[np.generic], NDArray[np.int64]]:
     """Inputs ``(n, ...)`` and labels of a split, after the checksum of each file."""
     known = found.known
     pairs = list(zip(known.files(found.role), found.files, strict=True))
-    if known.parse is not None:
-        return _read_packaged(found, known.parse)
     if known.layout == "idx":
         x, y = (_read_idx(known, file, path) for file, path in pairs)
         if x.ndim != 3 or y.shape != (len(x),):
@@ -459,30 +304,6 @@ def read(found: Found) -> tuple[NDArray[np.generic], NDArray[np.int64]]:
             f"{found.folder}: {known.title} has inputs of {known.input_shape}. Got {x.shape[1:]}."
         )
     return x, y.astype(np.int64)
-
-
-def read_texts(found: Found) -> tuple[list[str], NDArray[np.int64]]:
-    """Texts and labels of a split, after the checksum of its file."""
-    return packaged.plain_texts(_contents(found), classes=found.known.levels)
-
-
-def _contents(found: Found) -> dict[str, bytes]:
-    contents = {}
-    for file, path in zip(found.known.files(found.role), found.files, strict=True):
-        contents[file] = bytes(content_of(path))
-        check_content(found.known, file, contents[file], path=path)
-    return contents
-
-
-def _read_packaged(found: Found, parse: Parse) -> tuple[NDArray[np.generic], NDArray[np.int64]]:
-    known = found.known
-    x, y = parse(_contents(found))
-    if x.size != len(y) * math.prod(known.input_shape):
-        raise DataError(
-            f"{found.folder}: {known.title} has inputs of {known.input_shape}. "
-            f"Got {x.shape[1:]} and {len(y)} labels."
-        )
-    return x.reshape(len(y), *known.input_shape), y
 
 
 def _read_idx(known: KnownDataset, file: str, path: Path) -> NDArray[np.uint8]:

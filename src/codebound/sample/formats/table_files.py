@@ -1,4 +1,4 @@
-"""Tables in files: text, Parquet and R's ``.rda``, as ``table.csv:labels`` or with a column called y.
+"""Tables in files: text and Parquet, as ``table.csv:labels`` or with a column called y.
 
 The first row of a text file has the names. A column of words declares what it can hold in its name, such as
 ``colour{red|green|blue}``: levels that were read off the sample would be chosen after looking at it.
@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from codebound.bounds.risk import count_of
 from codebound.run.errors import DataError
-from codebound.sample.columns import Coded, Title
+from codebound.sample.columns import Title
 from codebound.sample.dataframes import read_parquet, titled
 from codebound.sample.formats.idx import read_whole
 from codebound.sample.formats.parse_cell import is_number
-from codebound.sample.formats.rdata import read_frame
 from codebound.sample.frames import sample_of, split_table, texts_of
 
 if TYPE_CHECKING:
@@ -29,9 +28,8 @@ if TYPE_CHECKING:
     from codebound.sample.dataset import Dataset
 
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
-_FRAMES = (".rda", ".rdata")
 _PARQUET = (".parquet", ".pq")
-SUFFIXES = (*_DELIMITERS, *_FRAMES, *_PARQUET)
+SUFFIXES = (*_DELIMITERS, *_PARQUET)
 
 _MAX_BYTES = 1 << 30
 _MAX_COLUMNS = 100_000
@@ -98,11 +96,6 @@ def _titled(path: Path) -> list[tuple[Title, Values]]:
     if suffix in _PARQUET:
         return titled(read_parquet(path, limit=_MAX_BYTES), name=name)
     content = bytes(read_whole(path, limit=_MAX_BYTES))
-    if suffix in _FRAMES:
-        return [
-            (Title(each.name, each.levels), Coded(each.levels, each.values) if each.levels else each.values)
-            for each in read_frame(content, name=name)
-        ]
     return list(_texts(content, delimiter=_DELIMITERS[suffix], name=name))
 
 

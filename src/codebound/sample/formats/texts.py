@@ -13,17 +13,14 @@ from codebound.run.user_code import import_named
 from codebound.sample.arrays import from_arrays
 from codebound.sample.columns import Title
 from codebound.sample.dataframes import is_frame, titled, values_of
-from codebound.sample.formats.catalogue import KNOWN, located, read_texts
 from codebound.sample.formats.table_files import labelled_texts, table_of
 from codebound.sample.frames import column_of_labels, labels_of, texts_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
-_NAMES = ", ".join(name for name, known in KNOWN.items() if known.levels)
 _PLACE = np.zeros((1, 1), dtype=np.uint8)
 
 
@@ -68,11 +65,10 @@ def load_texts(
     spec: Any,
     *,
     role: str = "train",
-    folder: Path | None = None,
     classes: int | None = None,
     class_names: tuple[str, ...] = (),
 ) -> Texts:
-    """Texts of a known name, from ``table.csv:LABELS``, or from ``package.module:factory``; or from memory.
+    """Texts from ``table.csv:LABELS``, or from ``package.module:factory``; or from memory.
 
     Of a table all other columns are the text. A factory is called without arguments and returns a list of
     texts and a list of labels. In memory it is such a pair, or a data frame with a column called label.
@@ -83,20 +79,15 @@ def load_texts(
     if not isinstance(spec, str):
         name, (texts, labels, levels) = "texts in memory", _held(spec, role, classes, class_names)
         return _checked(name, role, texts, labels, levels, classes, source=f"{type(spec).__name__} in memory")
-    known = KNOWN.get(spec.lower())
     table = table_of(spec)
-    if known is not None and known.levels:
-        found = located(known, role, folder)
-        (texts, labels), levels = read_texts(found), known.levels
-        source = f"{known.title} from {found.folder}, checksums verified"
-    elif table is not None:
+    if table is not None:
         texts, labels, levels = labelled_texts(table, role=role, classes=classes, class_names=class_names)
         source = f"table {table.path}"
     elif ":" in spec:
         (texts, labels, levels), source = _held(_made(spec), role, classes, class_names), f"factory {spec}"
     else:
         raise DataError(
-            f"no texts {spec!r}: an encoder of texts reads {_NAMES}, table.csv:LABELS, or "
+            f"no texts {spec!r}: an encoder of texts reads table.csv:LABELS, or "
             "package.module:factory that returns a list of texts and a list of labels."
         )
     return _checked(spec, role, texts, labels, levels, classes, source=source)

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from r_writer import table as r_table
 
 from codebound.certificate.declarations import MAX_CHARACTERS
 from codebound.run.errors import DataError
@@ -61,19 +60,6 @@ def test_declared_classes_count_even_where_none_occurs(tmp_path):
     text = "a,kind{apple|fig|pear}\n1,pear\n2,apple\n"
     sample = load_dataset(f"{write(tmp_path, text)}:kind", role="test")
     assert (sample.y.tolist(), sample.classes, sample.role) == ([2, 0], 3, "test")
-
-
-def test_frames_of_r_come_by_the_same_door(tmp_path):
-    path = tmp_path / "fruit.rda"
-    columns = {
-        "weight": [1.5, 2.0],
-        "colour": ([3, 1], ["red", "green", "blue"]),
-        "kind": ([1, 2], ["a", "b"]),
-    }
-    path.write_bytes(r_table(columns))
-    sample = load_dataset(f"{path}:kind")
-    assert sample.x.tolist() == [[1.5, 0, 0, 1], [2, 1, 0, 0]]
-    assert (sample.y.tolist(), sample.classes) == ([0, 1], 2)
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.floats(-1e6, 1e6)), min_size=1, max_size=12))

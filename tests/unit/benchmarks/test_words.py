@@ -6,8 +6,7 @@ import math
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-
-from codebound.sample.words import hashed_words
+from public_sets.words import hashed_words
 
 WORDS = st.lists(st.sampled_from(["apple", "pear", "kiwi", "plum", "fig", "lime"]), min_size=1, max_size=40)
 
