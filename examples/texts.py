@@ -19,7 +19,7 @@ def main() -> None:
     """Encodes the texts, certifies the table, and checks it."""
     name = sys.argv[1] if len(sys.argv) > 1 else "r8"
     try:
-        encoder = cb.load_encoder("wordllama")
+        encoder = cb.load_encoder("encoders.word_vectors:means")
         sample = load_table(encoder, f"public_sets:{name}_texts")
         test = load_table(encoder, f"public_sets:{name}_test_texts", role="test", like=sample)
     except CodeboundError as error:

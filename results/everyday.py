@@ -31,8 +31,7 @@ from codebound.bounds.occam import occam_binomial
 from codebound.bounds.picked import picked_risk
 from codebound.certification import certify
 from codebound.known.encoded_tables import prototypes
-from codebound.known.encoder import SCALING, UNIT, ZERO
-from codebound.known.named_encoders import load_encoder
+from codebound.known.encoder import SCALING, UNIT, ZERO, load_encoder
 from codebound.learn.features import ColumnFeatures
 from codebound.learn.rule import Rule, usual_rule
 from codebound.methods import holdout_baseline as rivals
@@ -95,6 +94,10 @@ GROUPS = {
 """The groups and what they are about, in words; written down once."""
 
 
+ENCODER = "examples.encoders.word_vectors:means"
+"""WordLlama, from the root of the repository."""
+
+
 def pictures(path: Path) -> Dataset:
     """The table of CIFAR-10, without the rows that were looked at."""
     content = np.load(path)
@@ -106,7 +109,7 @@ def pictures(path: Path) -> Dataset:
 def texts(path: Path) -> Dataset:
     """The table of texts, a line each behind its group; every third of them is enough."""
     lines = [line.split("\t", 1) for line in path.read_text(errors="replace").split("\n")[3:] if "\t" in line]
-    rows = load_encoder("wordllama").rows(tuple(text for _, text in lines[::3]))
+    rows = load_encoder(ENCODER).rows(tuple(text for _, text in lines[::3]))
     names = sorted(GROUPS)
     labels = np.array([names.index(group) for group, _ in lines[::3]])
     return Dataset("newsgroups:wordllama", "train", rows, labels, len(names), SCALING)
@@ -115,7 +118,7 @@ def texts(path: Path) -> Dataset:
 def head_of(name: str, sample: Dataset) -> tuple[Dataset, Pretrained]:
     """What a message starts from: inputs, and a linear network that was made of names."""
     if name == "newsgroups-encoded":
-        weight, bias = prototypes(load_encoder("wordllama"), tuple(GROUPS[each] for each in sorted(GROUPS)))
+        weight, bias = prototypes(load_encoder(ENCODER), tuple(GROUPS[each] for each in sorted(GROUPS)))
         return sample, linear_head(weight, bias, "the names of the groups, by WordLlama")
     scores = names_table(sample)
     unit = np.eye(sample.classes, dtype=np.float32)

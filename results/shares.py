@@ -30,7 +30,7 @@ from codebound.bounds.picked import picked_risk
 from codebound.certificate.assessment import issue
 from codebound.certificate.rule_assessment import assess_picked
 from codebound.certificate.task import Task
-from codebound.known.named_encoders import load_encoder
+from codebound.known.encoder import load_encoder
 from codebound.learn.features import ColumnFeatures, FeatureMap, FilterFeatures, PatchFeatures, RoomError
 from codebound.learn.kernel_network import count_wrong
 from codebound.learn.picking import Picked, features_of, is_wrong, learner_of, permutation, pick
@@ -39,7 +39,7 @@ from codebound.learn.rule import BATCHES, FIRST, ROUNDS, Rule
 from codebound.learn.rule_message import PickedMessage
 from codebound.sample.dataset import Dataset, Scaling
 
-ENCODER = "efficientnet-lite0"
+ENCODER = "examples.encoders.efficientnet:features"  # from the root of the repository
 STARTS = {
     "cifar10-encoded": (
         Rule(ColumnFeatures(True), 10_000, 0, 10, 6, 3, 60, 88),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # for type checkers and editors, which cannot follow the name
     from codebound.certification import certify as certify
     from codebound.classifier import load_classifier as load_classifier
     from codebound.holdout.metric import RiskBoundMetric as RiskBoundMetric
-    from codebound.known.named_encoders import load_encoder as load_encoder
+    from codebound.known.encoder import load_encoder as load_encoder
     from codebound.report.folder import Certification as Certification
     from codebound.run.errors import CodeboundError as CodeboundError
     from codebound.sample.arrays import from_arrays as from_arrays
@@ -53,7 +53,7 @@ _HOME = {
     "load_dataset": "codebound.sample.load",
     "from_frame": "codebound.sample.dataframes",
     "split": "codebound.sample.splits",
-    "load_encoder": "codebound.known.named_encoders",
+    "load_encoder": "codebound.known.encoder",
     "load_model": "codebound_networks.reading.loading",
     "wrap": "codebound_networks.reading.walk",
     "with_weights": "codebound_networks.views.rebuild",

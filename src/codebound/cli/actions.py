@@ -16,7 +16,7 @@ import torch
 from codebound.certificate.verification import CERTIFICATE
 from codebound.certification import SHARES, certify
 from codebound.known.encoded_tables import encoded, load_table, prototypes
-from codebound.known.named_encoders import load_encoder
+from codebound.known.encoder import load_encoder
 from codebound.known.provenance import remember
 from codebound.methods.inputs import ENCODES
 from codebound.report.folder import WEIGHTS

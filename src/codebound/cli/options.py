@@ -81,7 +81,7 @@ BaseSays = Annotated[
 EncoderName = Annotated[
     str | None,
     option(
-        "A frozen map in front of the data: efficientnet-lite0, wordllama (texts) or package.module:factory. "
+        "A frozen map in front of the data, of pictures, rows or texts: package.module:factory. "
         "The sample is the table of its rows; that it was fixed without the sample is declared."
     ),
 ]

@@ -54,7 +54,7 @@ class Encoder:
     """A frozen map of one input to a row of numbers.
 
     Attributes:
-        name: What it is called: a built-in name, or ``package.module:factory``.
+        name: What it is called, such as ``package.module:factory``.
         function: Maps a batch, scaled pictures and tables as a tensor or texts as a list, to a row each.
         sha256: Hash of its weights and of the code that runs them.
         licence: Under which its weights come.
@@ -272,15 +272,17 @@ class Encoded(nn.Module):
         return outputs
 
 
-def encoder_of(factory: str, *, device: str | torch.device = "cpu") -> Encoder:
-    """What ``package.module:factory`` makes: a module or another function of a batch of scaled inputs.
+def load_encoder(factory: str, *, device: str | torch.device = "cpu") -> Encoder:
+    """What ``package.module:factory`` makes: a module or another function of a batch of inputs.
 
-    Its hash covers the file of the factory and the tensors of a module. ``licence`` and ``origin`` may be
-    attributes of what it returns.
+    It takes scaled inputs, or a list of texts if it has an attribute ``takes_texts``. Its hash covers the
+    file of the factory and the tensors of a module. ``licence`` and ``origin`` may be attributes too.
 
     Raises:
         UsageError: It cannot be imported or called, or makes nothing that can be called.
     """
+    if ":" not in factory:
+        raise UsageError(f"no encoder {factory!r}: give package.module:factory, which makes one.")
     try:
         made = import_named(factory)()
     except (Exception, SystemExit) as error:  # whatever the user's code raises, the message names it

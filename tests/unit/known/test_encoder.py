@@ -8,13 +8,11 @@ import torch
 from drawing import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import nn
 
 from codebound.certificate.decoding import decode
 from codebound.certification import certify
 from codebound.known.encoded_tables import differing, encoded, load_table, prototypes, save_table
-from codebound.known.encoder import Encoded, Encoder, encoder_of, stored
-from codebound.known.named_encoders import KNOWN, load_encoder
+from codebound.known.encoder import Encoded, Encoder, load_encoder, stored
 from codebound.run.errors import CertificateError, CodeboundError, DataError, ModelError, UsageError
 from codebound.sample.dataset import Dataset, as_dataset
 from codebound.sample.formats.texts import Texts, load_texts
@@ -77,7 +75,7 @@ def test_numbers_that_are_none_are_refused():
 
 
 def test_rows_keep_their_order_and_labels_and_do_not_depend_on_the_batch(here):
-    sample, encoder = some(), encoder_of("my_encoders:features")
+    sample, encoder = some(), load_encoder("my_encoders:features")
     whole, parts = encoder.table(sample), encoder.table(sample, batch=7)
     assert np.abs(whole.x.astype(int) - parts.x).max() <= 1
     assert (whole.y == sample.y).all()
@@ -90,8 +88,8 @@ def test_rows_keep_their_order_and_labels_and_do_not_depend_on_the_batch(here):
 
 def test_statistics_of_a_batch_are_refused_and_the_refusal_has_teeth(here):
     with pytest.raises(ModelError, match="other inputs"):
-        encoder_of("my_encoders:batch_statistics").table(some())
-    assert encoder_of("my_encoders:one_input").table(some()).n == 60
+        load_encoder("my_encoders:batch_statistics").table(some())
+    assert load_encoder("my_encoders:one_input").table(some()).n == 60
 
 
 def test_what_was_encoded_is_kept_and_named_by_content(here):
@@ -115,12 +113,12 @@ def test_what_was_encoded_is_kept_and_named_by_content(here):
 
 
 def test_other_weights_have_another_name(here):
-    before = encoder_of("my_encoders:features").sha256
+    before = load_encoder("my_encoders:features").sha256
     (here / "my_encoders.py").write_text(FACTORY.replace("manual_seed(1)", "manual_seed(2)"))
     import sys
 
     sys.modules.pop("my_encoders")
-    assert encoder_of("my_encoders:features").sha256 != before
+    assert load_encoder("my_encoders:features").sha256 != before
     sys.modules.pop("my_encoders")
 
 
@@ -134,13 +132,6 @@ def test_other_weights_have_another_name(here):
 )
 def test_an_encoder_that_is_none_says_why(here, name, reason):
     with pytest.raises(UsageError, match=reason):
-        load_encoder(name)
-
-
-@pytest.mark.parametrize("name", KNOWN)
-def test_a_known_encoder_says_what_to_install(name, monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(UsageError, match=f"pip install {KNOWN[name].package}"):
         load_encoder(name)
 
 
@@ -159,7 +150,7 @@ def test_an_encoder_that_fails_says_so_in_a_sentence():
 
 @pytest.mark.thorough
 def test_g_takes_raw_inputs_with_its_encoder_in_front(here):
-    sample, encoder = some(300), encoder_of("my_encoders:features")
+    sample, encoder = some(300), load_encoder("my_encoders:features")
     table = encoder.table(sample)
     found = certify(None, table, method="picks", effort="quick", delta=0.1)
     assert table.encoder in found.certificate.declarations
@@ -170,11 +161,11 @@ def test_g_takes_raw_inputs_with_its_encoder_in_front(here):
     raw = sample.scaling.apply(torch.from_numpy(sample.x[:20]))
     assert torch.equal(g(raw), decode(path, weights=weights)(torch.from_numpy(encoder.rows(raw))))
     with pytest.raises(CertificateError, match="does not declare"):
-        decode(path, weights=weights, encoder=encoder_of("my_encoders:one_input"))
+        decode(path, weights=weights, encoder=load_encoder("my_encoders:one_input"))
 
 
 def test_tables_are_compared(here):
-    table = encoder_of("my_encoders:features").table(some())
+    table = load_encoder("my_encoders:features").table(some())
     assert "the same" in differing(table, table)
     x = table.x.copy()
     x[0, 0] ^= 1
@@ -256,81 +247,6 @@ def test_class_names_become_a_layer_whose_scores_are_products_of_rows(seed):
     row = rng.integers(0, 256, size=6)
     products = [(row / 32 - 4) @ (encoder.rows([name])[0] / 32 - 4) / 6 for name in vectors]
     assert weight @ (row / 255) + bias == pytest.approx(products, abs=1e-4)
-
-
-@pytest.mark.thorough
-def test_efficientnet_is_what_its_layers_say():
-    """Against a network of convolutions and normalisations, with a state dict of random numbers."""
-    from codebound.known.efficientnet import EfficientNetLite0
-
-    torch.manual_seed(0)
-    reference = Reference()
-    for tensor in reference.state_dict().values():
-        if tensor.is_floating_point():
-            tensor.copy_(tensor + 0.05 * torch.randn_like(tensor)).abs_() if tensor.ndim == 1 else None
-    reference = reference.double().eval()
-    x = torch.rand(1, 3, 32, 32)
-    found = EfficientNetLite0(reference.state_dict())(x)
-    with torch.no_grad():
-        large = nn.functional.interpolate(x.double(), size=(224, 224), mode="bicubic", align_corners=False)
-        mean, std = (torch.tensor(each).double().view(1, 3, 1, 1) for each in STATISTICS)
-        both = [reference(picture) for picture in ((large - mean) / std, ((large - mean) / std).flip(3))]
-    assert torch.allclose(found, (sum(both) / 2).sqrt(), rtol=1e-9)
-    assert found.std() > 0.0
-
-
-STATISTICS = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-# width, kernel, stride, repeats: the table of the paper on EfficientNet, B0
-STAGES = (
-    *((16, 3, 1, 1), (24, 3, 2, 2), (40, 5, 2, 2), (80, 3, 2, 3)),
-    *((112, 5, 1, 3), (192, 5, 2, 4), (320, 3, 1, 1)),
-)
-
-
-class Reference(nn.Module):
-    """The same network, layer by layer, with the names of the published state dict."""
-
-    def __init__(self):
-        super().__init__()
-        self._conv_stem, self._bn0 = nn.Conv2d(3, 32, 3, 2, bias=False), nn.BatchNorm2d(32, eps=1e-3)
-        blocks, width = [], 32
-        for at, (wide, kernel, stride, repeats) in enumerate(STAGES):
-            for number in range(repeats):
-                blocks.append(Block(width, wide, kernel, stride if number == 0 else 1, 1 if at == 0 else 6))
-                width = wide
-        self._blocks = nn.ModuleList(blocks)
-        self._conv_head, self._bn1 = nn.Conv2d(320, 1280, 1, bias=False), nn.BatchNorm2d(1280, eps=1e-3)
-
-    def forward(self, x):
-        x = same(self._conv_stem, x, self._bn0)
-        for block in self._blocks:
-            x = block(x)
-        return same(self._conv_head, x, self._bn1).mean((2, 3))
-
-
-class Block(nn.Module):
-    def __init__(self, narrow, wide, kernel, stride, expansion):
-        super().__init__()
-        inner = narrow * expansion
-        if expansion != 1:
-            self._expand_conv = nn.Conv2d(narrow, inner, 1, bias=False)
-            self._bn0 = nn.BatchNorm2d(inner, eps=1e-3)
-        self._depthwise_conv = nn.Conv2d(inner, inner, kernel, stride, groups=inner, bias=False)
-        self._bn1 = nn.BatchNorm2d(inner, eps=1e-3)
-        self._project_conv, self._bn2 = nn.Conv2d(inner, wide, 1, bias=False), nn.BatchNorm2d(wide, eps=1e-3)
-
-    def forward(self, x):
-        inner = same(self._expand_conv, x, self._bn0) if hasattr(self, "_expand_conv") else x
-        inner = same(self._depthwise_conv, inner, self._bn1)
-        inner = self._bn2(self._project_conv(inner))
-        return inner + x if inner.shape == x.shape else inner
-
-
-def same(convolution, x, norm):
-    size, kernel, stride = x.shape[2], convolution.kernel_size[0], convolution.stride[0]
-    pad = max((int(np.ceil(size / stride)) - 1) * stride + kernel - size, 0)
-    x = nn.functional.pad(x, (pad // 2, pad - pad // 2, pad // 2, pad - pad // 2))
-    return norm(convolution(x)).clamp(0, 6)
 
 
 def test_a_table_that_was_kept_is_used_only_if_the_encoder_still_makes_it(here):

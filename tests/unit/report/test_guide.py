@@ -14,7 +14,7 @@ from worlds.bright_rows import images, solved
 
 from codebound.certification import certify
 from codebound.classifier import load_classifier
-from codebound.known.encoder import encoder_of
+from codebound.known.encoder import load_encoder
 from codebound_networks.about_f.base import Pretrained
 from codebound_verify.__main__ import main as verify
 
@@ -94,7 +94,7 @@ def test_scaling_is_told_where_tensors_need_it(tmp_path):
 def test_a_network_behind_an_encoder_is_loaded_with_it(tmp_path, monkeypatch):
     (tmp_path / "my_halves.py").write_text(ENCODER)
     monkeypatch.chdir(tmp_path)
-    encoder = encoder_of("my_halves:halves")
+    encoder = load_encoder("my_halves:halves")
     found = certify(None, encoder.table(SAMPLE), method="picks", effort="quick")
     folder = found.save_to(tmp_path / "one").folder
     text = (folder / "README.md").read_text()

