@@ -238,7 +238,7 @@ def _items(evidence: Evidence, words: Mapping[str, Any]) -> Sequence[tuple[str, 
 
 
 def _test(certificate: Certificate, result: Mapping[str, Any]) -> str:
-    """What the author counted on test data, with the limits that follow; nobody has counted again."""
+    """Return the author's counts on test data, with limits that follow; nobody has counted again."""
     if "holdout" not in result:
         return "no test data were given"
     claim, errors, n = certificate.claim, result["test_errors"], result["test_n"]

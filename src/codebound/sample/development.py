@@ -46,7 +46,7 @@ _STEPS = 4096  # a multiple of 256: then no ratio of two bytes lies halfway betw
 _VALUES = 1 << 21  # in floating point at a time
 
 _RECOGNISED: dict[str, tuple[str, ...]] = {}
-"""What came out for a sample of that hash: it is asked for several times."""
+"""Answers by the hash of a sample: it is asked for several times."""
 
 
 def development_sample(sample: Dataset, version: int) -> str:

@@ -251,7 +251,7 @@ def _require_finite(columns: Sequence[Column], *, name: str) -> None:
 
 
 def _are_texts(column: Column) -> bool:
-    """Whether a column holds nearly as many different words as rows."""
+    """Return True if a column holds nearly as many different words as rows."""
     return len(column.values) >= _MANY_ROWS and 2 * column.different > len(column.values)
 
 

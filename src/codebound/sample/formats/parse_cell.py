@@ -47,7 +47,7 @@ def number_in(cell: str) -> float | None:
 
 
 def is_day(cell: str) -> bool:
-    """Whether a text is a day, with a time or without."""
+    """Return True if a text is a day, with a time or without."""
     return _day_in(cell) is not None
 
 
