@@ -14,11 +14,12 @@ from pathlib import Path
 import torch
 
 import codebound as cb
+from codebound.bits.options import Options
 from codebound.certificate.assessment import assess
 from codebound.certificate.evaluate import count_errors
 from codebound.certificate.task import Task
 from codebound_networks.chains.from_module import chain_of
-from codebound_networks.chains.message import Message, Options
+from codebound_networks.chains.message import Message
 from codebound_networks.codes.choose import best_tensor_code
 from codebound_networks.methods.units import rescaled, without_biases
 from codebound_networks.train.pruning import PruneSettings, prune

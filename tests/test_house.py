@@ -63,7 +63,7 @@ ELSEWHERE = {
 BY_COMMAND = {
     "codebound.cli.certificates": ("certify", "e2e/test_certify_command.py"),
     "codebound.cli.certify": ("certify", "e2e/test_certify_command.py"),
-    "codebound.cli.demo": ("demo", "e2e/test_certify_command.py"),
+    "codebound_networks.cli.demo": ("demo", "e2e/test_certify_command.py"),
     "codebound_networks.cli.through": ("through", "unit/networks/about_f/test_disagreement.py"),
     "codebound_networks.cli.train": ("train", "e2e/test_train_command.py"),
     "codebound_papers.cli.compress": ("compress", "e2e/test_compress_command.py"),

@@ -3,7 +3,7 @@
 The public names below are resolved on first use, so that ``import codebound`` stays fast and silent.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # for type checkers and editors, which cannot follow the names below
     from codebound.any_learner.pick_to_learn import PickToLearn as PickToLearn
@@ -28,13 +28,6 @@ if TYPE_CHECKING:  # for type checkers and editors, which cannot follow the name
     from codebound.sample.dataset import Scaling as Scaling
     from codebound.sample.load import load_dataset as load_dataset
     from codebound.sample.splits import split as split
-    from codebound_networks.about_f.base import load_base as load_base
-    from codebound_networks.about_f.disagreement import bound_through as bound_through
-    from codebound_networks.reading.loading import load_model as load_model
-    from codebound_networks.reading.walk import wrap as wrap
-    from codebound_networks.train.config import TrainConfig as TrainConfig
-    from codebound_networks.train.harness import fit as fit
-    from codebound_networks.views.rebuild import with_weights as with_weights
 
 __version__ = "0.1.0"
 
@@ -54,20 +47,13 @@ _HOME = {
     "from_frame": "codebound.sample.dataframes",
     "split": "codebound.sample.splits",
     "load_encoder": "codebound.known.encoder",
-    "load_model": "codebound_networks.reading.loading",
-    "wrap": "codebound_networks.reading.walk",
-    "with_weights": "codebound_networks.views.rebuild",
-    "fit": "codebound_networks.train.harness",
-    "TrainConfig": "codebound_networks.train.config",
     # certificates
     "Certificate": "codebound.certificate.file",
     "Certification": "codebound.report.folder",
     "certify": "codebound.certification",
-    "load_base": "codebound_networks.about_f.base",
     "load_classifier": "codebound.classifier",
     "decode": "codebound.certificate.decoding",
     "verify": "codebound.certificate.decoding",
-    "bound_through": "codebound_networks.about_f.disagreement",
     # test sets
     "RiskBoundMetric": "codebound.holdout.metric",
     # any learner with the interface of scikit-learn
@@ -75,12 +61,17 @@ _HOME = {
     # errors
     "CodeboundError": "codebound.run.errors",
 }
-_EXTENDED = ("measure", "compress", "sketch", "compare")  # with codebound_papers
+_EXTENDED = (
+    # with codebound_networks
+    *("load_model", "wrap", "with_weights", "fit", "TrainConfig", "load_base", "bound_through"),
+    # with codebound_papers
+    *("measure", "compress", "sketch", "compare"),
+)
 
 __all__ = ["__version__", *_HOME, *_EXTENDED]
 
 
-def __getattr__(name: str) -> object:
+def __getattr__(name: str) -> Any:
     from codebound.run.extensions import find_extensions, loaded
 
     if name in _HOME:

@@ -208,12 +208,13 @@ def picks() -> list[Seed]:
 
 def codes() -> list[Seed]:
     """True certificates of every mode and operation, with their samples; they claim nothing."""
+    from codebound.bits.options import Options
     from codebound.certificate.assessment import assess, issue
     from codebound.certificate.task import Task
     from codebound.sample.arrays import from_arrays
     from codebound.sample.dataset import Scaling
     from codebound_networks.chains.chain import Chain
-    from codebound_networks.chains.message import Message, Options
+    from codebound_networks.chains.message import Message
     from codebound_networks.chains.operations import (
         AveragePool,
         Conv,

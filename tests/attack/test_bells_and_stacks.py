@@ -25,12 +25,13 @@ from attack.crafting import (
 from cbound_writer import Stack, Stage
 from torch import nn
 
+from codebound.bits.options import Options
 from codebound.certificate.assessment import assess, issue
 from codebound.certificate.task import Task
 from codebound.sample.arrays import from_arrays
 from codebound.sample.dataset import Scaling
 from codebound_networks.chains.chain import Chain
-from codebound_networks.chains.message import Message, Options
+from codebound_networks.chains.message import Message
 from codebound_networks.chains.operations import Dictionary, Linear, NormalisedConv, Shifts
 from codebound_networks.codes.bell import Bell
 from codebound_networks.codes.random_subspace import Subspace

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from codebound.bits.options import Options
 from codebound.certificate.assessment import assess, issue
 from codebound.certificate.decoding import decode
 from codebound.certificate.file import Certificate
@@ -24,7 +25,7 @@ from codebound.run.errors import CodeboundError
 from codebound.sample.arrays import from_arrays
 from codebound.sample.dataset import Scaling
 from codebound_networks.chains.chain import Chain
-from codebound_networks.chains.message import Message, Options
+from codebound_networks.chains.message import Message
 from codebound_networks.chains.operations import Conv, Linear, MaxPool
 from codebound_networks.codes.static import frequency_table
 from codebound_networks.codes.tensors import Adaptive, Dense, Enumerative, Static, Zero

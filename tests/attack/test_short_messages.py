@@ -14,6 +14,7 @@ from attack import crafting
 
 import codebound as cb
 from codebound.bits.bitstring import Bits
+from codebound.bits.options import Options
 from codebound.bits.setting import Setting
 from codebound.certificate.assessment import issue
 from codebound.certificate.decoding import decode, rule_message
@@ -30,7 +31,7 @@ from codebound.sample.dataset import Dataset, Scaling
 from codebound.sample.losses import parse_fault
 from codebound_networks.about_f.base import Pretrained
 from codebound_networks.chains.chain import Chain
-from codebound_networks.chains.message import Message, Options
+from codebound_networks.chains.message import Message
 from codebound_networks.chains.message import decode as decode_message
 from codebound_networks.chains.operations import AveragePool, Linear
 from codebound_networks.codes.tensors import Dense, Raw, Zero

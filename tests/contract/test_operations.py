@@ -10,10 +10,11 @@ import torch
 from torch import nn
 
 from codebound.bits.arithmetic import Reader, Writer
+from codebound.bits.options import Options
 from codebound.run.errors import ModelError
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.from_module import chain_of
-from codebound_networks.chains.message import Message, Options, decode
+from codebound_networks.chains.message import Message, decode
 from codebound_networks.chains.operations import (
     OPERATIONS,
     AbstractOperation,

@@ -12,11 +12,12 @@ from hypothesis import given, reject
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from codebound.bits.options import Options
 from codebound.bits.setting import Setting
 from codebound.run.errors import CodeboundError
 from codebound.sample.dataset import Scaling
 from codebound_networks.chains.chain import Chain
-from codebound_networks.chains.message import Message, Options
+from codebound_networks.chains.message import Message
 from codebound_networks.chains.operations import (
     AveragePool,
     Conv,

@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 import torch
 
+from codebound.bits.options import Options
 from codebound.certificate.assessment import assess, issue
 from codebound.certificate.decoding import decode, verify
 from codebound.certificate.task import Task
 from codebound.sample.arrays import from_arrays
 from codebound.sample.dataset import Scaling
 from codebound_networks.chains.chain import Chain
-from codebound_networks.chains.message import Message, Options
+from codebound_networks.chains.message import Message
 from codebound_networks.chains.message import decode as decode_message
 from codebound_networks.chains.operations import Dictionary, Linear, NormalisedConv, Shifts
 from codebound_networks.codes.choose import best_tensor_code

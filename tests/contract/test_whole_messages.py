@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from codebound.bits.bitstring import Bits
+from codebound.bits.options import Options
 from codebound.bits.setting import Setting
 from codebound.run.errors import FormatError
 from codebound_networks.chains.chain import Chain
-from codebound_networks.chains.message import Message, Options, decode
+from codebound_networks.chains.message import Message, decode
 from codebound_networks.chains.operations import Linear
 from codebound_networks.codes.random_subspace import Subspace
 from codebound_networks.codes.tensors import Adaptive, Dense, Static, Zero

@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 
 from codebound.bits.bitstring import Bits
+from codebound.bits.options import Options
 from codebound.bits.setting import Setting
 from codebound_networks.chains.chain import Chain
-from codebound_networks.chains.message import Message, Options, decode
+from codebound_networks.chains.message import Message, decode
 from codebound_networks.chains.operations import Dictionary, Linear, NormalisedConv, Shifts
 from codebound_networks.codes.random_subspace import Subspace
 from codebound_networks.codes.tensors import Adaptive, Dense, Static

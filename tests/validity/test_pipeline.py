@@ -12,6 +12,7 @@ import torch
 from torch import nn
 from worlds import rates
 
+from codebound.bits.options import Options
 from codebound.bounds.facts import OccamFacts
 from codebound.bounds.occam import occam_binomial
 from codebound.certificate.assessment import assess
@@ -21,7 +22,7 @@ from codebound.methods.search import Search
 from codebound.sample.arrays import from_arrays
 from codebound.sample.dataset import Dataset
 from codebound_networks.chains.from_module import chain_of
-from codebound_networks.chains.message import Message, Options
+from codebound_networks.chains.message import Message
 from codebound_networks.codes.choose import best_tensor_code
 from codebound_networks.methods.units import without_biases, without_dead_units
 from codebound_networks.train.config import TrainConfig

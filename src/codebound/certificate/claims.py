@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from codebound.bits.options import Options
 from codebound.bits.stream import Stream
 from codebound.bounds.facts import (
     DisagreementFacts,
@@ -34,7 +35,6 @@ from codebound.run.references import implements
 from codebound.sample.losses import WRONG
 from codebound.sample.rows import require_disjoint, rows_of
 from codebound_networks.about_f.domain import covering_theta
-from codebound_networks.chains.message import Options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

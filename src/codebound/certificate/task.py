@@ -18,9 +18,10 @@ from codebound.run.errors import DataError, ModelError, UnsupportedLayerError
 from codebound.run.tensor_files import float32_sha256
 from codebound.sample.losses import possible_examples
 from codebound.sample.rows import require_fixed_scaling, rows_of
+from codebound.sample.scores import require_logits
 from codebound_networks.about_f.tracing import sources_of, traced_sha256
 from codebound_networks.chains.from_module import blank, chain_of
-from codebound_networks.reading.callables import output_shape, require_logits
+from codebound_networks.reading.callables import output_shape
 from codebound_networks.reading.walk import readable, wrap
 from codebound_networks.views.fold import folding_words, without_batch_norms
 from codebound_networks.views.graphs import Traced
@@ -32,12 +33,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor, fx, nn
 
+    from codebound.bits.options import Options
     from codebound.certificate.claims import AbstractClaim
     from codebound.learn.rule_message import PickedMessage
     from codebound.sample.dataset import Dataset, DeviceData
     from codebound.sample.rows import RepeatedRows
     from codebound_networks.chains.chain import Chain
-    from codebound_networks.chains.message import Message, Options
+    from codebound_networks.chains.message import Message
     from codebound_networks.reading.walk import Network
 
 Tensors = dict[str, "NDArray[np.float32]"]

@@ -22,9 +22,7 @@ from codebound.run.extensions import Verb, find_extensions, loaded
 from codebound.run.interrupts import answering_interrupts, interrupt_on_signals
 
 OWN_VERBS = {
-    "demo": Verb("codebound.cli.demo:command", has_config=False),
     "data": Verb("codebound.cli.data:app"),
-    "train": Verb("codebound_networks.cli.train:command"),
     "encode": Verb("codebound.cli.encode:command", has_config=False),
     "certify": Verb("codebound.cli.certify:command"),
     "verify": Verb("codebound.cli.certificates:verify"),
@@ -32,13 +30,11 @@ OWN_VERBS = {
     "joint": Verb("codebound.cli.joint:command", has_config=False),
     "report": Verb("codebound.cli.report:command", has_config=False),
     "sign": Verb("codebound.cli.sign:command", has_config=False),
-    "through": Verb("codebound_networks.cli.through:command", has_config=False),
     "decode": Verb("codebound.cli.certificates:decode", has_config=False),
     "show": Verb("codebound.cli.certificates:show", has_config=False),
     "advise": Verb("codebound.cli.advise:command", has_config=False),
     "holdout": Verb("codebound.cli.holdout:app", has_config=False),
     "bound": Verb("codebound.cli.bound:command", has_config=False),
-    "doctor": Verb("codebound_networks.cli.doctor:command", has_config=False),
 }
 
 

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from codebound.run.errors import ModelError
-from codebound_networks.views.kinds import MODULE_KINDS, fixed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -117,6 +116,3 @@ def _opponent(x: Tensor) -> Tensor:
     """Brightness and two differences of colours."""
     red, green, blue = x.unbind(1)
     return torch.stack([(red + green + blue) / 3.0, red - green, (red + green) / 2.0 - blue], dim=1)
-
-
-MODULE_KINDS[DictionaryFeatures] = fixed(DictionaryFeatures)  # known, so that it is one step of a network

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from codebound.bits.arithmetic import Reader, Writer
 from codebound.bits.numbers import gamma
+from codebound.bits.options import PICKED, Options, code_options
 from codebound.bits.setting import (
     FAULT,
     FORM,
@@ -26,13 +27,12 @@ from codebound.bits.setting import (
 from codebound.learn.rule import Rule
 from codebound.run.errors import FormatError
 from codebound.sample.losses import WRONG
-from codebound_networks.chains.message import PICKED, Options, code_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from codebound.bits.bitstring import Bits
-    from codebound_networks.chains.message import Ledger
+    from codebound.bits.options import Ledger
 
 
 @dataclass(frozen=True, slots=True)

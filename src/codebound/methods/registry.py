@@ -24,11 +24,13 @@ class Method:
         sentence: What it does, in words.
         function: What shows its messages to a search, or where that is: ``"package.module:function"``.
         is_own: Whether g is a network of its own, for which f is not looked at unless there is a base.
+        is_first: Whether ``auto`` tries it before all others, which it gives something to beat.
     """
 
     sentence: str
     function: str | Propose
     is_own: bool = False
+    is_first: bool = False
 
     def propose(self, search: Search) -> None:
         """Shows messages to a search."""
@@ -37,11 +39,6 @@ class Method:
 
 
 METHODS = {
-    "constant": Method(
-        "Always the commonest label: what every other method has to beat.",
-        "codebound.methods.constant:propose_constant",
-        is_own=True,
-    ),
     "picks": Method(
         "A network of its own, learned in closed form from few picked examples: quick, and the tightest.",
         "codebound.methods.rule_search:propose_picks",
@@ -51,29 +48,6 @@ METHODS = {
         "The same learner on a share of the sample, and nothing picked: a hold-out set at 20 bits or so.",
         "codebound.methods.holdout_baseline:propose_split",
         is_own=True,
-    ),
-    "features": Method(
-        "A sparse linear layer on features that cost no bits: those of fixed filters, or of the base.",
-        "codebound_networks.methods.sparse_features:propose_features",
-        is_own=True,
-    ),
-    "biases": Method(
-        "The base with small numbers added to its last biases: a few tens of bits, for some hundred labels.",
-        "codebound_networks.methods.biases:propose_biases",
-    ),
-    "prune": Method(
-        "Prunes and quantises; trains what is left on the sample, unless the effort is quick.",
-        "codebound_networks.methods.pruned:propose_pruned",
-    ),
-    "subspace": Method(
-        "All weights from a few integers in a random subspace: of a small network of its own, best on a GPU, "
-        "or around the base.",
-        "codebound_networks.methods.subspace_networks:propose_subspace",
-        is_own=True,
-    ),
-    "subspace-f": Method(
-        "The same in the architecture of f, whatever the inputs are.",
-        "codebound_networks.methods.subspace_networks:propose_subspace_of_f",
     ),
 }
 """Our own, the strongest for their time first: the later ones end early where they have no chance."""
@@ -86,7 +60,8 @@ def known_methods() -> dict[str, Method]:
         >>> list(known_methods())[:2]
         ['constant', 'picks']
     """
-    return {**METHODS, **find_extensions()["METHODS"], **METHODS}
+    known = {**METHODS, **find_extensions()["METHODS"], **METHODS}
+    return dict(sorted(known.items(), key=lambda item: not item[1].is_first))
 
 
 def makes_own(name: str) -> bool:

@@ -13,7 +13,8 @@ import numpy as np
 
 from codebound.bits.arithmetic import Reader, Writer
 from codebound.bits.bitstring import join
-from codebound.bits.numbers import bit, gamma, signed, uniform
+from codebound.bits.numbers import bit, gamma, uniform
+from codebound.bits.options import PICKED, SUBSPACE, TENSORS, Ledger, Options, code_options
 from codebound.bits.setting import (
     FAULT,
     FORM,
@@ -49,13 +50,9 @@ if TYPE_CHECKING:
     from codebound_networks.chains.operations import AbstractOperation
     from codebound_networks.codes.tensors import AbstractTensorCode, Witness
 
-TENSORS, SUBSPACE, PICKED = 1, 2, 3
-"""The schemes of the format: every tensor by itself, all of them from one subspace, or a rule by which a
-network is learned from the sample (``codebound.learn``)."""
 CHAIN, FACTORY, GRID = 1, 2, 3
 """The ways to name an architecture."""
 MAX_OPERATIONS = 256
-MAX_THETA_INDEX = 8000
 MAX_ELEMENTS = 1 << 26
 MAX_RESULT = 1 << 22
 MAX_PATCHES = 1 << 25
@@ -64,26 +61,7 @@ OCTAVES = range(-12, 4)
 """The units that a short message adds to biases, as powers of 2."""
 _STEPS_OF_OCTAVE = 8
 
-Ledger = tuple[tuple[str, int], ...]
 Shapes = dict[str, tuple[int, ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """Decoder-side choices in front of the architecture.
-
-    Attributes:
-        tenths: Tenths of the sample that shaped the helper (C-10), or None.
-        theta_index: Index of the margin of C-12a, or None.
-        has_base: Whether tensors are differences to the base of the helper.
-        setting: Classes and scaling; None: those of the task it is assessed for, or the classes of the chain
-            and inputs as they are stored.
-    """
-
-    tenths: int | None = None
-    theta_index: int | None = None
-    has_base: bool = False
-    setting: Setting | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -423,19 +401,6 @@ def _code_biases(coder: AbstractCoder, given: AbstractTensorCode, classes: int) 
 def _require_end(end: int, bits: Bits) -> None:
     if end != bits.length:
         raise FormatError(f"the message ends after {end} bits, the file has {bits.length}.")
-
-
-def code_options(coder: AbstractCoder, options: Options) -> Options:
-    """The options without the setting, which stands in front."""
-    tenths, theta = options.tenths, options.theta_index
-    if bit(coder, tenths is not None):
-        tenths = uniform(coder, (tenths or 1) - 1, 9) + 1
-    if bit(coder, theta is not None):
-        theta = signed(coder, theta or 0)
-        coder.require(
-            abs(theta) <= MAX_THETA_INDEX, f"theta has an index within {MAX_THETA_INDEX}. Got {theta}."
-        )
-    return Options(tenths, theta, bool(bit(coder, options.has_base)), options.setting)
 
 
 def _code_chain(

@@ -15,8 +15,9 @@ import torch
 from codebound import __version__
 from codebound.run.errors import ModelError, UnsupportedLayerError
 from codebound.sample.formats.catalogue import KNOWN, known_datasets, remedy
+from codebound.sample.scores import require_logits
 from codebound_networks.chains.from_module import chain_of
-from codebound_networks.reading.callables import output_shape, require_logits
+from codebound_networks.reading.callables import output_shape
 from codebound_networks.reading.layered import plain_layers
 from codebound_networks.reading.loading import factory_of
 from codebound_networks.views.rebuild import first_weight

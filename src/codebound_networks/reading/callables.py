@@ -111,28 +111,6 @@ def output_shape(inside: nn.Module, example: Tensor) -> tuple[int, ...]:
         return tuple(eval_twin(inside)(example).shape)
 
 
-def require_logits(shape: tuple[int, ...], classes: int) -> None:
-    """Refuses outputs of a batch that are no row of scores for each example, and says what would be."""
-    if len(shape) == 2 and shape[1] == classes:
-        return
-    if len(shape) == 1 or (len(shape) == 2 and shape[1] == 1):
-        raise ModelError(
-            f"the network has one output for each example, the sample {classes} classes: a score for each of "
-            "them is needed. For two classes return torch.cat((-z, z), 1) of a column z of logits, or "
-            "torch.cat((1 - p, p), 1) of probabilities p of class 1."
-        )
-    if len(shape) == 2:
-        raise ModelError(
-            f"the network has {shape[1]} outputs, the sample {classes} classes. Where the last classes have "
-            "no example, say how many there are: codebound.from_arrays(x, y, name=..., classes=...), or a "
-            "factory that returns that, package.module:factory."
-        )
-    raise ModelError(
-        f"the network makes {tuple(shape[1:])} of one example; one row of {classes} scores is needed. Where "
-        "other axes have size 1, end with nn.Flatten(); else with a mean over them, or a layer."
-    )
-
-
 def runs_on(model: nn.Module, input_shape: tuple[int, ...], classes: int) -> bool:
     """Return True if a network takes such inputs and returns a logit for each class."""
     first = first_weight(model)

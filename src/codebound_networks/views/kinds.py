@@ -15,6 +15,7 @@ import torch
 from torch import fx, nn
 from torch.nn import functional
 
+from codebound.learn.dictionary import DictionaryFeatures
 from codebound_networks.views.layers import LAYER_VIEWS, registered_type
 
 
@@ -123,6 +124,7 @@ def _per_axis(value: int | tuple[int, ...] | list[int], axes: int) -> tuple[int,
 
 
 MODULE_KINDS: dict[type[nn.Module], Kind | Callable[[Any], Kind]] = {
+    DictionaryFeatures: fixed(DictionaryFeatures),  # one step of a network
     nn.ReLU: _activation(1.0, homogeneous=True),
     nn.LeakyReLU: _leaky,
     nn.PReLU: _prelu,

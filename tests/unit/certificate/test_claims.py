@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from worlds.samples import written_clusters
 
+from codebound.bits.options import Options
 from codebound.bits.setting import Setting
 from codebound.bounds.facts import HoldoutFacts, OccamFacts
 from codebound.bounds.held_out import holdout
@@ -29,7 +30,7 @@ from codebound.run.errors import CertificateError, DataError, UsageError
 from codebound.sample.arrays import from_arrays
 from codebound.sample.dataset import Dataset, Scaling
 from codebound_networks.chains.chain import Chain
-from codebound_networks.chains.message import Message, Options
+from codebound_networks.chains.message import Message
 from codebound_networks.chains.operations import Linear
 from codebound_networks.codes.tensors import Dense
 

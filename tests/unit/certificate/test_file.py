@@ -12,12 +12,13 @@ from drawing import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codebound.bits.options import Options
 from codebound.bits.setting import Setting
 from codebound.certificate.file import Base, Certificate, CertificateFacts, Claim, Factory, Helper
 from codebound.run.errors import CodeboundError, FormatError
 from codebound.sample.dataset import Scaling
 from codebound_networks.chains.chain import Chain
-from codebound_networks.chains.message import Message, Options
+from codebound_networks.chains.message import Message
 from codebound_networks.chains.operations import Linear
 from codebound_networks.codes.tensors import Adaptive, Dense
 from codebound_verify import verify

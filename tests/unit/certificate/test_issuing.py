@@ -13,6 +13,7 @@ from torch import nn
 from worlds.samples import written_clusters
 
 from codebound.bits.bitstring import Bits
+from codebound.bits.options import Options
 from codebound.certificate import assessment
 from codebound.certificate.assessment import assess, issue
 from codebound.certificate.claims import AboutG, AfterSplit, ByDisagreement, OnDomain, prior_and_rest
@@ -21,7 +22,7 @@ from codebound.certificate.file import Certificate
 from codebound.certificate.task import Original, Task
 from codebound.run.errors import CertificateError, UsageError
 from codebound_networks.chains.chain import Chain
-from codebound_networks.chains.message import Message, Options
+from codebound_networks.chains.message import Message
 from codebound_networks.chains.operations import Dictionary, Linear, NormalisedConv, Shifts
 from codebound_networks.codes.random_subspace import Subspace
 from codebound_networks.codes.tensors import Adaptive, Dense, Enumerative, Raw, Zero

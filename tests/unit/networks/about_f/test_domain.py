@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 import codebound_verify.chain
 import codebound_verify.header
 import codebound_verify.original.domain
+from codebound.bits.options import Options
 from codebound.bounds.original import grid_theta
 from codebound.run.errors import CertificateError
 from codebound.sample.arrays import from_arrays
 from codebound.sample.dataset import Scaling
 from codebound_networks.about_f.domain import covering_theta
 from codebound_networks.chains.chain import Chain
-from codebound_networks.chains.message import Message, Options
+from codebound_networks.chains.message import Message
 from codebound_networks.chains.operations import (
     AveragePool,
     Conv,

@@ -13,11 +13,12 @@ import codebound_verify.container
 import codebound_verify.header
 import codebound_verify.message
 from codebound.bits.bitstring import Bits
+from codebound.bits.options import Options
 from codebound.bits.setting import Setting
 from codebound.run.errors import CodeboundError, FormatError, UsageError
 from codebound.sample.dataset import Scaling
 from codebound_networks.chains.chain import Chain
-from codebound_networks.chains.message import Message, Options, decode
+from codebound_networks.chains.message import Message, decode
 from codebound_networks.chains.operations import (
     AveragePool,
     Conv,

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codebound.bits.bitstring import Bits
+from codebound.bits.options import Options
 from codebound.run.errors import FormatError, UsageError
 from codebound_networks.chains.chain import Chain
-from codebound_networks.chains.message import Message, Options, decode
+from codebound_networks.chains.message import Message, decode
 from codebound_networks.chains.operations import Linear
 from codebound_networks.codes.choose import best_tensor_code
 from codebound_networks.codes.modes import decode_tensors, encode_tensors

@@ -5,9 +5,9 @@ import re
 import pytest
 
 from codebound.certification import certify
-from codebound.cli.demo import _guarantees
 from codebound.sample.load import load_dataset
 from codebound.sample.splits import split
+from codebound_networks.cli.demo import _guarantees
 
 
 @pytest.mark.thorough
