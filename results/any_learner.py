@@ -25,6 +25,7 @@ from sklearn.svm import SVC
 
 import codebound as cb
 from codebound.any_learner.rerun_file import load_examples
+from codebound.bounds.held_out import holdout
 from codebound.bounds.risk import percent
 from codebound.sample.splits import permutation
 
@@ -60,7 +61,8 @@ def main() -> None:
     rows = []
     for name, (learner, settings) in LEARNERS.items():
         cells = [name]
-        for share in ({"apart": 0}, {"first": 0, "candidates": [{"apart": each} for each in SHARES]}):
+        among: dict[str, Any] = {"first": 0, "candidates": [{"apart": each} for each in SHARES]}
+        for share in ({"apart": 0}, among):
             start = time.process_time()
             model = cb.PickToLearn(learner, delta=DELTA, **settings, **share).fit(inputs, labels)
             cells += [
@@ -70,7 +72,7 @@ def main() -> None:
             ]
         fresh = clone(learner).fit(inputs[rest], labels[rest])
         errors = int((fresh.predict(inputs[held]) != labels[held]).sum())
-        bound = cb.holdout(cb.HoldoutFacts(errors=errors, n=len(held), delta=DELTA, classes=10))
+        bound = holdout(cb.HoldoutFacts(errors=errors, n=len(held), delta=DELTA, classes=10))
         cells += [percent(bound.value), f"{errors} of {len(held)}"]
         rows.append(f"| {' | '.join(cells)} |")
     made = (

@@ -193,7 +193,7 @@ def helper_shares(asked: argparse.Namespace) -> None:
         first, rest = prior_and_rest(sample, tenths)
         start, network = time.perf_counter(), kernel_helper(first, device=place)
         inputs = rest.scaling.apply(torch.from_numpy(rest.x))
-        outputs = torch.cat([network(part).argmax(1).cpu() for part in inputs.split(500)])
+        outputs = torch.cat([network(part).argmax(1).cpu() for part in torch.split(inputs, 500)])
         errors = int((outputs.numpy() != rest.y).sum())
         found.append({"learned": first.n, "errors": errors, "n": rest.n})
         sys.stdout.write(f"{found[-1]} {time.perf_counter() - start:.0f} s\n")

@@ -141,11 +141,11 @@ def names_table(sample: Dataset) -> Dataset:
 
 def linear_head(weight: NDArray[np.float32], bias: NDArray[np.float32], name: str) -> Pretrained:
     """A linear network."""
-    network = nn.Sequential(nn.Linear(weight.shape[1], len(weight)))
+    layer = nn.Linear(weight.shape[1], len(weight))
     with torch.no_grad():
-        network[0].weight.copy_(torch.from_numpy(weight))
-        network[0].bias.copy_(torch.from_numpy(bias))
-    return Pretrained(network.eval(), name)
+        layer.weight.copy_(torch.from_numpy(weight))
+        layer.bias.copy_(torch.from_numpy(bias))
+    return Pretrained(nn.Sequential(layer).eval(), name)
 
 
 def best_held_out(rule: Rule, sample: Dataset, delta: float) -> float:
@@ -202,13 +202,13 @@ def helped(_: str, sample: Dataset) -> dict[str, list[float]]:
     }
 
 
-def _fields(rule: Rule) -> dict[str, object]:
+def _fields(rule: Rule) -> dict[str, Any]:
     return {name: getattr(rule, name) for name in Rule.__slots__}
 
 
 def measured(
     name: str, whole: Dataset, end: float, bounds: Callable[[str, Dataset], dict[str, list[float]]]
-) -> list[dict[str, object]]:
+) -> list[dict[str, Any]]:
     """Means over draws, for every size that there is time for; the draws are the same for all bounds."""
     rng, rows = np.random.default_rng(0), []
     for n in SIZES[name]:
@@ -226,7 +226,7 @@ def measured(
     return rows
 
 
-def draw(rows: list[dict[str, object]], path: Path) -> None:
+def draw(rows: list[dict[str, Any]], path: Path) -> None:
     """One panel for each data set and delta; a mark where a route crosses the hold-out set."""
     import matplotlib as mpl
 
@@ -240,7 +240,7 @@ def draw(rows: list[dict[str, object]], path: Path) -> None:
         for panel, at in zip(line, range(len(DELTAS)), strict=True):
             these = [row for row in rows if row["data"] == name]
             for route in ROUTES:
-                points = [(row["n"], row["bounds"][route][at]) for row in these if route in row["bounds"]]  # type: ignore[operator,index]
+                points = [(row["n"], row["bounds"][route][at]) for row in these if route in row["bounds"]]
                 if points:
                     panel.plot(*zip(*points, strict=True), "o-", color=COLOURS[route], label=route, ms=4)
             for route, n, value in crossings(these, at):
@@ -252,7 +252,7 @@ def draw(rows: list[dict[str, object]], path: Path) -> None:
     figure.savefig(path, metadata={"Date": None})
 
 
-def crossings(rows: list[dict[str, object]], at: int) -> list[tuple[str, float, float]]:
+def crossings(rows: list[dict[str, Any]], at: int) -> list[tuple[str, float, float]]:
     """Where a route stops being below the hold-out set, between two sizes on the logarithmic scale."""
     found = []
     for route in ROUTES[1:]:
@@ -260,7 +260,7 @@ def crossings(rows: list[dict[str, object]], at: int) -> list[tuple[str, float, 
             (row["n"], row["bounds"]["hold-out"][at], row["bounds"][route][at])
             for row in rows
             if route in row["bounds"]
-        ]  # type: ignore[operator,index]
+        ]
         for (n, a, b), (m, c, d) in pairwise(pairs):
             if b < a and d >= c:
                 share = (a - b) / ((a - b) + (d - c))

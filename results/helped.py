@@ -127,10 +127,12 @@ class Residual(nn.Module):
 
     def hidden(self, x: Tensor) -> Tensor:
         """Mean of the last stage over all places."""
-        return self.body(x).mean((2, 3))
+        last: Tensor = self.body(x)
+        return last.mean((2, 3))
 
     def forward(self, x: Tensor) -> Tensor:  # noqa: D102
-        return self.head(self.hidden(x))
+        logits: Tensor = self.head(self.hidden(x))
+        return logits
 
 
 def inputs(x: Tensor) -> Tensor:
@@ -163,7 +165,8 @@ def augmented(x: Tensor, plan: Plan) -> Tensor:
 def trained(x: Tensor, y: Tensor, plan: Plan, *, seed: int, seconds: float) -> Residual:
     """A network after so many seconds, with a rate that rises and falls with the time."""
     torch.manual_seed(seed)
-    model = Residual(x.shape[1], plan.widths).to(x.device, memory_format=torch.channels_last)
+    model = Residual(x.shape[1], plan.widths)
+    model.to(x.device, memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's own list lacks it
     decayed = [each for each in model.parameters() if each.dim() > 1]
     groups = [
         {"params": decayed, "weight_decay": 5e-4},
@@ -203,7 +206,7 @@ def answers(models: list[Residual], x: Tensor, plan: Plan) -> tuple[np.ndarray, 
     for start in range(0, len(x), 1000):
         part = inputs(x[start : start + 1000])
         copies = (part, part.flip(3)) if plan.is_mirrored else (part,)
-        rows = [sum(model.hidden(each) for each in copies) / len(copies) for model in models]
+        rows = [torch.stack([model.hidden(each) for each in copies]).mean(0) for model in models]
         logits = sum(model.head(row).log_softmax(1) for model, row in zip(models, rows, strict=True))
         features.append(torch.cat([row / row.square().mean(1, keepdim=True).sqrt() for row in rows], 1).cpu())
         predicted.append(logits.argmax(1).cpu())
@@ -219,7 +222,8 @@ def read(paths: list[Path]) -> tuple[np.ndarray, np.ndarray]:
 
 def save(path: Path, **arrays: np.ndarray) -> None:
     """Writes arrays, as several files where one would be too large."""
-    np.savez_compressed(path, **arrays)
+    content: dict[str, Any] = dict(arrays)
+    np.savez_compressed(path, **content)
     sys.stdout.write(f"{path} {path.stat().st_size}\n")
     if path.stat().st_size > _MOST_BYTES:
         sys.stdout.write("the file is larger than what comes back\n")
@@ -242,7 +246,7 @@ def train(asked: argparse.Namespace) -> None:
         for name, value in (("x", x), ("y", y), ("t", test_x))
     }
     at = torch.from_numpy(order).to(asked.device)
-    record: dict[str, object] = {"data": asked.name, "n": n, "holdout": []}
+    record: dict[str, Any] = {"data": asked.name, "n": n, "holdout": []}
 
     def made(size: int, count: int, name: str) -> tuple[list[Residual], np.ndarray, np.ndarray]:
         models = [
@@ -262,8 +266,8 @@ def train(asked: argparse.Namespace) -> None:
                 "of": n - size,
                 "test_errors": int((tested != test_y).sum()),
             }
-        )  # type: ignore[attr-defined]
-        sys.stdout.write(f"{name}: {record['holdout'][-1]}\n")  # type: ignore[index]
+        )
+        sys.stdout.write(f"{name}: {record['holdout'][-1]}\n")
         sys.stdout.flush()
         return models, rows, test_rows
 
@@ -311,7 +315,10 @@ def certify_table(asked: argparse.Namespace) -> None:
     record, sample, tested = scored(asked)
     began = time.perf_counter()
     found = taken_as_it_is(sample, delta=DELTAS[0], tested=tested)
-    facts = found.certificate.facts
+    facts, beside = found.certificate.facts, found.holdout
+    assert beside is not None  # there is a test set
+    assert isinstance(beside.facts, HoldoutFacts)
+    assert found.base is not None
     rows: list[dict[str, object]] = []
     for each in record["holdout"]:
         if each["of"]:
@@ -325,7 +332,7 @@ def certify_table(asked: argparse.Namespace) -> None:
             "of": facts.n,
             "code_bits": facts.code_bits,
             **{f"bound at {delta}": bound_at(found.certificate, delta) for delta in DELTAS},
-            "test_errors": found.holdout.facts.errors,
+            "test_errors": beside.facts.errors,
         }
     )
     rows += picked_beside(asked, record)
@@ -347,9 +354,9 @@ def certify_table(asked: argparse.Namespace) -> None:
         "code_bits": facts.code_bits,
         "delta": DELTAS[0],
         "at_delta_1e-6": bound_at(found.certificate, DELTAS[1]),
-        "test_errors": found.holdout.facts.errors,
+        "test_errors": beside.facts.errors,
         "test_n": tested.n,
-        "holdout": found.holdout.value,
+        "holdout": beside.value,
         "routes": rows,
         "training": record,
         "training_is": AGAIN,
@@ -432,7 +439,8 @@ def scored(asked: argparse.Namespace) -> tuple[dict[str, Any], Dataset, Dataset]
 def scores(rows: np.ndarray, rest: Mapping[str, np.ndarray]) -> np.ndarray:
     """What the linear layer of the first part makes of stored rows."""
     scaled = rows.astype(np.float64) / SCALING.divisor
-    return (scaled @ rest["weight"].T.astype(np.float64) + rest["bias"]).astype(np.float16)
+    found: np.ndarray = scaled @ rest["weight"].T.astype(np.float64) + rest["bias"]
+    return found.astype(np.float16)
 
 
 def encoder_of(record: dict[str, Any], function: Callable[[Tensor], Tensor]) -> Encoder:
@@ -451,7 +459,8 @@ def encoder_of(record: dict[str, Any], function: Callable[[Tensor], Tensor]) -> 
 def bound_at(certificate: Certificate, delta: float) -> float:
     """What the same counts prove at another delta."""
     facts = certificate.facts
-    common = {"errors": facts.errors, "n": facts.n, "code_bits": facts.code_bits, "delta": delta}
+    common: dict[str, Any] = {"errors": facts.errors, "n": facts.n, "delta": delta}
+    common["code_bits"] = facts.code_bits
     if certificate.claim.statement == "C-15":
         first, picks = facts.extra["first"], facts.extra["picks"]
         return picked_risk(PickedFacts(picks=picks, n_first=first, **common)).value

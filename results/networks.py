@@ -25,6 +25,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -68,7 +69,7 @@ one, and `verify` is the second program on that file.
 """
 
 
-_MADE: list[torch.library.Library] = []
+_MADE: list[Any] = []
 
 
 def mend_torchvision() -> None:
@@ -81,7 +82,8 @@ def mend_torchvision() -> None:
     except RuntimeError:
         for name in [each for each in sys.modules if each.partition(".")[0] == "torchvision"]:
             del sys.modules[name]
-        _MADE.append(torch.library.Library("torchvision", "DEF"))
+        library: Any = torch.library.Library  # has no types
+        _MADE.append(library("torchvision", "DEF"))
         for name in ("nms", "qnms"):
             _MADE[0].define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
     except ImportError:
@@ -92,21 +94,23 @@ def resnet10t() -> nn.Module:
     """The smallest residual network of timm, 4.9 million numbers."""
     import timm
 
-    return timm.create_model("resnet10t", num_classes=CLASSES)
+    made: nn.Module = timm.create_model("resnet10t", num_classes=CLASSES)
+    return made
 
 
 def mobilenetv3_small() -> nn.Module:
     """Depthwise convolutions, squeeze and excitation, hard swish."""
     import timm
 
-    return timm.create_model("mobilenetv3_small_050", num_classes=CLASSES)
+    made: nn.Module = timm.create_model("mobilenetv3_small_050", num_classes=CLASSES)
+    return made
 
 
 def vit() -> nn.Module:
     """A vision transformer with a class token and learned positions."""
     import timm
 
-    return timm.create_model(
+    made: nn.Module = timm.create_model(
         "vit_tiny_patch16_224",
         img_size=SIDE,
         patch_size=8,
@@ -115,6 +119,7 @@ def vit() -> nn.Module:
         num_heads=3,
         num_classes=CLASSES,
     )
+    return made
 
 
 def bert() -> nn.Module:
@@ -130,7 +135,8 @@ def bert() -> nn.Module:
         max_position_embeddings=LENGTH,
         num_labels=CLASSES,
     )
-    return BertForSequenceClassification(config)
+    network: nn.Module = BertForSequenceClassification(config)
+    return network
 
 
 def gpt2() -> nn.Module:
@@ -146,7 +152,8 @@ def gpt2() -> nn.Module:
         num_labels=CLASSES,
         pad_token_id=0,
     )
-    return GPT2ForSequenceClassification(config)
+    network: nn.Module = GPT2ForSequenceClassification(config)
+    return network
 
 
 def llama() -> nn.Module:
@@ -163,7 +170,8 @@ def llama() -> nn.Module:
         num_labels=CLASSES,
         pad_token_id=0,
     )
-    return LlamaForSequenceClassification(config)
+    network: nn.Module = LlamaForSequenceClassification(config)
+    return network
 
 
 def lightning_module() -> nn.Module:
@@ -179,11 +187,13 @@ def lightning_module() -> nn.Module:
             self.loss = nn.CrossEntropyLoss()
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return self.head(self.body(x).mean((2, 3)))
+            logits: torch.Tensor = self.head(self.body(x).mean((2, 3)))
+            return logits
 
         def training_step(self, batch: tuple[torch.Tensor, torch.Tensor], index: int) -> torch.Tensor:
             x, y = batch
-            return self.loss(self(x), y)
+            loss: torch.Tensor = self.loss(self(x), y)
+            return loss
 
         def configure_optimizers(self) -> torch.optim.Optimizer:
             return torch.optim.Adam(self.parameters())

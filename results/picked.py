@@ -14,6 +14,7 @@ import sys
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -112,7 +113,7 @@ class Search:
     def __init__(self, task: Task, device: str, seconds: float) -> None:
         self.task, self.device, self.end = task, device, time.perf_counter() + seconds
         self.seen: dict[Rule, float] = {}
-        self.features: tuple[Rule, object] | None = None
+        self.features: tuple[Rule, Any] | None = None
 
     def bound(self, rule: Rule) -> float:
         """What the rule would certify, were it checked; 1 where it cannot be carried out."""
@@ -217,7 +218,7 @@ def main() -> None:
         "code_bits": certificate.facts.code_bits,
         "delta": DELTA,
         "test_errors": test_errors,
-        "holdout": None if test is None else held_out(test_errors, test.n),
+        "holdout": None if test is None or test_errors is None else held_out(test_errors, test.n),
         "holdout_20_percent": with_a_part_set_aside(picked.rule, sample, asked.device),
         "rule_is": RULE_IS if not search.seen else f"the best of {len(search.seen)} after {RULE_IS}",
         "rule": {**asdict(picked.rule), "kind": type(picked.rule.features).__name__},

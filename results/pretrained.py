@@ -60,6 +60,9 @@ class Normalised(nn.Module):
     As constants of the scaling they would be numbers of the message.
     """
 
+    mean: Tensor
+    std: Tensor
+
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
         for name, part in network.named_children():

@@ -18,6 +18,7 @@ import sys
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -34,9 +35,9 @@ from codebound.known.encoder import load_encoder
 from codebound.learn.features import ColumnFeatures, FeatureMap, FilterFeatures, PatchFeatures, RoomError
 from codebound.learn.kernel_network import count_wrong
 from codebound.learn.picking import Picked, features_of, is_wrong, learner_of, permutation, pick
-from codebound.learn.ridge import exact_products
 from codebound.learn.rule import BATCHES, FIRST, ROUNDS, Rule
 from codebound.learn.rule_message import PickedMessage
+from codebound.run.device import exact_products
 from codebound.sample.dataset import Dataset, Scaling
 
 ENCODER = "examples.encoders.efficientnet:features"  # from the root of the repository
@@ -85,10 +86,10 @@ def encoded(sample: Dataset, device: str, kept: Path) -> Dataset:
     return table
 
 
-def tell(done: int, of: int | None, note: str = "") -> None:
+def tell(done: int, total: int | None, note: str = "") -> None:
     """Progress, now and then."""
-    if done % 5000 == 0 and of:
-        sys.stdout.write(f"{note} {done} of {of}\n")
+    if done % 5000 == 0 and total:
+        sys.stdout.write(f"{note} {done} of {total}\n")
         sys.stdout.flush()
 
 
@@ -97,18 +98,22 @@ def neighbours(rule: Rule) -> list[Rule]:
     found = []
     for field, values in (("first", tuple(each for each in FIRST if each <= MOST_FIRST)), ("batch", BATCHES)):
         at = values.index(getattr(rule, field))
-        found += [
-            replace(rule, **{field: values[each]}) for each in (at + 1, at - 1) if 0 <= each < len(values)
-        ]
+        near = [values[each] for each in (at + 1, at - 1) if 0 <= each < len(values)]
+        found += [_with(rule, field, each) for each in near]
     for field, limit in (("gamma_index", 16), ("ridge_index", 16), ("score_index", 8)):
-        values = (getattr(rule, field) + step for step in (1, -1))
-        found += [replace(rule, **{field: value}) for value in values if 0 <= value < limit]
+        steps = [getattr(rule, field) + step for step in (1, -1)]
+        found += [_with(rule, field, each) for each in steps if 0 <= each < limit]
     if isinstance(rule.features, PatchFeatures):
-        values = (rule.features.threshold + step for step in (1, -1))
+        steps = [rule.features.threshold + step for step in (1, -1)]
         found += [
-            replace(rule, features=replace(rule.features, threshold=each)) for each in values if 0 <= each < 8
+            replace(rule, features=replace(rule.features, threshold=each)) for each in steps if 0 <= each < 8
         ]
     return found
+
+
+def _with(rule: Rule, field: str, value: int) -> Rule:
+    changed: dict[str, Any] = {field: value}
+    return replace(rule, **changed)
 
 
 class Search:
@@ -117,7 +122,7 @@ class Search:
     def __init__(self, task: Task, device: str, seconds: float) -> None:
         self.task, self.device, self.end = task, device, time.perf_counter() + seconds
         self.seen: dict[Rule, tuple[float, Rule | None]] = {}
-        self.features: tuple[object, object] | None = None
+        self.features: tuple[object, Any] | None = None
 
     def bound(self, rule: Rule) -> float:
         """What the rule would certify, were it checked; 1 where it cannot be carried out."""

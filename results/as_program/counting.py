@@ -61,7 +61,7 @@ def integers(certificate: Certificate) -> NDArray[np.int32]:
         known=certificate.setting if certificate.version == 1 else None,
     )
     codes = message.codes
-    tensors = [codes.inner] if isinstance(codes, Subspace) else list(codes.values())
+    tensors: list[Any] = [codes.inner] if isinstance(codes, Subspace) else list(codes.values())
     return np.concatenate([tensor.levels.ravel() for tensor in tensors])
 
 

@@ -1,6 +1,6 @@
 """A bound for any learner: gradient boosting picks its examples, and the certificate is run again.
 
-Run: python examples/any_learner.py
+Run: python examples/scikit_learner.py
 """
 
 from __future__ import annotations

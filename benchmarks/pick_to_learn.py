@@ -1,7 +1,7 @@
 """Pick-to-Learn as published beside our rule: the same features, the same learner, one process.
 
-    python benchmarks/picked.py
-    python benchmarks/picked.py --data mnist --examples 10000
+    python benchmarks/pick_to_learn.py
+    python benchmarks/pick_to_learn.py --data mnist --examples 10000
 
 Pick-to-Learn (Paccagnan, Campi and Garatti 2023) adds the example that the network gets most wrong, one at a
 time, until none is wrong; everything it picked counts. Ours starts from examples that are not counted, picks

@@ -1,6 +1,6 @@
 """Any training of yours: a network of half of the labels encodes the rest, and picks are made there.
 
-Run: python examples/helped.py
+Run: python examples/helper.py
 """
 
 import shlex

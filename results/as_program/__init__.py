@@ -1,0 +1,1 @@
+"""Compressed programs whose length counts, and what counts it."""
