@@ -1,4 +1,4 @@
-"""Promises about the structure of the three packages: what a newcomer may rely on without reading."""
+"""Promises about the structure of the packages: what a newcomer may rely on without reading."""
 
 import ast
 import importlib
@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 from worlds.commands import python
+
+from codebound.run.files import read_toml
 
 SOURCES = Path(__file__).parents[1] / "src"
 PACKAGES = ("codebound", "codebound_networks", "codebound_papers", "codebound_verify")
@@ -166,6 +168,35 @@ def test_a_certificate_loads_few_modules_and_none_of_the_papers():
     assert "codebound.certificate.decoding" in ours  # so that whoever decodes loads no more
     assert len(ours) <= LARGEST_IMPORT
     assert not [name for name in ours if name.startswith("codebound_papers")]
+
+
+def test_pyproject_lists_every_package():
+    """What is forgotten in one list is not built, not tested, not typed or not kept apart, in silence."""
+    packages = sorted(path.name for path in SOURCES.iterdir() if (path / "__init__.py").is_file())
+    assert packages == sorted(PACKAGES)
+    assert [name for name in packages if not (SOURCES / name / "py.typed").is_file()] == []
+    project = read_toml(SOURCES.parent / "pyproject.toml", "the settings")
+    tools = project["tool"]
+    assert sorted(tools["hatch"]["build"]["targets"]["wheel"]["packages"]) == [
+        f"src/{each}" for each in packages
+    ]
+    assert sorted(tools["pytest"]["ini_options"]["testpaths"]) == [
+        *(f"src/{each}" for each in packages),
+        "tests",
+    ]
+    assert sorted(tools["importlinter"]["root_packages"]) == packages
+    layered = {name for each in tools["importlinter"]["contracts"] for name in each.get("containers", ())}
+    assert layered == {*packages} - {"codebound_verify"}  # which is one room, and imports none of them:
+    alone = [each for each in tools["importlinter"]["contracts"] if each["type"] == "forbidden"][-1]
+    assert (alone["source_modules"], sorted(alone["forbidden_modules"])) == (
+        ["codebound_verify"],
+        packages[:-1],
+    )
+    extensions = [f"{name}.extension" for name in packages if (SOURCES / name / "extension.py").is_file()]
+    points = project["project"]["entry-points"]["codebound.extensions"]
+    assert sorted(points.values()) == extensions
+    programs = {path.parent.name for path in SOURCES.parent.glob("[a-z]*/*.py")} - {"tests", "docs"}
+    assert {*tools["mypy"]["files"]} == {"src", *programs}
 
 
 def test_the_product_never_names_the_papers():
