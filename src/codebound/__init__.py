@@ -63,7 +63,7 @@ _HOME = {
 }
 _EXTENDED = (
     # with codebound_networks
-    *("load_model", "wrap", "with_weights", "fit", "TrainConfig", "load_base", "bound_through"),
+    *("load_model", "wrap", "fit", "TrainConfig", "load_base", "bound_through"),
     # with codebound_papers
     *("measure", "compress", "sketch", "compare"),
 )

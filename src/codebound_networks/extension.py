@@ -45,7 +45,6 @@ METHODS = {
 NAMES = {
     "load_model": "codebound_networks.reading.loading:load_model",
     "wrap": "codebound_networks.reading.walk:wrap",
-    "with_weights": "codebound_networks.views.rebuild:with_weights",
     "fit": "codebound_networks.train.harness:fit",
     "TrainConfig": "codebound_networks.train.config:TrainConfig",
     "load_base": "codebound_networks.about_f.base:load_base",

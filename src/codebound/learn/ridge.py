@@ -27,17 +27,15 @@ _MADE = 1 << 10  # columns of a kernel that are made again at a time
 _SLACK = 1.001  # for the rounding of the kernel's values
 
 
-def kernel(a: Tensor, b: Tensor, *, gamma: float, unit: float, known: Tensor | None = None) -> Tensor:
+def kernel(a: Tensor, b: Tensor, *, gamma: float, unit: float) -> Tensor:
     """1 / (1 + gamma |a - b|^2 / (4 unit))^4 for all rows of a and b, the same floats everywhere.
-
-    Where they are ``known``, the squared lengths of the rows of a are not computed again.
 
     Example:
         >>> kernel(torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 0.0], [0.0, 1.0]]), gamma=4.0, unit=2.0)
         tensor([[1.0000, 0.0625]], dtype=torch.float64)
     """
     found = (a @ b.T).double().mul_(-2.0)
-    found.add_((squares(a) if known is None else known)[:, None]).add_(squares(b)[None])
+    found.add_(squares(a)[:, None]).add_(squares(b)[None])
     return _of_distances(found, gamma=gamma, unit=unit)
 
 
