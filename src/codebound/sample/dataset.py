@@ -30,7 +30,7 @@ _HASH_CHUNK_BYTES = 1 << 24
 _AXES = 4  # of inputs, the examples' own included (docs/format.md)
 _MANY_CLASSES = 1000
 _EACH = 100  # examples of each of so many classes
-_SOME = 20  # examples from which on their labels show that they are no classes
+_SOME = 100  # examples from which on their labels show that they are no classes
 
 
 def arrays_sha256(*arrays: NDArray[np.generic]) -> str:
