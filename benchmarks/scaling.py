@@ -77,7 +77,6 @@ def case(weights: int, examples: int) -> tuple[Any, Any]:
 def cell(*, verb: str, weights: int, examples: int) -> dict[str, float]:
     """Seconds and megabytes of one call, in a process that has done nothing else."""
     from codebound.certificate.decoding import verify
-    from codebound.certificate.task import Original
     from codebound.certification import certify
     from codebound_papers.compare.table import compare
     from codebound_papers.measure.noise.quantities import StabilitySettings
@@ -90,13 +89,10 @@ def cell(*, verb: str, weights: int, examples: int) -> dict[str, float]:
         return certify(model, sample, method="naive" if weights <= MOST_CODED else "auto", effort="quick")
 
     file = certified().certificate if verb == "verify" else None
-    module = None
-    if file is not None and file.helper.architecture is not None:  # wide layers are read as operations
-        module = Original.read(model, SHAPE, classes=CLASSES, as_chain=False).module
 
     def verified() -> None:
         assert file is not None
-        if not (verdict := verify(file, sample, module=module)).is_accepted:
+        if not (verdict := verify(file, sample)).is_accepted:
             raise CodeboundError("\n".join(verdict.reasons))
 
     cushions = StabilitySettings(interlayer="none", smoothness=None)

@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors.torch import save_file
 from torch import nn
 from typer.testing import CliRunner
 
@@ -41,6 +42,7 @@ from codebound_verify.__main__ import main as verify
 HERE = Path(__file__).parent
 CLASSES, TOKENS, LENGTH, SIDE = 4, 17, 16, 32
 EXAMPLES = 60
+SAYS = "made from its configuration, untrained"
 NETWORKS = {
     "resnet10t": ("timm", "image"),
     "mobilenetv3_small": ("timm", "image"),
@@ -54,15 +56,16 @@ NETWORKS = {
 VERBS = (
     *("doctor", "measure", "compare"),
     *(f"compress {method}" for method in COMPRESSORS),
-    *("certify", "certify prune", "verify"),
+    *("certify", "certify base", "verify"),
 )
 HEAD = """\
 # Networks of other packages through every verb
 
 `make networks` writes this page; nobody types a word here. Each network is small, made from its configuration
 and untrained, with 60 examples of four classes: what counts is that every verb ends with a result, or with a
-sentence that names what is in the way. `certify` may make a network of its own, `certify prune` codes this
-one, and `verify` is the second program on that file.
+sentence that names what is in the way. `certify` may make a network of its own, `certify base` is told that
+this one has not seen the sample and counts its scores as they are declared, and `verify` is the second
+program on that file.
 
 {versions}.
 
@@ -232,14 +235,24 @@ def command(name: str, verb: str, folder: Path) -> list[str]:
             return ["doctor", *model, "--input-shape", shape, "--classes", str(CLASSES)]
         case ["compress", method]:
             return ["compress", *model, *data, "--method", method, "--out", str(out)]
-        case ["certify", *method]:
-            chosen = ["--method", *method] if method else []
-            return ["certify", *model, *data, *chosen, "--effort", "quick", "--out", str(out)]
+        case ["certify", *base]:
+            known = ["--base", str(_weights(name, folder)), "--base-says", SAYS] if base else []
+            quick = ["--effort", "quick", "--allow-copies"]  # few numbers may be equal
+            return ["certify", *model, *data, *known, *quick, "--out", str(out)]
     return [verb, *model, *data, "--out", str(out)]
 
 
+def _weights(name: str, folder: Path) -> Path:
+    """The file of a network as it is made from its configuration."""
+    path = folder / f"{name}.safetensors"
+    torch.manual_seed(0)
+    state = getattr(sys.modules[__name__], name)().state_dict()
+    save_file({key: value.clone().contiguous() for key, value in state.items()}, path)
+    return path
+
+
 def outcome(name: str, verb: str, folder: Path) -> Outcome:
-    """Runs a verb on a network; ``verify`` checks what ``certify prune`` left in the folder."""
+    """Runs a verb on a network; ``verify`` checks what ``certify base`` left in the folder."""
     if str(HERE) not in sys.path:
         sys.path.insert(0, str(HERE))
     mend_torchvision()
@@ -260,8 +273,8 @@ def outcomes(name: str, verbs: list[str], folder: Path) -> dict[tuple[str, str],
 
 
 def parts(verbs: list[str]) -> list[list[str]]:
-    """Verbs that do not wait for each other: ``verify`` needs what ``certify prune`` leaves."""
-    last = [verb for verb in verbs if verb in ("certify prune", "verify")]
+    """Verbs that do not wait for each other: ``verify`` needs what ``certify base`` leaves."""
+    last = [verb for verb in verbs if verb in ("certify base", "verify")]
     return [*([last] if last else []), *([verb] for verb in verbs if verb not in last)]
 
 
@@ -287,7 +300,7 @@ def _told(verb: str, out: Path, printed: str) -> str:
 
 
 def _checked(name: str, folder: Path) -> tuple[str, str]:
-    path = folder / f"{name}-certify-prune" / "result.json"
+    path = folder / f"{name}-certify-base" / "result.json"
     if not path.is_file():
         return "refused", "there is no certificate to verify"
     status = verify(shlex.split(json.loads(path.read_text())["verify"])[1:])

@@ -4,10 +4,11 @@
     python results/pretrained.py resnet20 seen --weights resnet20_cifar10.safetensors
 
 ``unseen``: the sample is the 10,000 test images, which the network has not seen: it is the base of its own
-certificate. ``seen``: the sample is the 50,000 training images, the network's own, so that nothing can be
-said of it but by images that it has not seen. Both run ``codebound certify`` as it is by default, have the
-file checked by ``codebound-verify``, and keep the outcome as ``pretrained-NAME-WHICH.json``. This folder has
-to be importable (PYTHONPATH=results) for the same commands by hand.
+certificate, and its scores are declared. ``seen``: the sample is the 50,000 training images, the network's
+own, so that nothing can be said of it but by images that it has not seen. Both run ``codebound certify`` as
+it is by default, have the file checked by ``codebound-verify``, and keep the outcome as
+``pretrained-NAME-WHICH.json``. This folder has to be importable (PYTHONPATH=results) for the same commands
+by hand.
 """
 
 from __future__ import annotations

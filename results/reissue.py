@@ -46,14 +46,13 @@ def reissued(
     """
     if sample.sha256 != old.facts.sample_sha256:
         raise UsageError(f"the certificate is about another sample: {old.facts.sample_sha256}.")
-    if old.claim.statement not in ("C-2", "C-10") or old.helper.architecture is not None:
-        raise UsageError("certificates about f, and those of a factory, have to be certified again.")
+    if old.claim.statement not in ("C-2", "C-10"):
+        raise UsageError("certificates about f have to be certified again.")
     if (old.helper.base is None) != (base is None):
         raise UsageError("give the base exactly where the certificate names one.")
     message = read_message(
         old.message,
         input_shape=old.helper.input_shape,
-        module=None,
         known=old.setting if old.version == 1 else None,
         short_classes=old.setting.classes if old.is_short else None,
         witness=None if old.version == 1 else old.witness,

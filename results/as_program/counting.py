@@ -57,7 +57,6 @@ def integers(certificate: Certificate) -> NDArray[np.int32]:
     message = read_message(
         certificate.message,
         input_shape=certificate.helper.input_shape,
-        module=None,
         known=certificate.setting if certificate.version == 1 else None,
     )
     codes = message.codes

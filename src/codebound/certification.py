@@ -67,8 +67,6 @@ def certify(
     trained_on: str | None = None,
     fault: str = "wrong",
     base: Pretrained | None = None,
-    factory: str = "",
-    trust_code: bool = False,
     allow_copies: bool = False,
     by_class: bool = False,
     seed: int = 0,
@@ -117,8 +115,6 @@ def certify(
             same: one that is good at nothing but avoiding a fault is of no use.
         base: A network of the same architecture that was neither trained nor selected on the sample: the
             message codes only the difference to it. The certificate declares it; nobody can check it.
-        factory: ``package.module:factory`` of the model, needed where its code has to be trusted.
-        trust_code: Make the code of a factory that cannot be read an assumption of the certificate.
         allow_copies: Whether more than one example in a hundred may be an exact copy of an earlier one; the
             certificate then declares that they are independent draws.
         by_class: Also bound the error on every class; the limits of all classes hold at once with
@@ -184,8 +180,6 @@ def certify(
         stated=stated,
         method=method,
         has_helper=helper is not None,
-        factory=factory,
-        trust_code=trust_code,
     )
     f = start.original
     here = sample.on("cpu")  # held until the end: whoever counts on the whole sample has the same
@@ -195,8 +189,6 @@ def certify(
             sample=sample,
             delta=delta,
             helper=helper,
-            factory=factory,
-            trust_code=trust_code,
             allow_copies=allow_copies,
             seed=seed,
             device=place,
@@ -229,7 +221,7 @@ def certify(
         network=network,
         sample=found.sample,
         settings={
-            "model": factory or ("none" if module is None else type(module).__name__),
+            "model": "none" if module is None else type(module).__name__,
             "data": sample.name,
             "claim": str(stated),
             "fault": str(stated.fault),
@@ -257,7 +249,6 @@ def certify(
         by_class=found.best.class_bounds(found.task, found.rest, engine=engine) if by_class else (),
         routes=course.routes(found),
         refusals=tuple(course.refusals),
-        source="" if certificate.helper.architecture is None else found.task.f.source,
         notes=notes,
         encoder=found.encoder or encoder,
         disagreement=tested.disagreement,

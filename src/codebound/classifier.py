@@ -32,7 +32,7 @@ from codebound.sample.dataframes import is_frame, titled, values_of
 from codebound.sample.dataset import LARGEST, Scaling
 from codebound.sample.frames import rows_like
 from codebound_networks.about_f.base import BASE_FILE
-from codebound_networks.reading.loading import load_arrays, load_model
+from codebound_networks.reading.loading import load_arrays
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -287,28 +287,25 @@ def load_classifier(
     path: Path | str,
     *,
     encoder: Encoder | None = None,
-    model: str | None = None,
     base: Path | None = None,
     weights: Path | None = None,
 ) -> Classifier:
     """The network g of a certificate, from the folder that ``certify`` wrote, or from the file in it.
 
-    Needs nothing but that folder. Where a certificate names code, as one about a network that is no chain
-    does, that code is run only if the caller names it too. What lies beside a certificate and is not what it
-    names is refused; an older certificate does not name all of it, and then the guarantee is left out.
+    Needs nothing but that folder, and the encoder where the certificate declares one. What lies beside a
+    certificate and is not what it names is refused; an older certificate does not name all of it, and then
+    the guarantee is left out.
 
     Args:
         path: The folder, or the certificate.
         encoder: What the inputs of the sample went through, where the certificate declares one: then the
             network takes texts, or inputs scaled as those of the sample. The helper that ``certify`` makes is
             read from the folder.
-        model: ``package.module:factory`` or ``file.py:factory``, where the architecture is code.
         base: The file of the base, where it is not beside the certificate.
         weights: The file ``g.safetensors``, where it is needed and not beside the certificate.
 
     Raises:
         FormatError: There is no certificate, or what it needs is not beside it.
-        UsageError: It names code, and ``model`` is not given.
 
     Example:
         >>> import tempfile
@@ -329,16 +326,8 @@ def load_classifier(
     certificate = Certificate.load(file)
     helper, facts = certificate.helper, certificate.facts
     scaling: Scaling | None
-    module, is_learned = None, certificate.kind.is_learned
+    is_learned = certificate.kind.is_learned
     kept: Tensor | None = None
-    if helper.architecture is not None:
-        if model is None:
-            raise UsageError(
-                f"{file} is about the code {helper.architecture.name}, and none is run because a file names "
-                "it. Read it, and name it as the model: package.module:factory, or FILE.py:factory for a "
-                "file such as the one beside the certificate."
-            )
-        module = load_model(model, input_shape=helper.input_shape, classes=facts.classes)
     if helper.base is not None:
         base = base or _beside(file, BASE_FILE)
     scaling, shape = helper.scaling, helper.input_shape
@@ -353,7 +342,6 @@ def load_classifier(
         scaling = None
     network = decode(
         certificate,
-        module=module,
         base=None if base is None else load_arrays(base),
         weights=weights or _beside(file, WEIGHTS) if is_learned else None,
         encoder=encoder,

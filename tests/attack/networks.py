@@ -1,4 +1,4 @@
-"""Networks that hold or look at what they may not, each with the reason to refuse it, and honest ones."""
+"""Networks that are no functions of one example, each with the reason to refuse it, and honest ones."""
 
 import numpy as np
 import torch
@@ -10,14 +10,6 @@ from codebound.sample.arrays import from_arrays
 from codebound.sample.dataset import Scaling
 
 SAMPLE = from_arrays(X, Y, name="clusters", classes=3, scaling=Scaling(16.0, (0.0,), (1.0,)))
-LEARNED = torch.from_numpy(np.random.default_rng(0).normal(size=(3, 4)))
-ARRAY = LEARNED.numpy()
-NUMBERS = LEARNED.tolist()
-
-OUTSIDE = "a tensor that is not in the message"
-CHANGES = "change from one evaluation to the next"
-BATCH = "depend on the rest of the batch"
-UNTRACED = "cannot trace its module"
 
 
 class Plain(nn.Module):
@@ -32,128 +24,6 @@ class Plain(nn.Module):
         pass
 
 
-class Attribute(Plain):
-    def prepare(self) -> None:
-        self.hidden = LEARNED.clone()
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.last(x.flatten(1)) + x.flatten(1) @ self.hidden.T
-
-
-class InTuple(Plain):
-    """Remembers the sample: true of any labels."""
-
-    def prepare(self) -> None:
-        self.memory = (torch.from_numpy(X / 16.0).flatten(1), torch.from_numpy(Y))
-
-    def forward(self, x: Tensor) -> Tensor:
-        nearest = torch.cdist(x.flatten(1), self.memory[0]).argmin(1)
-        return functional.one_hot(self.memory[1][nearest], 3) + 0 * self.last(x.flatten(1))
-
-
-class ModuleGlobal(Plain):
-    def forward(self, x: Tensor) -> Tensor:
-        return self.last(x.flatten(1) + (x.flatten(1) @ LEARNED.to(x).T).sum(1, keepdim=True))
-
-
-def closure() -> nn.Module:
-    hidden = LEARNED.clone()
-
-    class Inner(Plain):
-        def forward(self, x: Tensor) -> Tensor:
-            return self.last(x.flatten(1)) + x.flatten(1) @ hidden.T
-
-    return Inner()
-
-
-class FromArray(Plain):
-    def forward(self, x: Tensor) -> Tensor:
-        return self.last(x.flatten(1)) + x.flatten(1) @ torch.from_numpy(ARRAY).T
-
-
-class Literal(Plain):
-    def forward(self, x: Tensor) -> Tensor:
-        return self.last(x.flatten(1)) + torch.tensor([0.31, -1.25, 2.5], dtype=x.dtype)
-
-
-class NotPersistent(Plain):
-    def prepare(self) -> None:
-        self.register_buffer("hidden", LEARNED.clone(), persistent=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.last(x.flatten(1)) + x.flatten(1) @ self.hidden.T
-
-
-class ManyNumbers(Plain):
-    def forward(self, x: Tensor) -> Tensor:
-        pixels = x.flatten(1)
-        rows = [sum(w * pixels[:, i] for i, w in enumerate(row)) for row in NUMBERS]
-        return self.last(pixels) + torch.stack(rows, 1)
-
-
-class ManySmallIntegers(Plain):
-    def forward(self, x: Tensor) -> Tensor:
-        pixels = x.flatten(1)
-        for _ in range(6):
-            pixels = (pixels * 3 + 1) * -2 + 5
-        return self.last(pixels)
-
-
-class ManyOperations(Plain):
-    """Weights of zero and one in the shape of the graph."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        pixels = x.flatten(1)
-        for i in range(60):
-            pixels = pixels + pixels.roll(i * i % 7 % 4, 1)
-        return self.last(pixels)
-
-
-class Sizes(Plain):
-    """Weights in the sizes of tensors that are all zero and cost three bits each."""
-
-    def prepare(self) -> None:
-        for i in range(16):
-            self.register_parameter(f"size{i}", nn.Parameter(torch.zeros(10_000 + 137 * i * i)))
-
-    def forward(self, x: Tensor) -> Tensor:
-        weights = torch.stack([(each + 1).sum() for name, each in self.named_parameters() if "size" in name])
-        return self.last(x.flatten(1)) + x.flatten(1) @ weights.view(4, 4)[:, :3]
-
-
-class LongOnes(Plain):
-    """Weights in the sizes of tensors that the code makes."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        weights = torch.stack([torch.ones(10_000 + 137 * i * i, dtype=x.dtype).sum() for i in range(16)])
-        return self.last(x.flatten(1)) + x.flatten(1) @ weights.view(4, 4)[:, :3]
-
-
-class OldMemory(Plain):
-    def forward(self, x: Tensor) -> Tensor:
-        return self.last(x.flatten(1)) + torch.empty(3, dtype=x.dtype)
-
-
-@torch.library.custom_op("codebound_attack::remember", mutates_args=())
-def remember(x: Tensor) -> Tensor:
-    return x + LEARNED.to(x)[:, 0]
-
-
-@remember.register_fake
-def _(x: Tensor) -> Tensor:
-    return torch.empty_like(x)
-
-
-class OwnOperation(Plain):
-    def forward(self, x: Tensor) -> Tensor:
-        return remember(self.last(x.flatten(1)))
-
-
-class Branching(Plain):
-    def forward(self, x: Tensor) -> Tensor:
-        return self.last(x.flatten(1)) if x.sum() > 2 else self.last(-x.flatten(1))
-
-
 class EachByItself(Plain):
     """Code that nobody can trace, and yet a function of one example."""
 
@@ -166,11 +36,6 @@ class AnotherAlone(EachByItself):
 
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(x) * (2 if len(x) == 1 else 1)
-
-
-class ReadsValues(Plain):
-    def forward(self, x: Tensor) -> Tensor:
-        return self.last(x.flatten(1)) * x.sum().item()
 
 
 class Random(Plain):
@@ -226,41 +91,16 @@ class Attention(Plain):
         return self.last((pixels @ pixels.T).softmax(1) @ pixels)
 
 
-class Pretending(Plain):
-    """One function for whoever traces, another for whoever evaluates."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        if torch.compiler.is_exporting():
-            return self.last(x.flatten(1))
-        return x.flatten(1) @ LEARNED.to(x).T
-
-
 ATTACKS = {
-    "a plain attribute": (Attribute, OUTSIDE),
-    "the sample in a tuple": (InTuple, OUTSIDE),
-    "a global of the module": (ModuleGlobal, OUTSIDE),
-    "a closure": (closure, OUTSIDE),
-    "an array that becomes a tensor": (FromArray, OUTSIDE),
-    "a literal tensor": (Literal, OUTSIDE),
-    "a buffer that is not saved": (NotPersistent, "is not in the state dict"),
-    "a list of numbers": (ManyNumbers, "characters in its different numbers and sizes"),
-    "weights in the sizes of tensors": (Sizes, "characters in its different numbers and sizes"),
-    "weights in the sizes of new tensors": (LongOnes, "characters in its different numbers and sizes"),
-    "what was in memory": (OldMemory, "memory or files"),
-    "many small integers": (ManySmallIntegers, "numbers to compute with"),
-    "many operations": (ManyOperations, "operations"),
-    "an operation of its own": (OwnOperation, "none of torch's own"),
-    "code that branches on values": (Branching, UNTRACED),
-    "values that become numbers": (ReadsValues, "turns values of tensors into numbers"),
-    "dropout": (Random, "draws random numbers"),
-    "noise": (Noise, "draws random numbers"),
-    "noise that torch does not see": (Drawn, "its graph has SHA-256"),
-    "a counter of calls": (CountsCalls, CHANGES),
-    "a counter in a buffer": (CountsInABuffer, CHANGES),
-    "ranks in the batch": (Batchy, BATCH),
-    "statistics of the batch": (BatchStatistics, BATCH),
-    "attention over the batch": (Attention, BATCH),
-    "code that knows when it is traced": (Pretending, "does not compute what was traced"),
+    "dropout": Random,
+    "noise": Noise,
+    "noise that torch does not see": Drawn,
+    "a counter of calls": CountsCalls,
+    "a counter in a buffer": CountsInABuffer,
+    "ranks in the batch": Batchy,
+    "statistics of the batch": BatchStatistics,
+    "attention over the batch": Attention,
+    "another answer alone": AnotherAlone,
 }
 
 

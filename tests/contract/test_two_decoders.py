@@ -7,6 +7,7 @@ import cbound_writer as writer
 import numpy as np
 import pytest
 import torch
+from any_tensors import any_tensors
 from drawing import examples
 from hypothesis import given, reject
 from hypothesis import strategies as st
@@ -108,17 +109,15 @@ def codes(draw, shape):
 SETTING = Setting(3, Scaling(16.0))  # of the literal writer
 
 
-def decoded(message: Message, layout, base, x=X):
+def decoded(message: Message, base, x=X):
     """What the verifier makes of a message of codebound, in a file of the literal writer."""
     bits, ledger = message.encode()
     file = writer.Message(None, {})
     file.bits, file.ledger = str(bits), [list(entry) for entry in ledger]
-    names = {"architecture": writer.factory()} if message.chain is None else {}
-    if base is not None:
-        names["base"] = {"name": "b", "sha256": "0" * 64}
+    names = {} if base is None else {"base": {"name": "b", "sha256": "0" * 64}}
     fields = writer.header(file, x, Y, errors=3, classes=3, **names)
     certificate = read(writer.write(file, fields, witness=message.witness()))
-    network = decode(certificate, factory_layout=layout, base=base)
+    network = decode(certificate, base=base)
     assert [list(entry) for entry in network.ledger] == file.ledger
     return network
 
@@ -130,15 +129,15 @@ def bases(draw, layout):
     return {name: draw(arrays.arrays(np.float32, shape, elements=elements)) for name, shape in layout}
 
 
-def expect_the_same_bits(message: Message, layout, base) -> None:
+def expect_the_same_bits(message: Message, base) -> None:
     """Both programs decode the same numbers, or refuse those that float32 cannot hold."""
     try:
         expected = message.weights(base)
     except CodeboundError:
         with pytest.raises(Refused, match="too large"):
-            decoded(message, layout, base)
+            decoded(message, base)
         return
-    found = decoded(message, layout, base).tensors
+    found = decoded(message, base).tensors
     assert list(found) == list(expected)
     for name, values in expected.items():
         assert found[name].shape == values.shape
@@ -150,12 +149,10 @@ def expect_the_same_bits(message: Message, layout, base) -> None:
 @examples(300)
 def test_messages_of_any_modes(shapes, has_base, data):
     layout = tuple((f"t{i}", shape) for i, shape in enumerate(shapes))
-    message = Message(
-        Options(has_base=has_base, setting=SETTING),
-        None,
-        {name: data.draw(codes(shape)) for name, shape in layout},
-    )
-    expect_the_same_bits(message, layout, data.draw(bases(layout)) if has_base else None)
+    tensors = {name: data.draw(codes(shape)) for name, shape in layout}
+    with any_tensors(layout) as chain:
+        message = Message(Options(has_base=has_base, setting=SETTING), chain, tensors)
+        expect_the_same_bits(message, data.draw(bases(layout)) if has_base else None)
 
 
 @st.composite
@@ -170,10 +167,11 @@ def subspaces(draw):
 
 @given(st.lists(SHAPES, max_size=4), subspaces(), st.booleans(), st.data())
 @examples(200)
-def test_factories_in_a_subspace(shapes, subspace, has_base, data):
+def test_tensors_in_a_subspace(shapes, subspace, has_base, data):
     layout = tuple((f"t{i}", shape) for i, shape in enumerate(shapes))
-    message = Message(Options(has_base=has_base, setting=SETTING), None, subspace, dict(layout))
-    expect_the_same_bits(message, layout, data.draw(bases(layout)) if has_base else None)
+    with any_tensors(layout) as chain:
+        message = Message(Options(has_base=has_base, setting=SETTING), chain, subspace)
+        expect_the_same_bits(message, data.draw(bases(layout)) if has_base else None)
 
 
 ON_IMAGES = (
@@ -212,7 +210,7 @@ def test_chains_in_a_subspace(chain, subspace, step, has_base):
     base = {name: np.float32(random.normal(size=shape)) for name, shape in chain.tensor_shapes().items()}
     message = Message(Options(has_base=has_base, setting=SETTING), chain, replace(subspace, step=step))
     x = random.normal(size=(3, *chain.input_shape))
-    network = decoded(message, None, base if has_base else None, x)
+    network = decoded(message, base if has_base else None, x)
     tensors = message.weights(base if has_base else None)
     assert {name: values.tobytes() for name, values in network.tensors.items()} == {
         name: values.tobytes() for name, values in tensors.items()
@@ -259,7 +257,7 @@ def test_stacks(stack):
         message = Message(
             Options(setting=SETTING), Chain(input_shape, operations), Subspace(Zero((4,)), 0, -9, True, 0)
         )
-        network = decoded(message, None, None, np.zeros((3, *input_shape)))
+        network = decoded(message, None, np.zeros((3, *input_shape)))
     except CodeboundError:
         reject()
     assert network.chain.layout() == tuple(message.chain.tensor_shapes().items())
@@ -273,7 +271,7 @@ def test_a_large_subspace():
     static = Static(q, 0, 2, table=frequency_table(np.bincount(q + 2)), lanes_log2=4)
     chain = Chain((3, 12, 12), (Shifts(2), Dictionary(3, 2), NormalisedConv(300, 5), Linear(3, True)))
     message = Message(Options(setting=SETTING), chain, Subspace(static, 2, -21, zero_head=True, seed=5))
-    network = decoded(message, None, None, x=np.zeros((3, 3, 12, 12), np.uint8))
+    network = decoded(message, None, x=np.zeros((3, 3, 12, 12), np.uint8))
     expected = message.weights()
     assert sum(values.size for values in expected.values()) > 2**18
     assert set(network.tensors) == set(expected)
@@ -302,11 +300,11 @@ def test_larger_tensors():
         **{f"ticket {kind}": Ticket(static, kind=kind, seed=kind) for kind in range(3)},
         "filled": Filled(static, Filling(everywhere=False, step=-100, mean=-7, seed=11)),
     }
-    message = Message(Options(setting=SETTING), None, found)
-    expected = message.weights()
-    layout = tuple((name, values.shape) for name, values in expected.items())
-    for name, values in decoded(message, layout, None).tensors.items():
-        assert values.tobytes() == expected[name].tobytes(), name
+    with any_tensors({name: code.shape for name, code in found.items()}) as chain:
+        message = Message(Options(setting=SETTING), chain, found)
+        expected = message.weights()
+        for name, values in decoded(message, None).tensors.items():
+            assert values.tobytes() == expected[name].tobytes(), name
 
 
 @pytest.mark.few(1)
@@ -330,9 +328,10 @@ def test_sketched_tensors(shape, sizes, ones, count, limit):
         x.ravel()[where] = random.choice([-1, 1], count) * random.integers(1, limit + 1, count)
         y = writer.sketch_of(x, sizes, t=ones, seed=seed).astype(np.int32)
         code = Sketched(shape, Dense(y, -20, max(1, int(np.abs(y).max()))), degree=ones, seed=seed)
-        message = Message(Options(setting=SETTING), None, {"w": solved(code)})
-        expected = message.weights()["w"]
-        assert decoded(message, (("w", shape),), None).tensors["w"].tobytes() == expected.tobytes()
+        with any_tensors({"w": shape}) as chain:
+            message = Message(Options(setting=SETTING), chain, {"w": solved(code)})
+            expected = message.weights()["w"]
+            assert decoded(message, None).tensors["w"].tobytes() == expected.tobytes()
         assert np.mean((expected != 0) == (x.reshape(shape) != 0)) > 0.95
 
 
@@ -350,7 +349,7 @@ def test_chains_with_local_convolutions_have_the_same_tensors():
     weights = {name: Raw(np.ones(shape, np.float32)) for name, shape in chain.tensor_shapes().items()}
     weights["0.weight"] = Mixed((9, 3, 1, 2, 2), Dense(np.int32([1, -2]), 0, 2), mixes=3, seed=1)
     message = Message(Options(setting=SETTING), chain, weights)
-    network = decoded(message, None, None)
+    network = decoded(message, None)
     assert network.chain.operations[0].kind == "local conv"
     for name, values in message.weights().items():
         assert network.tensors[name].tobytes() == values.tobytes()

@@ -9,7 +9,6 @@ import pytest
 
 from codebound.bits.bitstring import Bits
 from codebound.bits.options import Options
-from codebound.bits.setting import Setting
 from codebound.run.errors import FormatError
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.message import Message, decode
@@ -72,12 +71,10 @@ def world():
         kinds = [codes(shape, is_rich=False) for shape in chain.tensor_shapes().values()]
         for tensors in itertools.product(*kinds):
             yield Message(Options(), chain, dict(zip(chain.tensor_shapes(), tensors, strict=True)))
-    for weight in codes((3,), is_rich=True):
-        yield Message(Options(setting=Setting(2)), None, {"w": weight})
     for subspace in subspaces():
         for operations in ((Linear(2, False),), (Linear(1, False), Linear(2, True))):
             yield Message(Options(), Chain((2,), operations), subspace)
-        yield Message(Options(has_base=True, setting=Setting(2)), None, subspace, {"w": (3,)})
+        yield Message(Options(has_base=True), single, subspace)
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +110,7 @@ def test_the_enumeration_has_teeth(strings):
 def test_every_message_is_read_back_as_it_was_written():
     for message in itertools.islice(world(), 0, None, 7):
         bits, _ = message.encode()
-        again = decode(bits, input_shape=(2,), factory={"w": (3,)})
+        again = decode(bits, input_shape=(2,))
         assert again.options == replace(message.options, setting=message.setting)
         assert again.chain == message.chain
         zeros = {name: np.zeros(shape, np.float32) for name, shape in message.shapes.items()}
@@ -130,4 +127,4 @@ def test_what_follows_a_message_never_makes_it_another_one(strings):
             longer = string + tail
             data = int(longer.ljust(-(-len(longer) // 8) * 8, "0"), 2).to_bytes(-(-len(longer) // 8), "big")
             with pytest.raises(FormatError, match="ends"):
-                decode(Bits(data, len(longer)), input_shape=(2,), factory={"w": (3,)})
+                decode(Bits(data, len(longer)), input_shape=(2,))

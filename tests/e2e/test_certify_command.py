@@ -4,7 +4,6 @@ import csv
 import json
 import re
 import shlex
-import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -12,12 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 from worlds.commands import Page
 from worlds.samples import cloud_arrays
 
 from codebound.cli.main import app
+from codebound_networks.reading.loading import load_model
 from codebound_verify.__main__ import main as verify_main
 
 SAMPLE_KEYS = ("n", "classes", "class_names", "inputs")
@@ -222,51 +222,37 @@ def test_every_statement_is_accepted_by_the_printed_command(name, certified, cap
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("factory", ["some_nets:skip", "some_nets:shaped"])
-def test_a_network_that_is_no_chain_is_certified_with_a_file_of_its_own(
-    factory, certified, codebound, capsys
-):
-    out, record = certified(model=(factory,))
-    (written,) = out.glob("network_*.py")
-    assert f"--model {written}:make" in record["verify"]
-    assert verdict(capsys, *printed_command(record))[0] == 0
-    with pytest.raises(SystemExit) as ended:  # what is missing is no verdict
-        verify_main([record["certificate"], "--data", "sample.npz", "--format", "json"])
-    said = capsys.readouterr()
-    assert (ended.value.code, said.out) == (2, "")
-    assert f"cannot be checked without the factory {written.stem}:make (--model)" in said.err
-    alone = out / "alone"  # the certificate without the file that stands beside it
-    alone.mkdir()
-    shutil.copy(record["certificate"], alone / "c.cbound")
-    sys.modules.pop(written.stem, None)  # another process has not imported it
-    code, _, err = codebound("decode", alone / "c.cbound", "--out", alone / "none.safetensors")
-    assert code == 2  # code is run by who names it
-    assert f"{written.stem}:make" in err
-    assert "Traceback" not in err
-    assert not (alone / "none.safetensors").exists()
-    g = load_file(out / "g.safetensors")
-    again = out / "again.safetensors"
-    named = (alone / "c.cbound", "--model", f"{written}:make")
-    assert codebound("decode", *named, "--out", again)[0] == 0
-    tensors = load_file(again)
-    assert tensors.keys() == g.keys()
-    assert all(torch.equal(tensors[name], value) for name, value in g.items())
+def test_a_base_that_is_no_chain_is_certified_by_its_declared_scores(factory, workspace, codebound, capsys):
+    """The verifier runs no code: the scores are a table in the folder."""
+    module, weights = load_model(factory, input_shape=(5,), classes=3), workspace / "base.safetensors"
+    save_file(module.state_dict(), weights)
+    command = ("certify", "--model", factory, "--data", "sample.npz", "--method", "biases", "--out")
+    declared = ("--base", weights, "--base-says", "made by hand")
+    code, out, err = codebound(*command, workspace / "g", *declared)
+    assert code == 0, err
+    assert "the scores of the base" in out
+    record = json.loads((workspace / "g/result.json").read_text())
+    assert record["network"] == "the network that was given, by its scores as they were declared"
+    assert "The network that was given, by its scores" in (workspace / "g/README.md").read_text()
+    assert record["train_errors"] <= record["original_train_errors"]
+    assert "made by hand" in record["encoder_declared"]
+    with np.load(workspace / "g/sample.npz") as table:
+        assert table["x"].shape == (record["n"], 3)
+    code, found = verdict(capsys, *printed_command(record))
+    assert (code, found["reasons"]) == (0, [])
+    code, _, err = codebound(*command, workspace / "none")
+    assert code == 1
+    assert "is no chain of layers" in err
+    assert "give it as a base" in err
 
 
 @pytest.mark.thorough
-def test_code_that_cannot_be_traced_is_an_assumption_or_refused(certified, codebound, capsys):
-    unread = ("certify", "--model", "some_nets:looks", "--data", "sample.npz", "--method", "prune")
-    code, _, err = codebound(*unread)
+def test_code_that_cannot_be_read_is_refused(workspace, codebound):
+    code, _, err = codebound(
+        "certify", "--model", "some_nets:looks", "--data", "sample.npz", "--method", "prune"
+    )
     assert code == 1
-    assert "trust_code" in err
-    _, record = certified("--trust-code", model=("some_nets:looks",))
-    command = printed_command(record)
-    assert "--trust-code" in command
-    code, found = verdict(capsys, *command)
-    assert code == 0
-    assert found["assumptions"][0].startswith("TRUSTED, not checked: the code of 'some_nets' (SHA-256")
-    code, found = verdict(capsys, *[word for word in command if word != "--trust-code"])
-    assert code == 1
-    assert any("--trust-code" in reason for reason in found["reasons"])
+    assert "cannot be read" in err
 
 
 @pytest.mark.thorough

@@ -29,7 +29,7 @@ def test_every_verb_ends_in_words(name, networks, tmp_path):
     assert not {verb: each.words for verb, each in found.items() if each.kind == "traceback"}
     for verb in ("doctor", "measure", "compare", "compress naive", "certify"):
         assert found[verb].kind == "result", found[verb].words
-    assert found["verify"].words == "ACCEPT", found["certify prune"].words
+    assert found["verify"].words == "ACCEPT", found["certify base"].words
 
 
 def test_a_traceback_is_called_one(networks, tmp_path, monkeypatch):

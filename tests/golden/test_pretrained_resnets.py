@@ -1,16 +1,20 @@
 """Somebody else's networks: two pretrained CIFAR-10 ResNets, where their files are at hand."""
 
+import json
 import os
 from pathlib import Path
 
 import pytest
 import torch
 
+from codebound.bounds.facts import OccamFacts
+from codebound.bounds.occam import occam_binomial
 from codebound.run.errors import CodeboundError, ModelError
 from codebound_networks.reading.loading import load_model
 from codebound_papers.measure.outputs import margin_report
 
 FOLDER = Path(os.environ.get("CODEBOUND_MODELS", Path(__file__).parents[3] / "shared" / "models"))
+RESULTS = Path(__file__).parents[2] / "results"
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
@@ -33,6 +37,14 @@ def test_a_file_of_another_depth_is_refused():
     path = FOLDER / "resnet20_cifar10.safetensors"
     with pytest.raises(ModelError, match=r"missing.*layer1.3.conv1.weight.* more\n"):
         load_model("resnet56", input_shape=(3, 32, 32), classes=10, weights=path)
+
+
+@pytest.mark.parametrize(("name", "errors"), [("resnet20", 827), ("resnet56", 661)])
+def test_the_bound_by_declared_scores_is_that_of_its_errors_and_bits(name, errors):
+    record = json.loads((RESULTS / f"pretrained-{name}-unseen.json").read_text())
+    facts = OccamFacts(errors=errors, n=10_000, code_bits=7, delta=0.05)
+    assert (record["train_errors"], record["code_bits"], record["verified"]) == (errors, 7, True)
+    assert record["bound"] == occam_binomial(facts).value
 
 
 @pytest.mark.slow

@@ -714,7 +714,7 @@ def write_new_fault(coder: Coder, classes: int, kind: str, numbers: list[str]) -
 
 @dataclass
 class Message:
-    """The message of section 5; ``operations`` None means a factory, a ``Subspace`` means method 2."""
+    """The message of section 5; ``operations`` None is a factory, a ``Subspace`` is method 2."""
 
     operations: list[list] | Stack | None
     tensors: dict[str, Tensor] | Subspace

@@ -95,8 +95,6 @@ def write_dossier(
     *,
     profile: str = "plain",
     ledger: Path | None = None,
-    model: str | None = None,
-    trust_code: bool = False,
 ) -> Mapping[str, Any]:
     """Has the certificate in a folder checked again, writes the page, and returns the verdict as JSON.
 
@@ -104,8 +102,6 @@ def write_dossier(
         folder: A folder that ``certify`` wrote, perhaps a stranger's: no code that it names is run.
         profile: Whose requirements stand beside the items.
         ledger: Of the looks at the test data.
-        model: The factory of g, if its architecture is code: this runs it.
-        trust_code: Accept a factory that cannot be traced.
 
     Raises:
         UsageError: The author's words are missing, or something that the second program needs.
@@ -118,14 +114,6 @@ def write_dossier(
     result = read_json(folder / "result.json", advice="`codebound certify` writes it beside a certificate.")
     words = author_words(folder, certificate)
     asked = asked_by(folder, result)
-    if (architecture := certificate.helper.architecture) is None:
-        model, trust_code = None, False
-    elif model is None:
-        raise UsageError(
-            f"the architecture of g is code, {architecture.name}, and none is run because a file names it. "
-            "Read it, and name it as the model."
-        )
-    asked |= ({"model": model} if model else {}) | ({"trust_code": True} if trust_code else {})
     evidence = Evidence(
         certificate=certificate,
         result={**result, "verify_here": words_to_ask(asked)},

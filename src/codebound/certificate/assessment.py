@@ -246,7 +246,6 @@ def assess(
     network = decode_bits(
         bits,
         input_shape=task.sample.input_shape,
-        module=task.module,
         base=task.base_tensors,
         short_classes=task.sample.classes if fitted.is_short else None,
         witness=fitted.witness(),
@@ -382,7 +381,7 @@ def guess(message: Message, task: Task) -> Guess:
     """Guesses the bound of a message from its errors on the first examples."""
     message = _with_setting(message, task)
     word = message.word()
-    network = build_network(message, module=task.module, base=task.base_tensors)
+    network = build_network(message, base=task.base_tensors)
     rate = estimated_error_rate(network, task.first_data)
     least, most = (_guessed(rate, bits, task) for bits in message.length_limits(word[0]))
     return Guess(message, least, most, word, rate, task)
@@ -402,16 +401,13 @@ def issue(assessed: AbstractAssessed, task: Task, *, progress: Progress = silent
         RefusedError: The verifier refuses: the certificate was never issued.
     """
     certificate = draft(assessed, task)
-    architecture = certificate.helper.architecture
     with finishing():  # the search may have taken hours
         verdict = verify(
             certificate,
             task.sample,
-            module=task.module,
             base=task.base_tensors,
             unlabelled=task.claim.unlabelled,
             original=task.f.arrays if task.claim.is_about_f else None,
-            trust_code=architecture is not None and architecture.graph_sha256 is None,
             allow_copies=task.allow_copies,
             progress=progress,
         )
@@ -431,7 +427,7 @@ def issue(assessed: AbstractAssessed, task: Task, *, progress: Progress = silent
 
 def draft(assessed: AbstractAssessed, task: Task) -> Certificate:
     """The same before it is checked: no certificate yet."""
-    helper, common = task.helper(assessed.message), commonest(assessed.counted)
+    helper, common = task.helper, commonest(assessed.counted)
     return Certificate(
         claim=_claim(assessed, task, guessed=1.0 - common / assessed.facts.n),
         facts=CertificateFacts(

@@ -39,9 +39,6 @@ def declared_by(assessed: AbstractAssessed, task: Task, helper: Helper) -> tuple
     is_developed = bool(development_sample(task.sample, assessed.version))
     lines = [] if helper.base is None else [helper.base.declared(assessed.kind.unseen)]
     lines += task.sample.encoder.splitlines()
-    if helper.architecture is not None:
-        lines.append(helper.architecture.declared)
-        lines.append(f"The architecture {helper.architecture.name} was chosen without looking at the sample.")
     lines.append(
         DEVELOPED if is_developed else f"The format ({named}) was fixed without looking at the sample."
     )

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.nn.modules.batchnorm import _BatchNorm
 
 from codebound.certificate.declarations import MAX_CHARACTERS, require_learned
-from codebound.certificate.file import Certificate, Helper
+from codebound.certificate.file import Certificate
 from codebound.run.errors import CertificateError, FormatError
 from codebound.run.progress import Progress, silent
 from codebound.run.tensor_files import float32_sha256
 from codebound.sample.dataset import as_dataset
-from codebound_networks.about_f.tracing import sources_of, traced_sha256
 from codebound_networks.chains.message import decode as decode_message
 from codebound_networks.codes.tensors import Witness
-from codebound_networks.views.rebuild import with_weights
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import numpy as np
     from numpy.typing import NDArray
-    from torch import Tensor, nn
+    from torch import nn
 
     from codebound.bits.bitstring import Bits
     from codebound.bits.setting import Setting
@@ -40,7 +35,6 @@ if TYPE_CHECKING:
 def decode(
     source: Certificate | Path | str,
     *,
-    module: nn.Module | None = None,
     base: Mapping[str, NDArray[np.float32]] | None = None,
     weights: Path | str | None = None,
     encoder: Encoder | None = None,
@@ -52,7 +46,6 @@ def decode(
 
     Args:
         source: A certificate or its file.
-        module: What the factory returns, where the architecture is a helper.
         base: The tensors of the base, where the message codes differences.
         weights: The file of a network that was learned from picks.
         encoder: What ``load_encoder`` finds, where the certificate is about the table of an encoder: then g
@@ -64,15 +57,9 @@ def decode(
         require_declared(encoder, certificate)
         from codebound.known.encoder import Encoded
 
-        return Encoded(
-            encoder, decode(certificate, module=module, base=base, weights=weights), takes_stored=is_learned
-        )
+        return Encoded(encoder, decode(certificate, base=base, weights=weights), takes_stored=is_learned)
     if is_learned:
         return _learned(certificate, weights)
-    if helper.architecture is not None and module is None:
-        raise CertificateError(f"the architecture is a helper: give the model, {helper.architecture.name}.")
-    if helper.architecture is not None and module is not None:
-        _require_named(module, helper)
     if helper.base is None:
         if base is not None:
             raise CertificateError("the certificate names no base: leave out the base.")
@@ -83,13 +70,12 @@ def decode(
     message = read_message(
         certificate.message,
         input_shape=helper.input_shape,
-        module=None if helper.architecture is None else module,
         known=certificate.setting if certificate.version == 1 else None,
         short_classes=certificate.setting.classes if certificate.is_short else None,
         witness=None if certificate.version == 1 else certificate.witness,
     )
     _require_agreement(message, certificate)
-    return build_network(message, module=module if message.chain is None else None, base=base)
+    return build_network(message, base=base)
 
 
 def require_declared(encoder: Encoder, certificate: Certificate) -> None:
@@ -133,13 +119,11 @@ def verify(
     source: Certificate | Path | str,
     sample: Any,
     *,
-    module: nn.Module | None = None,
     base: Mapping[str, NDArray[np.float32]] | None = None,
     unlabelled: Dataset | None = None,
     original: Mapping[str, NDArray[np.float32]] | None = None,
     weights: Path | str | None = None,
     test_set: Dataset | None = None,
-    trust_code: bool = False,
     allow_copies: bool = False,
     progress: Progress = silent,
 ) -> Verdict:
@@ -148,13 +132,11 @@ def verify(
     Args:
         source: A certificate or its file.
         sample: The sample it was made with, given in any way that ``certify`` takes.
-        module: What the factory returns, where the architecture is a helper.
         base: The tensors of the base, where the message codes differences.
         unlabelled: The unlabelled inputs of a C-12b certificate.
         original: The tensors of f, for C-12a and C-12b.
         weights: The file of g that was saved beside the certificate: is it the network that was certified?
         test_set: Examples used for no choice: the verdict says whether they refute the claim.
-        trust_code: Accept a module that cannot be traced: its code is then part of what is assumed.
         allow_copies: Whether more than one example in a hundred may be a copy of an earlier one.
         progress: Told the examples done.
     """
@@ -165,13 +147,11 @@ def verify(
         source.to_bytes() if isinstance(source, Certificate) else source,
         sample.x,
         sample.y,
-        factory=None if module is None else lambda: with_weights(module, module.state_dict()),
         base=base,
         unlabelled=None if unlabelled is None else unlabelled.x,
         subject_weights=original,
         learned_weights=None if weights is None else _arrays(Path(weights)),
         test=None if test_set is None else (test_set.x, test_set.y),
-        trust_code=trust_code,
         allow_copies=allow_copies,
         progress=lambda done, total: progress(done, total, "the verifier counts"),
     )
@@ -192,35 +172,28 @@ def decode_bits(
     bits: Bits,
     *,
     input_shape: tuple[int, ...],
-    module: nn.Module | None,
     base: Mapping[str, NDArray[np.float32]] | None,
     short_classes: int | None,
     witness: bytes,
 ) -> nn.Module:
     """The network that a message decodes to, given what the decoder knows beforehand."""
-    message = read_message(
-        bits, input_shape=input_shape, module=module, short_classes=short_classes, witness=witness
-    )
-    return build_network(message, module=module, base=base)
+    message = read_message(bits, input_shape=input_shape, short_classes=short_classes, witness=witness)
+    return build_network(message, base=base)
 
 
 def read_message(
     bits: Bits,
     *,
     input_shape: tuple[int, ...],
-    module: nn.Module | None,
     known: Setting | None = None,
     short_classes: int | None = None,
     witness: bytes | None = None,
 ) -> Message:
-    """The message, given the factory's module if the architecture is a helper."""
-    state = None if module is None else message_state(module)
-    shapes = None if state is None else {name: tuple(tensor.shape) for name, tensor in state.items()}
+    """The message that bits are, with the proofs of its witness."""
     proofs = None if witness is None else Witness(witness)
     return decode_message(
         bits,
         input_shape=input_shape,
-        factory=shapes,
         known=known,
         short_classes=short_classes,
         witness=proofs,
@@ -238,57 +211,7 @@ def rule_message(certificate: Certificate) -> PickedMessage:
     return decode_rule(certificate.message, input_shape=certificate.helper.input_shape, known=known)
 
 
-def build_network(
-    message: Message, *, module: nn.Module | None, base: Mapping[str, NDArray[np.float32]] | None
-) -> nn.Module:
+def build_network(message: Message, *, base: Mapping[str, NDArray[np.float32]] | None) -> nn.Module:
     """The network that a message describes, in evaluation mode."""
     tensors = {name: torch.from_numpy(value) for name, value in message.weights(base).items()}
-    if message.chain is not None:
-        return message.chain.build(tensors)
-    assert module is not None  # decode_message refuses a factory without its shapes
-    return with_weights(module, {**module.state_dict(), **tensors})
-
-
-def _require_named(module: nn.Module, helper: Helper) -> None:
-    """Refuses another module than the one that the header names; code that is trusted goes by its sources."""
-    named = helper.architecture
-    assert named is not None  # the caller has looked
-    if named.sources is None:
-        found, wanted = parts_sha256(module), named.graph_sha256
-    elif named.graph_sha256 is None:
-        found, wanted = str(sources_of(module)), str(named.sources)
-    else:
-        found = traced_sha256(module, helper.input_shape, message_state(module))
-        wanted = named.graph_sha256
-    if found != wanted:
-        raise CertificateError(
-            f"this factory is not the one the certificate names: its graph has SHA-256 {found}, not {wanted}."
-        )
-
-
-def parts_sha256(module: nn.Module) -> str:
-    """SHA-256 by which version 1 names an architecture (docs/format-1.md, section 5.2)."""
-    modules = [
-        [name, f"{type(part).__module__}.{type(part).__qualname__}", part.extra_repr()]
-        for name, part in module.named_modules()
-    ]
-    tensors = [[name, str(value.dtype), list(value.shape)] for name, value in module.state_dict().items()]
-    text = json.dumps([*modules, *tensors], sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return hashlib.sha256(text.encode("ascii")).hexdigest()
-
-
-def message_state(module: nn.Module) -> dict[str, Tensor]:
-    """The tensors of a factory's module that a message carries (docs/format.md, section 5.2)."""
-    counters = {
-        f"{name}.num_batches_tracked".lstrip(".")
-        for name, part in module.named_modules()
-        if isinstance(part, _BatchNorm)
-    }
-    state = {name: tensor for name, tensor in module.state_dict().items() if name not in counters}
-    integers = [name for name, tensor in state.items() if not tensor.is_floating_point()]
-    if integers:
-        raise CertificateError(
-            f"these tensors are not floating point and have no code: {', '.join(integers[:8])}. "
-            "Leave such buffers out of the state."
-        )
-    return state
+    return message.chain.build(tensors)

@@ -71,32 +71,6 @@ class CertificateFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Factory:
-    """An architecture that is not in the message (docs/format.md, section 5.2).
-
-    Attributes:
-        name: What the factory is called.
-        graph_sha256: What its module computes; None where its code has to be trusted.
-        sources: The Python modules that its code is in, with the SHA-256 of their files; None in version 1.
-    """
-
-    name: str
-    graph_sha256: str | None
-    sources: tuple[tuple[str, str], ...] | None
-
-    @property
-    def declared(self) -> str:
-        """What has to be true of its code."""
-        sources = self.sources or ()
-        code = " and ".join(f"{name} (SHA-256 {sha256})" for name, sha256 in sources[:2])
-        code += f" and of {len(sources) - 2} more files that the header names" if sources[2:] else ""
-        if self.graph_sha256 is None:
-            return f"TRUSTED, not checked: the code of {code} holds nothing that was learned from the sample."
-        written = f"The Python code of {code}" if code else f"The architecture {self.name}"
-        return f"{written} was written without looking at the sample."
-
-
-@dataclass(frozen=True, slots=True)
 class Base:
     """Weights that the message codes the difference to."""
 
@@ -117,7 +91,7 @@ class Helper:
 
     input_shape: tuple[int, ...]
     scaling: Scaling
-    architecture: Factory | None = None
+    architecture: None = None  # files of a factory are refused; the key stays for the bytes of the others
     base: Base | None = None
 
 
@@ -313,6 +287,8 @@ def _parse(content: bytes) -> Certificate:
         raise FormatError(
             f"it is written by another page than this program: {record['format']!r:.160}, not {page}."
         )
+    if record["helper"]["architecture"] is not None:
+        raise FormatError("it needs code of others (a factory), which this program does not run.")
     record = with_new(record, version)
     code_bits = record["facts"]["code_bits"]
     body = content[_START + size : -_HASH_BYTES]

@@ -18,9 +18,8 @@ if TYPE_CHECKING:
 CERTIFICATE = "certificate.cbound"
 _PATHS = ("data_folder", "base", "subject_weights", "weights")
 _FILES = ("data", "unlabelled", *_PATHS)  # the first two may be names that the second program knows
-_SWITCHES = ("allow_copies", "trust_code")
-_CODE = ("model", "trust_code")
-_KINDS = dict.fromkeys((*_FILES, *_CODE), str) | dict.fromkeys(_SWITCHES, bool)
+_SWITCHES = ("allow_copies",)
+_KINDS = dict.fromkeys(_FILES, str) | dict.fromkeys(_SWITCHES, bool)
 
 
 def ways_to_ask(folder: Path, asked: Mapping[str, str | Path | bool]) -> dict[str, Any]:
@@ -84,10 +83,10 @@ def words_to_ask(asked: Mapping[str, str | Path | bool], file: Path = Path(CERTI
 
 
 def asked_by(folder: Path, result: Mapping[str, Any]) -> dict[str, str | bool]:
-    """The options that a folder names in its ``result.json``, but for code.
+    """The options that a folder names in its ``result.json``.
 
     Older folders have a command alone. A stranger may have written either: it decides which files are read,
-    and neither which certificate nor what is run.
+    and not which certificate.
 
     Raises:
         FormatError: They are not as ``certify`` writes them, or a command is about another certificate.
@@ -101,7 +100,7 @@ def asked_by(folder: Path, result: Mapping[str, Any]) -> dict[str, str | bool]:
             f"{folder / 'result.json'} does not say how to verify its certificate as certify writes it: "
             f"{asked if 'verify_with' in result else words}"
         )
-    return {name: value for name, value in asked.items() if name not in _CODE}
+    return asked
 
 
 def _options_of(words: str) -> dict[str, str | bool] | None:
@@ -125,7 +124,7 @@ def ask(folder: Path, asked: Mapping[str, str | bool]) -> dict[str, Any]:
 
     Args:
         folder: Where the certificate is; it may have been moved.
-        asked: What the folder names (``asked_by``), and code that the user has named.
+        asked: What the folder names (``asked_by``).
 
     Raises:
         FormatError: Something in the folder is called like a dataset that the second program knows.

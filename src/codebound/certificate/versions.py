@@ -20,7 +20,6 @@ _NEW: dict[int, dict[str, tuple[str, ...]]] = {
         "": ("format",),
         "claim": ("fault",),
         "facts": ("commonest", "copies", "contradictions"),
-        "helper.architecture": ("sources",),
         "made_by": ("commit",),
     },
     3: {"facts": ("tally",)},

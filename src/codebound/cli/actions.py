@@ -32,7 +32,7 @@ from codebound.sample.load import load_dataset
 from codebound.sample.splits import split
 from codebound_networks.about_f.base import BASE_FILE, MAX_WORDS, Pretrained, load_base, origin_of_file
 from codebound_networks.about_f.disagreement import bound_through
-from codebound_networks.reading.loading import factory_of, load_arrays, load_model
+from codebound_networks.reading.loading import load_arrays, load_model
 from codebound_networks.reading.walk import Network, wrap
 from codebound_networks.views.rebuild import dtype_name, with_weights
 from codebound_networks.views.zoo import ZOO
@@ -81,9 +81,9 @@ def certify_from_options(
         sample, test_set = load_samples(options, encoder=encoder, progress=progress)
     for warning in remarks(sample, delta=options["delta"]):
         listener.note(f"Warning: {warning}.")
-    network, factory = None, ""
+    network = None
     if model is not None:
-        network, factory = load_network(model, sample, options["weights"]), factory_of(model)
+        network = load_network(model, sample, options["weights"])
     elif options["weights"] is not None or options["base"] is not None:
         raise UsageError("weights and base belong to a model: give the model.")
     base = None if network is None else given_base(options, network, sample)
@@ -116,8 +116,6 @@ def certify_from_options(
             prior_tenths=None if fraction is None else _tenths(fraction, is_one=is_encoding),
             helper=helper,
             base=base,
-            factory=factory,
-            trust_code=options["trust_code"],
             engine=engine,
             progress=progress,
             **{name: options[name] for name in _CERTIFY},

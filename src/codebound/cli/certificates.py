@@ -59,9 +59,6 @@ def _check(
 def decode(
     file: opt.CertificateFolder,
     out: Annotated[Path, option("Where to write the network g: .safetensors, or .onnx to run it elsewhere.")],
-    model: Annotated[
-        str | None, option("package.module:factory, if the architecture is outside the file.")
-    ] = None,
     base: opt.BaseBeside = None,
     weights: opt.WeightsBeside = None,
 ) -> None:
@@ -80,7 +77,7 @@ def decode(
         raise UsageError(f"{out} exists already. Choose another --out.")
     if not out.parent.is_dir():
         raise UsageError(f"the folder {out.parent} does not exist. Choose another --out.")
-    g = load_classifier(file, model=model, base=base, weights=weights)
+    g = load_classifier(file, base=base, weights=weights)
     if out.suffix == ".onnx":
         g.save_onnx(out)
     else:

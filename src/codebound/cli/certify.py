@@ -71,7 +71,6 @@ def command(
     helper_weights: Annotated[
         Path | None, option("Weights of the model that were made of that part alone; that is declared.", _F)
     ] = None,
-    trust_code: opt.TrustCode = False,
     by_class: Annotated[
         bool, option("Bound the error of g on every class too; all of these hold at once.")
     ] = False,

@@ -89,9 +89,6 @@ AllowCopies = Annotated[
     bool,
     option("Declare copies, more than one example in a hundred, to be independent draws that are equal."),
 ]
-TrustCode = Annotated[
-    bool, option("Accept a factory that cannot be traced: its code becomes part of what is assumed.")
-]
 CertificateFile = Annotated[Path, typer.Argument(help="The certificate (.cbound).")]
 CertificateFolder = Annotated[
     Path, typer.Argument(help="The folder that certify wrote, or the certificate in it.")

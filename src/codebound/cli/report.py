@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from codebound.cli import options as opt
 from codebound.cli.console import note
 from codebound.cli.options import option
 
@@ -21,10 +20,6 @@ def command(
     ledger: Annotated[
         Path | None, option("The ledger of looks at the test data (`codebound holdout`).")
     ] = None,
-    model: Annotated[
-        str | None, option("package.module:factory or file.py:factory, if the architecture of g is code.")
-    ] = None,
-    trust_code: opt.TrustCode = False,
 ) -> None:
     """Write one page for an auditor: dossier.html, with the author's words from dossier.toml.
 
@@ -32,7 +27,7 @@ def command(
     """
     from codebound.audit.dossier import PAGE, write_dossier
 
-    verdict = write_dossier(folder, profile=profile, ledger=ledger, model=model, trust_code=trust_code)
+    verdict = write_dossier(folder, profile=profile, ledger=ledger)
     sign = shlex.join(["codebound", "sign", str(folder / PAGE), "--key", "KEY"])
     note(f"Written: {folder / PAGE}. Sign it: {sign}")
     if verdict["verdict"] != "ACCEPT":

@@ -6,7 +6,7 @@ A rule that picks a tenth or more first and then nothing has a short message (do
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from codebound.bits.arithmetic import Reader, Writer
 from codebound.bits.numbers import gamma
@@ -50,7 +50,6 @@ class PickedMessage:
     rule: Rule
     input_shape: tuple[int, ...]
     spare_classes: int = 0
-    needs_factory: ClassVar[bool] = False
 
     @property
     def version(self) -> int:

@@ -69,8 +69,6 @@ class Attempts:
     sample: Dataset
     delta: float
     helper: Callable[[Dataset], Any] | Pretrained | None
-    factory: str
-    trust_code: bool
     allow_copies: bool
     seed: int
     device: torch.device
@@ -116,9 +114,7 @@ class Attempts:
                 self.helper,
                 original,
                 prior,
-                self.factory,
                 unseen=(whole, rest),
-                trust_code=self.trust_code,
                 progress=self.progress,
             )
             base = says, original.arrays

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from codebound.known.encoder import Encoder, digest
-from codebound.known.first_share import NetworkRows
+from codebound.known.first_share import NetworkRows, Scores
 from codebound.known.unseen import count_seen
 from codebound.methods.search import UnsuitedError
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from codebound.sample.dataset import Dataset
 
 NAME = "the last hidden layer of the base"
+SCORES_NAME = "the scores of the base"
 
 
 def features_encoder(
@@ -39,8 +40,18 @@ def features_encoder(
     rows = NetworkRows.of([network], example, classes=sample.classes)
     if rows.ends == [None]:
         raise UnsuitedError("the network has no hidden layer in front of a linear one that is its last.")
-    computes = str(original.chain) if original.architecture is None else original.architecture.graph_sha256
-    return Encoder(NAME, rows.to(device), digest(str(computes).encode(), rows), origin=says)
+    return Encoder(NAME, rows.to(device), digest(original.computes.encode(), rows), origin=says)
+
+
+def scores_encoder(original: Original, tensors: Tensors, says: str, *, device: str | torch.device) -> Encoder:
+    """The scores of a network with these tensors, as an encoder that runs on the device.
+
+    They are declared: the verifier counts them and does not run the network. ``says`` is where the tensors
+    come from.
+    """
+    network = original.build({name: torch.from_numpy(value) for name, value in tensors.items()})
+    rows = Scores([network.to(device)])
+    return Encoder(SCORES_NAME, rows, digest(original.computes.encode(), rows), origin=says, has_scores=True)
 
 
 def why_no_features(origin: Origin, sample: Dataset) -> str:

@@ -41,14 +41,20 @@ if TYPE_CHECKING:
 
 ENCODES = ("auto", "picks")
 """Methods for which a helper that was given encodes the rest of the sample."""
+SCORES = ("auto", "picks", "biases")
+"""Methods that certify a base of which no message is made: by what its last layer reads, or by its scores."""
 _PRIOR_STEPS = 4000
 _AT_ONCE = 500  # examples that a helper encodes
 _PRIOR_SEED = 0
 _FEW = 64  # examples that show how sure predictions are
-_MEASURED = (
-    "At worst, rounding errors of so many layers are larger than every margin: the network is read as "
-    "operations of torch, whose rounding is measured and not proven."
+_INSTEAD = (
+    " If it was neither trained nor selected on the sample, give it as a base (methods auto, picks, biases): "
+    "its scores are then declared and counted. Else certify a network of another kind (methods auto, picks, "
+    "split) and bound this one through it, by fresh inputs on which the two differ "
+    "(codebound.bound_through), or by a hold-out set."
 )
+_SCORED = " What is certified are its scores, as they are declared."
+_TOO_DEEP = "At worst, rounding errors of so many layers are larger than every margin."
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,26 +64,26 @@ class Start:
     Attributes:
         original: The network f; None where there is none, or none that can be read.
         unread: Why f cannot be read; then methods that make a network of their own go on without it.
-        too_large: Why no message is made of f; then they go on beside it.
+        uncoded: Why no message is made of f; then they go on beside it, and a base counts by its scores.
         base: Of the same architecture, if one was given.
         base_tensors: Its tensors, with the names of the message.
     """
 
     original: Original | None
     unread: str = ""
-    too_large: str = ""
+    uncoded: str = ""
     base: Pretrained | None = None
     base_tensors: Tensors | None = None
 
     @property
     def coded(self) -> Original | None:
         """The network that messages are made of."""
-        return None if self.too_large else self.original
+        return None if self.uncoded else self.original
 
     @property
     def known(self) -> tuple[str, Tensors] | None:
         """What is known of the base, in words, and its tensors: a message codes the difference to them."""
-        if self.base is None or self.base_tensors is None or self.too_large:
+        if self.base is None or self.base_tensors is None or self.uncoded:
             return None
         return self.base.name, self.base_tensors
 
@@ -85,7 +91,7 @@ class Start:
     def notes(self) -> tuple[str, ...]:
         """What was done to read f, and why there is no message of it."""
         read = () if self.original is None else self.original.notes
-        return tuple(filter(None, (*read, self.unread, self.too_large)))
+        return tuple(filter(None, (*read, self.unread, self.uncoded)))
 
 
 def read_start(
@@ -96,15 +102,14 @@ def read_start(
     stated: AbstractClaim,
     method: str,
     has_helper: bool,
-    factory: str,
-    trust_code: bool,
 ) -> Start:
     """Reads the networks that were given, as far as the claim and the method need them."""
-    needs_chain = stated.is_about_f or (stated.trains_base and not has_helper)
+    can_do_without = makes_own(method) if base is None else method in SCORES
+    needs_chain = stated.is_about_f or (stated.trains_base and not has_helper) or not can_do_without
     original, unread = None, ""
     if f is not None:
         try:
-            original = read_original(f, sample, factory, trust_code=trust_code, needs_chain=needs_chain)
+            original = read_original(f, sample, needs_chain=needs_chain)
         except ModelError as reason:
             from codebound_networks.reading.callables import runs_on
 
@@ -116,15 +121,16 @@ def read_start(
         if base is not None or stated.is_about_f:
             raise UsageError("this certificate starts from a network: give a model.")
         return Start(None, unread)
-    too_large = beyond_message(original)
-    is_coded = needs_chain or not makes_own(method) or (base is not None and method not in ENCODES)
-    if too_large and is_coded:
-        raise CertificateError(too_large)
+    uncoded = beyond_message(original)
+    if uncoded and needs_chain:
+        raise CertificateError(uncoded + _INSTEAD)
+    if uncoded:
+        uncoded += _INSTEAD if base is None else _SCORED
     tensors = None
     if base is not None:
         require_unseen_base(origin_of_parts(base.network), sample)
         tensors = original.arrays if base.network is f.model else base_tensors(base, original, sample)
-    return Start(original, too_large=too_large, base=base, base_tensors=tensors)
+    return Start(original, uncoded=uncoded, base=base, base_tensors=tensors)
 
 
 def encoded_rest(
@@ -224,14 +230,12 @@ def _made_by(helper: Callable[..., Any], prior: Dataset, **offered: Any) -> Any:
         ) from error
 
 
-def _read_helper(
-    network: nn.Module, prior: Dataset, factory: str, unseen: Sequence[Dataset], *, trust_code: bool
-) -> Original:
+def _read_helper(network: nn.Module, prior: Dataset, unseen: Sequence[Dataset]) -> Original:
     """A helper to which a message codes the difference."""
     _refuse_seen(network, unseen, prior)
-    original = read_original(network, prior, factory, trust_code=trust_code)
-    if too_large := beyond_message(original):
-        raise CertificateError(too_large)
+    original = read_original(network, prior)
+    if uncoded := beyond_message(original):
+        raise CertificateError(f"{uncoded}\n  A helper like that encodes the rest: give the method auto.")
     return original
 
 
@@ -239,67 +243,59 @@ def known_of_prior(
     helper: Callable[[Dataset], Any] | Pretrained | None,
     original: Original | None,
     prior: Dataset,
-    factory: str,
     *,
     unseen: Sequence[Dataset],
-    trust_code: bool,
     progress: Progress,
 ) -> tuple[str, Original]:
     """What is known of the first part of a split, in words and as a network; nothing of ``unseen``."""
     from codebound.methods.kernel_share import linear_helper
 
     if isinstance(helper, Pretrained):
-        return helper.name, _read_helper(helper.network, prior, factory, unseen, trust_code=trust_code)
+        return helper.name, _read_helper(helper.network, prior, unseen)
     if helper is not None:
         made = _made_by(helper, prior)
         if not isinstance(made, torch.nn.Module):
             raise UsageError(f"a helper is a torch module. Got {type(made).__name__}.")
         says = f"made by {_maker(helper)} of the first part"[:MAX_WORDS]
-        return says, _read_helper(made.eval(), prior, factory, unseen, trust_code=trust_code)
+        return says, _read_helper(made.eval(), prior, unseen)
     if original is not None:
         return "trained on the prior part of the sample", _trained_on_prior(original, prior, progress)
     return (
         "linear, learned in closed form from the first part of the sample",
-        read_original(linear_helper(prior), prior, factory, trust_code=trust_code),
+        read_original(linear_helper(prior), prior),
     )
 
 
-def read_original(
-    model: nn.Module | Traced, sample: Dataset, factory: str, *, trust_code: bool, needs_chain: bool = False
-) -> Original:
+def read_original(model: nn.Module | Traced, sample: Dataset, *, needs_chain: bool = False) -> Original:
     """The network f, if it is a function of one example with as many outputs as there are classes.
 
     The bound of what rounding does to a chain grows with every layer. Where it leaves most predictions open,
-    f is read as operations of torch, whose rounding is measured: unless the claim ``needs_chain``.
+    f is no chain that could be certified: unless the claim ``needs_chain``.
     """
     read = partial(
         Original.read,
         model if isinstance(model, Traced) else Traced(model),
         sample.input_shape,
         classes=sample.classes,
-        factory=factory,
-        trust_code=trust_code,
     )
     original = read()
     if original.chain is not None and not needs_chain and _is_too_deep(original, sample):
-        original = read(as_chain=False)
-        original = replace(original, notes=(*original.notes, _MEASURED))
+        original = read(unchained=_TOO_DEEP)
     if original.module is not None:
         require_one_example(original.module, sample)
     return original
 
 
 def beyond_message(original: Original) -> str:
-    """Why no message is made of a network, and what bounds it all the same; empty where one can be."""
+    """Say why no message is made of a network, and what bounds it; empty where one can be."""
     numbers = sum(math.prod(array.shape) for array in original.tensors.values())
-    if numbers <= MAX_ELEMENTS:
+    if original.chain is None:
+        why = f"The network is no chain of layers that a message describes ({original.unchained.rstrip('.')})"
+    elif numbers > MAX_ELEMENTS:
+        why = f"The network has {numbers:,} numbers and a message holds {MAX_ELEMENTS:,}"
+    else:
         return ""
-    return (
-        f"The network has {numbers:,} numbers and a message holds {MAX_ELEMENTS:,}: none is made of it, and "
-        "only methods that make a network of their own (auto, picks, split) can go on. What bounds it all "
-        "the same: examples that it has not seen (a test sample), or fresh inputs through the certificate of "
-        "another network."
-    )
+    return f"{why}: none is made of it."
 
 
 def _is_too_deep(original: Original, sample: Dataset) -> bool:
@@ -311,15 +307,12 @@ def _is_too_deep(original: Original, sample: Dataset) -> bool:
 
 def base_tensors(base: Pretrained, original: Original, sample: Dataset) -> Tensors:
     """The tensors of a base, if it is a network like f."""
-    named = original.architecture
     try:
         found = Original.read(
             base.network,
             sample.input_shape,
             classes=sample.classes,
-            factory="" if named is None else named.name,
-            trust_code=named is not None and named.graph_sha256 is None,
-            as_chain=original.chain is not None,
+            unchained=original.unchained,
         )
     except ModelError as reason:
         raise ModelError(f"the base is no network like f: {reason}") from reason
@@ -330,7 +323,7 @@ def base_tensors(base: Pretrained, original: Original, sample: Dataset) -> Tenso
                 f"the base is another network than f: its tensor {name} {has}; f has {tensor.shape} there. "
                 "Give a base of the same architecture."
             )
-    if (found.chain, found.architecture) != (original.chain, original.architecture):
+    if found.computes != original.computes:
         raise ModelError(
             "the base is another network than f: their tensors are alike, but not the operations between "
             "them. Give a base of the same architecture."

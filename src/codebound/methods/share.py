@@ -145,7 +145,7 @@ def _attempt(common: Attempts, stated: AbstractClaim, tenths: int, until: float)
         progress=progress,
     )
     largest = largest_input(table.classes)
-    scored = read_original(largest.network, table, "", trust_code=False)
+    scored = read_original(largest.network, table)
     task = Task(
         claim=stated,
         sample=table,
@@ -158,7 +158,7 @@ def _attempt(common: Attempts, stated: AbstractClaim, tenths: int, until: float)
     search = Search(task, "quick", device=common.device, engine=common.engine, progress=common.progress)
     search.running = BY_HELPER
     unchanged = {name: Zero(value.shape) for name, value in task.coded.items()}
-    best = search.propose(Message(task.options, scored.chain, unchanged))
+    best = search.propose(Message(task.options, task.chain, unchanged))
     facts = best.facts
     price = (
         f"{count_of(facts.errors, 'error')} of {facts.n}, by a helper of the other "

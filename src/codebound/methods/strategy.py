@@ -9,12 +9,12 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from codebound.certificate.claims import AboutG, AfterSplit
-from codebound.certificate.task import NO_NETWORK
+from codebound.certificate.task import NO_NETWORK, Original
 from codebound.methods.comparison import compared_routes, is_worth_helping, route_of
-from codebound.methods.inputs import ENCODES, largest_input, read_original
+from codebound.methods.inputs import ENCODES, largest_input
 from codebound.methods.offers import Offer, Refusal, all_refused
 from codebound.methods.search import OutOfTimeError
-from codebound.run.errors import CodeboundError, RefusedError
+from codebound.run.errors import CertificateError, CodeboundError, RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -57,6 +57,7 @@ class Course:
     attempts: list[Attempt] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
     _unlearned: str = ""  # why nothing was learned from features of the base
+    _unscored: str = ""  # why its scores were not certified
 
     def run(self) -> tuple[Attempt, Certificate]:
         """Makes the attempts, and returns the best that the second program accepts, with its certificate.
@@ -115,7 +116,9 @@ class Course:
         each_minutes = None if self.minutes is None else self.minutes / parts
         if self._learns_from_base:
             self._learn_from_base(each_minutes)
-        if not (self._learns_from_base and self.method == "picks"):
+        if self._declares_scores:
+            self._score_by_base()
+        elif not (self._learns_from_base and self.method == "picks"):
             self._try_claims(each_minutes)
         if self.encoder is not None and self.encoder.has_scores:
             self._take_largest_score()
@@ -136,6 +139,14 @@ class Course:
     def _learns_from_base(self) -> bool:
         """Whether picks are made on the features of a base."""
         return self.start.base is not None and self._stated.allows_picks and self.method in ENCODES
+
+    @property
+    def _declares_scores(self) -> bool:
+        """Whether a base that no message describes is certified by its scores, and by nothing else but picks.
+
+        So each message still has one meaning: a base in it is that of the scores, and a rule learns features.
+        """
+        return self.start.base is not None and bool(self.start.uncoded) and self.method != "picks"
 
     @property
     def _goes_all_ways(self) -> bool:
@@ -161,27 +172,55 @@ class Course:
             self._unlearned = f"on the features of the base: {reason}"
 
     def _try_claims(self, minutes: float | None) -> None:
-        start = self.start
         with self._keeping():
             for claim in self.claims:
                 if not self.is_interrupted:
-                    found = self.common.best(
-                        claim,
-                        self.method,
-                        self.effort,
-                        minutes=minutes,
-                        original=start.coded,
-                        base=start.known,
-                    )
-                    self.attempts.append(found)
+                    self.attempts.append(self._best_of(claim, minutes))
 
-    def _take_largest_score(self) -> None:
-        """What encodes the rest has scored the classes: its largest score may be taken as it is."""
-        sample = self.common.sample
-        largest = largest_input(sample.classes)
-        scored = read_original(largest.network, sample, "", trust_code=False)
+    def _best_of(self, claim: AbstractClaim, minutes: float | None) -> Attempt:
+        start = self.start
+        try:
+            return self.common.best(
+                claim,
+                self.method,
+                self.effort,
+                minutes=minutes,
+                original=start.coded,
+                base=start.known,
+            )
+        except CodeboundError as reason:
+            if str(reason) != NO_NETWORK or not (start.unread or start.uncoded):
+                raise
+            raise CertificateError(start.unread or start.uncoded) from reason
+
+    def _score_by_base(self) -> None:
+        from codebound.methods.base_features import scores_encoder
+
+        start = self.start
+        assert start.original is not None  # a base is one of f
+        assert start.base is not None
+        assert start.base_tensors is not None
+        scores = scores_encoder(
+            start.original, start.base_tensors, start.base.name, device=self.common.device
+        )
+        with self._keeping():
+            try:
+                self._take_largest_score(scores)
+            except CodeboundError as reason:
+                if not self.attempts:
+                    raise
+                self._unscored = f"on the scores of the base: {reason}"
+
+    def _take_largest_score(self, encoder: Encoder | None = None) -> None:
+        """Certify the largest score, as it is and with biases: of the sample, or of an encoder."""
+        classes = self.common.sample.classes
+        largest = largest_input(classes)
+        scored = Original.read(largest.network, (classes,), classes=classes)
         scores = largest.name, scored.arrays
-        self.attempts.append(self.common.best(self._stated, "biases", "quick", original=scored, base=scores))
+        found = self.common.best(
+            self._stated, "biases", "quick", original=scored, base=scores, encoder=encoder
+        )
+        self.attempts.append(found)
 
     def _go_other_ways(self, until: float | None, *, helps: bool) -> None:
         """Linear helpers of a table, and the helper of a large share."""
@@ -204,7 +243,9 @@ class Course:
         skipped = best.search.skipped
         if self._unlearned:
             skipped["picks"] = self._unlearned
-        if self.start.unread or self.start.too_large:
+        if self._unscored:
+            skipped["biases"] = self._unscored
+        if self.start.unread or self.start.uncoded:
             instead = "the network that was given is not coded, for the reason that is given."
             skipped.update({name: instead for name, why in skipped.items() if why == NO_NETWORK})
 

@@ -16,6 +16,7 @@ from codebound.known.provenance import UNKNOWN, Origin
 from codebound.methods.comparison import BY_HELPER, advice
 from codebound.methods.registry import known_methods
 from codebound.report.fresh_examples import said_of_test
+from codebound.report.plain import DECLARED_SCORES
 from codebound.run.errors import UsageError
 from codebound.run.files import (
     make_folder,
@@ -79,13 +80,11 @@ class Certification:
         routes: The routes to a bound that were compared, the best first.
         by_class: Errors of g on every class, where they were asked for; their limits hold at once.
         allow_copies: Whether the verifier has to be told that copies are independent draws.
-        source: The Python file that the architecture of g is named by, where it is no chain; the verifier
-            needs it.
         notes: What was done to read the network that was given, in sentences.
         encoder: What made the table that is the sample: something made of the first part of a sample, or the
-            network that was given, whose features g reads.
+            network that was given, whose features or scores g reads.
         disagreement: How often f and g differ on the inputs of the test sample, where it is not about f.
-        is_behind_f: Whether g reads the features of the network that was given.
+        is_behind_f: Whether g reads the features or the scores of the network that was given.
     """
 
     certificate: Certificate
@@ -110,7 +109,6 @@ class Certification:
     by_class: tuple[ClassBound, ...] = ()
     routes: tuple[Route, ...] = ()
     refusals: tuple[Refusal, ...] = ()
-    source: str = ""
     notes: tuple[str, ...] = ()
     encoder: Encoder | None = None
     disagreement: HoldoutFacts | None = None
@@ -340,13 +338,6 @@ def _verifier_options(
         asked["data_folder"] = data_folder
     if found.allow_copies:
         asked["allow_copies"] = True
-    if (architecture := found.certificate.helper.architecture) is not None:
-        name = _factory(found)
-        if found.source:
-            write_text(place / name.partition(":")[0], found.source)
-        asked["model"] = folder / name if found.source else name
-        if architecture.graph_sha256 is None:
-            asked["trust_code"] = True
     if fresh is not None:
         write_arrays(place / "unlabelled.npz", {"x": fresh.x})
         asked["unlabelled"] = folder / "unlabelled.npz"
@@ -358,15 +349,6 @@ def _verifier_options(
             write_atomically(place / name, array_bytes(tensors))
             asked[option] = folder / name
     return asked
-
-
-def _factory(found: Certification) -> str:
-    """The factory of g: in a file of ours, or where the user has it; empty where g is a chain."""
-    architecture = found.certificate.helper.architecture
-    if architecture is None:
-        return ""
-    module, _, function = architecture.name.partition(":")
-    return f"{module}.py:{function}" if found.source else architecture.name
 
 
 def _result(found: Certification, path: str, commands: Mapping[str, Any]) -> dict[str, Any]:
@@ -422,8 +404,6 @@ def _result(found: Certification, path: str, commands: Mapping[str, Any]) -> dic
         result["by_class"] = [asdict(row) for row in found.by_class]
     if found.sample.encoder:
         result["encoder_declared"] = found.sample.encoder
-    if factory := _factory(found):
-        result["factory"] = factory
     if found.base is not None:
         result["base_declared"] = found.certificate.base_declared
         result["base_is_g"] = found.is_base
@@ -436,6 +416,8 @@ def _network_words(found: Certification) -> str:
         return "the network that was given"
     if found.certificate.kind.trains_base:
         return "what the message makes of a network that was learned from the first part of the sample"
+    if found.is_behind_f and found.encoder is not None and found.encoder.has_scores:
+        return DECLARED_SCORES
     if not found.is_new:
         return "what the message leaves of the network that was given"
     if found.is_behind_f:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from dataclasses import asdict
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -83,7 +82,7 @@ def snippet(result: Mapping[str, Any]) -> str:
                 "encoder = found.encoder  # what certify returned"
                 if inputs["helper"]
                 else f"encoder = cb.load_encoder({json.dumps(inputs['encoder'])})",
-                f'g = cb.load_classifier(".", encoder=encoder{_named(result)})',
+                'g = cb.load_classifier(".", encoder=encoder)',
                 "print(g.predict(inputs))  # texts, or pictures and rows scaled as those of the sample",
             ]
         )
@@ -91,17 +90,12 @@ def snippet(result: Mapping[str, Any]) -> str:
     return "\n".join(
         [
             *lines,
-            f'g = cb.load_classifier("."{_named(result)})',
+            'g = cb.load_classifier(".")',
             "# yours, as they are stored:",
             f"inputs = torch.zeros(5, {shape}, dtype=torch.{inputs['dtype']})",
             "print(g.predict(inputs))",
         ]
     )
-
-
-def _named(result: Mapping[str, Any]) -> str:
-    """The argument that names the code of g, where it is code: none is run unless it is named."""
-    return f", model={json.dumps(result['factory'])}" if "factory" in result else ""
 
 
 _ABOUT_F = (
@@ -149,8 +143,6 @@ def usage_notes(certificate: Certificate, result: Mapping[str, Any]) -> list[str
     )
     dtype = inputs["dtype"] if certificate.kind.is_learned else "float32"
     command = "codebound decode . --out g.onnx"
-    if "factory" in result:
-        command += f" --model {shlex.quote(result['factory'])}"
     return [taken, outputs, scaled, _ELSEWHERE.format(dtype=dtype, command=command)]
 
 

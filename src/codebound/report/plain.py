@@ -66,6 +66,8 @@ TERMS = {
 }
 """What a page explains in place."""
 
+DECLARED_SCORES = "the network that was given, by its scores as they were declared"
+"""Whose answers a certificate counts, where no message is made of a base."""
 _TRIED = "Somebody looked at these data, changed the program, the rule or a seed, and kept what looked best."
 _SEEN = (
     "Somebody trained or chose it on data that contain examples of this sample, or near copies of "
@@ -123,8 +125,6 @@ _LOWER = "In use it runs in lower precision, such as float16 or int8."
 _STARTS = {
     "The inputs are rows of the encoder": _SEEN,
     "The base, of SHA-256": _SEEN,
-    "TRUSTED, not checked": "The code holds a table, a list or a constant that was learned from the sample.",
-    "The Python code of": "The code holds a table, a list or a constant that was learned from the sample.",
     "The format (": "The designers of the format had looked at these data before they froze it.",
     "The message says that": _OTHERWISE,
     "There are ": _OTHERWISE,
@@ -139,8 +139,6 @@ _STARTS = {
     ),
 }
 _PARTS = {
-    "was chosen without looking": "Several architectures were tried on these data, and the best was kept.",
-    "was written without looking": _STARTS["The Python code of"],
     "independent draws that happen to be equal": (
         "The copies are repeats of one measurement. Then there are fewer examples than were counted."
     ),
@@ -197,6 +195,8 @@ def how_sure(delta: float) -> str:
 def _who(certificate: Certificate, result: Mapping[str, Any]) -> str:
     if certificate.claim.subject == "f":
         return "The network that was given"
+    if result.get("network") == DECLARED_SCORES:
+        return f"T{DECLARED_SCORES[1:]},"
     is_given = result["original_train_errors"] is not None
     if is_given and not result["g_is_new"] and not certificate.kind.trains_base:
         return "The compressed network (what is left of the one given)"

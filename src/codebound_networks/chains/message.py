@@ -30,7 +30,7 @@ from codebound.bits.setting import (
     read_fault,
     write_fault,
 )
-from codebound.run.errors import FormatError, ModelError, UsageError
+from codebound.run.errors import FormatError, ModelError
 from codebound.run.references import implements
 from codebound.sample.losses import WRONG
 from codebound_networks.chains.chain import Chain
@@ -70,16 +70,14 @@ class Message:
 
     Attributes:
         options: Choices in front of the architecture.
-        chain: The architecture, or None when it is the factory of the helper.
+        chain: The architecture.
         codes: Tensors by name, in message order; or the subspace that they all come from.
-        factory: Names and shapes of the factory's tensors, which a subspace does not know by itself.
         is_short: Whether it is written in the few bits of a base with biases (docs/format-3.md, 5.7).
     """
 
     options: Options
-    chain: Chain | None
+    chain: Chain
     codes: Mapping[str, AbstractTensorCode] | Subspace
-    factory: Shapes | None = None
     is_short: bool = False
 
     @property
@@ -87,13 +85,7 @@ class Message:
         """Names and shapes of the tensors, in message order."""
         if not isinstance(self.codes, Subspace):
             return {name: code.shape for name, code in self.codes.items()}
-        if self.chain is not None:
-            return self.chain.tensor_shapes()
-        if self.factory is None:
-            raise UsageError(
-                "a subspace without a chain needs the names and shapes of the factory's tensors."
-            )
-        return self.factory
+        return self.chain.tensor_shapes()
 
     @property
     def version(self) -> int:
@@ -112,17 +104,10 @@ class Message:
         return replace(self, is_short=True)
 
     @property
-    def needs_factory(self) -> bool:
-        """Return True if the architecture is that of a factory."""
-        return self.chain is None
-
-    @property
     def setting(self) -> Setting:
         """Setting at the start of the message."""
         if self.options.setting is not None:
             return self.options.setting
-        if self.chain is None:
-            raise UsageError("a message without a chain needs a setting, which has the number of classes.")
         return Setting(self.chain.classes)
 
     @implements("I-33", kind="algorithm")
@@ -193,16 +178,13 @@ class Message:
         return [self.codes.inner] if isinstance(self.codes, Subspace) else self.codes.values()
 
     def _write_architecture(self, writer: Writer) -> None:
-        if self.chain is None:
-            gamma(writer, FACTORY)
+        point = grid_point_of(self.chain.operations)
+        gamma(writer, CHAIN if point is None else GRID)
+        if point is None:
+            _code_chain(writer, self.chain.operations, classes=self.chain.classes)
         else:
-            point = grid_point_of(self.chain.operations)
-            gamma(writer, CHAIN if point is None else GRID)
-            if point is None:
-                _code_chain(writer, self.chain.operations, classes=self.chain.classes)
-            else:
-                point.code(writer)
-            _require_modest(writer, self.chain)
+            point.code(writer)
+        _require_modest(writer, self.chain)
         _require_few(writer, self.shapes.values())
 
     def _write_head(self, writer: Writer, enter: Callable[[str], None]) -> None:
@@ -218,7 +200,7 @@ class Message:
             uniform(writer, tenths - 1, 9)
         code_scaling(writer, setting.scaling)
         enter("setting")
-        is_linear = self.chain is not None and self.chain.operations == (Linear(setting.classes, True),)
+        is_linear = self.chain.operations == (Linear(setting.classes, True),)
         if not bit(writer, is_linear):
             self._write_architecture(writer)
         enter("architecture")
@@ -261,7 +243,6 @@ def decode(
     bits: Bits,
     *,
     input_shape: tuple[int, ...],
-    factory: Shapes | None = None,
     known: Setting | None = None,
     short_classes: int | None = None,
     witness: Witness | None = None,
@@ -271,14 +252,13 @@ def decode(
     Args:
         bits: The whole message.
         input_shape: Shape of one input.
-        factory: Names and shapes of the tensors where the architecture is a helper.
         known: Classes and scaling of a message of version 1, which does not say them.
         short_classes: Classes of a short message, which does not say them; None where it is not short.
         witness: What proves what tensors stand for; without it that is searched for.
     """
     reader = Reader(bits)
     if short_classes is not None:
-        message = _read_head(reader, input_shape, factory, short_classes)
+        message = _read_head(reader, input_shape, short_classes)
         _require_end(reader.finish(), bits)
         if witness is not None:
             witness.require_end()
@@ -296,7 +276,8 @@ def decode(
     if scheme not in (TENSORS, SUBSPACE):
         raise FormatError(f"scheme {scheme} is unknown to this version; it knows {TENSORS} and {SUBSPACE}.")
     options = code_options(reader, Options(setting=setting))
-    chain, shapes = _read_architecture(reader, input_shape, setting.classes, factory)
+    chain = _read_architecture(reader, input_shape, setting.classes)
+    shapes = chain.tensor_shapes()
     codes: Mapping[str, AbstractTensorCode] | Subspace
     if scheme == SUBSPACE:
         choices = Subspace.blank().code_choices(reader, shapes.values())
@@ -310,40 +291,31 @@ def decode(
         codes = {name: code.solved(witness) for name, code in codes.items()}
     if witness is not None:
         witness.require_end()
-    return Message(options, chain, codes, factory)
+    return Message(options, chain, codes)
 
 
-def _read_architecture(
-    reader: Reader, input_shape: tuple[int, ...], classes: int, factory: Shapes | None
-) -> tuple[Chain | None, Shapes]:
-    """The chain, None for a factory, and the shapes of its tensors."""
-    chain: Chain | None
+def _read_architecture(reader: Reader, input_shape: tuple[int, ...], classes: int) -> Chain:
+    """The chain that a message describes."""
     kind = gamma(reader, 0)
-    if kind in (CHAIN, GRID):
-        try:
-            chain = Chain(
-                input_shape,
-                _code_chain(reader, (), classes=classes)
-                if kind == CHAIN
-                else BLANK_POINT.code(reader).operations(classes),
-            )
-        except ModelError as error:
-            raise FormatError(f"the message describes no network: {error}") from error
-        _require_modest(reader, chain)
-        shapes = chain.tensor_shapes()
-    elif kind == FACTORY and factory is not None:
-        chain, shapes = None, factory
-    else:
-        raise FormatError(
-            "the architecture is a factory: give its model."
-            if kind == FACTORY
-            else f"architecture {kind} is unknown."
+    if kind == FACTORY:
+        raise FormatError("its architecture is code of others (a factory), which this program does not run.")
+    if kind not in (CHAIN, GRID):
+        raise FormatError(f"architecture {kind} is unknown.")
+    try:
+        chain = Chain(
+            input_shape,
+            _code_chain(reader, (), classes=classes)
+            if kind == CHAIN
+            else BLANK_POINT.code(reader).operations(classes),
         )
-    _require_few(reader, shapes.values())
-    return chain, shapes
+    except ModelError as error:
+        raise FormatError(f"the message describes no network: {error}") from error
+    _require_modest(reader, chain)
+    _require_few(reader, chain.tensor_shapes().values())
+    return chain
 
 
-def _read_head(reader: Reader, input_shape: tuple[int, ...], factory: Shapes | None, classes: int) -> Message:
+def _read_head(reader: Reader, input_shape: tuple[int, ...], classes: int) -> Message:
     """A short message, but for the check of its end."""
     form = code_form(reader, HEAD)
     if form == RULE:
@@ -352,19 +324,16 @@ def _read_head(reader: Reader, input_shape: tuple[int, ...], factory: Shapes | N
     tenths = uniform(reader, 0, 9) + 1 if form == SPLIT_HEAD else None
     setting = Setting(classes, code_scaling(reader, Setting(2).scaling, input_shape), fault)
     if bit(reader, 0):
-        chain: Chain | None = Chain(input_shape, (Linear(classes, True),))
-        assert chain is not None  # just made
+        chain = Chain(input_shape, (Linear(classes, True),))
         _require_modest(reader, chain)
-        shapes = chain.tensor_shapes()
-        _require_few(reader, shapes.values())
+        _require_few(reader, chain.tensor_shapes().values())
     else:
-        chain, shapes = _read_architecture(reader, input_shape, classes, factory)
-    if not shapes:
-        raise FormatError("a network without tensors has no base.")
+        chain = _read_architecture(reader, input_shape, classes)
+    shapes = chain.tensor_shapes()
     codes: dict[str, AbstractTensorCode] = {name: Zero(shape) for name, shape in shapes.items()}
     name = list(shapes)[-1]
     codes[name] = _code_biases(reader, codes[name], classes)
-    return Message(Options(tenths, None, True, setting), chain, codes, factory, is_short=True)
+    return Message(Options(tenths, None, True, setting), chain, codes, is_short=True)
 
 
 def _is_small(code: AbstractTensorCode, classes: int) -> bool:

@@ -41,7 +41,7 @@ def propose_biases(search: Search) -> None:
     if not name or task.coded[name].shape != (task.sample.classes,):
         raise UnsuitedError("the last layer of the base has no biases.")
     zeros: dict[str, AbstractTensorCode] = {each: Zero(value.shape) for each, value in task.coded.items()}
-    search.propose(Message(task.options, task.original.chain, zeros))
+    search.propose(Message(task.options, task.chain, zeros))
     scores = _scores(search)
     labels = task.counted.y
     best_two = np.sort(scores, axis=1)[:, -2:]
@@ -55,7 +55,7 @@ def propose_biases(search: Search) -> None:
         if found.any() and (step, found.tobytes()) not in seen:
             seen.add((step, found.tobytes()))
             code = best_tensor_code(found, step=step)
-            search.propose(Message(task.options, task.original.chain, {**zeros, name: code}))
+            search.propose(Message(task.options, task.chain, {**zeros, name: code}))
 
 
 @torch.no_grad()

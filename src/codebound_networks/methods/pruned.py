@@ -12,7 +12,7 @@ import numpy as np
 from codebound_networks.chains.message import Message
 from codebound_networks.codes.choose import best_tensor_code
 from codebound_networks.codes.quantization import quantize, step_for_levels
-from codebound_networks.codes.tensors import Raw, Zero
+from codebound_networks.codes.tensors import Zero
 from codebound_networks.methods.units import narrowed, rescaled, without_biases, without_dead_units
 from codebound_networks.train.pruning import PruneSettings, prune
 
@@ -56,7 +56,7 @@ def _quantise_as_it_is(search: Search) -> None:
 def _quantised(search: Search, density: float, levels: int) -> Message:
     task = search.task
     codes = {name: quantised_code(name, task, density=density, levels=levels) for name in task.coded}
-    return Message(task.options, task.f.chain, codes)
+    return Message(task.options, task.chain, codes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,22 +150,8 @@ def best_plan(
 
 
 def _pruned_message(search: Search, plan: PruneSettings, progress: Progress) -> Message:
-    task, original = search.task, search.task.f
-    if original.chain is None:
-        names = [
-            name
-            for name, tensor in original.tensors.items()
-            if tensor.dim() > 1 and name not in original.whole
-        ]
-        pruned = prune(original.build(), names, search.sample, plan, progress)
-        codes: dict[str, AbstractTensorCode] = {
-            name: best_tensor_code(pruned[name].integers.numpy(), step=pruned[name].step)
-            if name in pruned
-            else quantised_code(name, task, levels=VECTOR_LEVELS)
-            for name in original.arrays
-        }
-        return Message(task.options, None, codes)
-    narrow, tensors = narrowed(original.chain, original.tensors, max(16, 2 * math.isqrt(plan.keep)))
+    task = search.task
+    narrow, tensors = narrowed(task.chain, task.f.tensors, max(16, 2 * math.isqrt(plan.keep)))
     chain = without_biases(narrow)
     # without biases a ReLU chain classifies alike at every scale of its layers, unless branches are added
     is_scale_free = all(operation.is_scale_free for operation in chain.operations)
@@ -190,15 +176,10 @@ def _pruned_message(search: Search, plan: PruneSettings, progress: Progress) -> 
 def quantised_code(name: str, task: Task, *, density: float = 1.0, levels: int) -> AbstractTensorCode:
     """A tensor of f, or its difference to the base, at a density and a number of levels.
 
-    Vectors stay dense and finer, because they are few. Those of a module whose code is trusted stay as they
-    are, because some of them are variances, and so do integers.
+    Vectors stay dense and finer, because they are few.
     """
     value, strides = task.coded[name], image_strides(task)
-    if name in task.f.whole:
-        return best_tensor_code(value.astype(np.int64), step=0, strides=strides)
     if value.ndim < 2:
-        if task.f.chain is None and not task.f.source:
-            return Raw(value)
         density, levels = 1.0, max(levels, VECTOR_LEVELS)
     kept = _largest(value, density)
     if not kept.any():

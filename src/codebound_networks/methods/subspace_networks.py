@@ -57,8 +57,7 @@ def propose_subspace(search: Search) -> None:
     """A network of its own for images; the architecture of f for other inputs and where there is a base."""
     require_training(search, starts_from_f=True)
     shape = search.task.sample.input_shape
-    has_own = search.task.base is None and search.task.f.chain is not None
-    if has_own and len(shape) == 3 and min(shape[1:]) >= LEAST_SIDE:
+    if search.task.base is None and len(shape) == 3 and min(shape[1:]) >= LEAST_SIDE:
         chains = image_chains(shape, search.task.sample.classes, kinds=_GREY_SHIFTS[search.effort])
         _find(search, [(chain, Learner.of_chain(chain)) for chain in chains])
     else:
@@ -66,14 +65,14 @@ def propose_subspace(search: Search) -> None:
 
 
 def propose_subspace_of_f(search: Search) -> None:
-    """The architecture of f, without its biases where the message describes it."""
+    """The architecture of f, without its biases."""
     require_training(search, starts_from_f=True)
     if search.task.base is not None:
         raise UnsuitedError("subspace-f does the same as subspace where there is a base.")
     _find(search, [_network_of_f(search)])
 
 
-def _find(search: Search, networks: Sequence[tuple[Chain | None, Learner]]) -> None:
+def _find(search: Search, networks: Sequence[tuple[Chain, Learner]]) -> None:
     """Picks the network by a first run of each, then its plan; the best integers are polished."""
     if search.task.base is None:
         search.require_promise(code_bits=_LEAST_BITS * _first_dimension(search.task.counted))
@@ -90,7 +89,7 @@ def _find(search: Search, networks: Sequence[tuple[Chain | None, Learner]]) -> N
 class _Trainer(AbstractTrainer[SubspaceSettings]):
     """Trains one network by many plans, within its share of the products that the effort allows."""
 
-    def __init__(self, search: Search, chain: Chain | None, learner: Learner, *, rivals: int) -> None:
+    def __init__(self, search: Search, chain: Chain, learner: Learner, *, rivals: int) -> None:
         super().__init__(search, chain, learner)
         task, sample = search.task, search.sample
         self.base = task.base and {name: torch.from_numpy(value) for name, value in task.base[1].items()}
@@ -156,8 +155,7 @@ class _Trainer(AbstractTrainer[SubspaceSettings]):
         code = Subspace(
             best_tensor_code(integers, step=0), plan.entries_log2, plan.step, plan.zero_head, plan.helper_seed
         )
-        factory = None if self.chain else dict(self.features.learner.shapes)
-        return Message(self.search.task.options, self.chain, code, factory)
+        return Message(self.search.task.options, self.chain, code)
 
 
 def _neighbours(plan: SubspaceSettings) -> Iterator[SubspaceSettings]:
@@ -174,21 +172,12 @@ def _neighbours(plan: SubspaceSettings) -> Iterator[SubspaceSettings]:
         yield replace(plan, gain=factor * plan.gain)
 
 
-def _network_of_f(search: Search) -> tuple[Chain | None, Learner]:
+def _network_of_f(search: Search) -> tuple[Chain, Learner]:
     """The architecture of f; without its biases, which start at zero, unless a base has them."""
-    original, has_base = search.task.f, search.task.base is not None
-    if original.chain is not None:
-        chain = original.chain if has_base else without_biases(original.chain)
-        return chain, Learner.of_chain(chain)
-    assert original.module is not None  # it is a chain or a module
-    learner = Learner.of_module(original.module)
-    flat = [name for name, value in original.tensors.items() if value.dim() < 2 and "bias" not in name]
-    if flat and not has_base:
-        raise UnsuitedError(
-            f"vectors of a subspace start at zero, which would switch off {', '.join(flat)}. "
-            "Use normalisations without weights (affine=False), or give a base."
-        )
-    return None, learner
+    chain = search.task.chain
+    if search.task.base is None:
+        chain = without_biases(chain)
+    return chain, Learner.of_chain(chain)
 
 
 def _first_dimension(sample: Dataset) -> int:
@@ -200,11 +189,7 @@ def _is_colour(sample: Dataset) -> bool:
     return len(sample.input_shape) == 3 and sample.input_shape[0] > 1
 
 
-def _passes(search: Search, chain: Chain | None, n: int) -> float:
+def _passes(search: Search, chain: Chain, n: int) -> float:
     """Evaluations of the whole sample that the effort allows on this device."""
     device = "cuda" if torch.device(search.device).type == "cuda" else "cpu"
-    if chain is None:
-        products = sum(value.numel() for value in search.task.f.tensors.values())
-    else:
-        products = chain.trained_products()
-    return max(20.0, _PRODUCTS[device, search.effort] / (n * products))
+    return max(20.0, _PRODUCTS[device, search.effort] / (n * chain.trained_products()))

@@ -72,13 +72,13 @@ class AbstractTrainer(ABC, Generic[P]):
 
     Attributes:
         search: What it is for.
-        chain: The architecture; None where it is that of a factory.
+        chain: The architecture.
         learner: What is to be learned.
         features: What the fixed part makes of the sample.
         found: What was trained by each plan.
     """
 
-    def __init__(self, search: Search, chain: Chain | None, learner: Learner) -> None:
+    def __init__(self, search: Search, chain: Chain, learner: Learner) -> None:
         self.search, self.chain = search, chain
         self.features = Features.of(learner, search.sample, search.progress)
         self.found: dict[P, Candidate[P]] = {}

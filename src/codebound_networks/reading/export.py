@@ -170,8 +170,7 @@ def _exported(adapter: Adapter, x: Tensor, name: str) -> tuple[ExportedProgram, 
             reasons.append(f"{brief(error)}{_place(error)}")
     raise ModelError(
         f"{name} cannot be read: {reasons[-1]}\n  Its forward may use shapes, but no Python decision may "
-        "depend on values, on the rest of the batch or on earlier calls.\n  With trust_code its code becomes "
-        "an assumption of a certificate."
+        "depend on values, on the rest of the batch or on earlier calls."
     )
 
 

@@ -17,7 +17,6 @@ from codebound.run.files import write_json
 from codebound.run.progress import NOBODY, Listener
 from codebound.run.store import content_key, new_folder
 from codebound.sample.caveats import remarks
-from codebound_networks.reading.loading import factory_of
 from codebound_networks.train import runs
 from codebound_networks.train.config import TrainConfig, parse_schedule, preset
 from codebound_networks.train.few_bits import DICTIONARY_SIDE
@@ -109,7 +108,6 @@ def few_bits_from_options(
                 sample,
                 test_set=test_set,
                 base=pretrained,
-                factory=factory_of(model),
                 progress=progress,
                 **{name: settings[name] for name in ("method", "effort", "delta", "seed", "device")},
             )

@@ -12,19 +12,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.func import functional_call
 from torch.nn import functional
-from torch.nn.modules.batchnorm import _BatchNorm
 
-from codebound.run.errors import ModelError, UsageError
+from codebound.run.errors import UsageError
 from codebound.run.progress import Progress, silent
 from codebound.run.rng import torch_stream
 from codebound_networks.codes.quantization import step_size
 from codebound_networks.codes.random_subspace import hashes, scale_exponent, starts
 from codebound_networks.train.passes import Passes, half_cosine
 from codebound_networks.train.updates import record
-from codebound_networks.views.rebuild import eval_twin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -127,32 +125,6 @@ class Learner:
                 rest, {name: value.to(features.dtype) for name, value in tensors.items()}, (features,)
             ),
         )
-
-    @classmethod
-    def of_module(cls, module: nn.Module) -> Learner:
-        """Any network whose evaluation depends on nothing but its tensors and one example.
-
-        Raises:
-            ModelError: The network has batch normalisations: their statistics are no coded tensors.
-        """
-        norms = [name for name, part in module.named_modules() if isinstance(part, _BatchNorm)]
-        if norms:
-            raise ModelError(
-                f"{', '.join(norms)}: a batch normalisation trains with the statistics of a batch, which no "
-                "decoder has. Fold it into the layer before, or use GroupNorm instead."
-            )
-        twin = eval_twin(module)
-        shapes = {name: tuple(value.shape) for name, value in module.state_dict().items()}
-        wide = [name for name, shape in shapes.items() if len(shape) > 1]
-
-        def logits(features: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
-            # parts that need single precision get it
-            is_lower = features.dtype == torch.bfloat16
-            with torch.autocast(features.device.type, torch.bfloat16, enabled=is_lower):
-                found: Tensor = functional_call(twin, dict(tensors), (features,))
-            return found
-
-        return cls(shapes, frozenset(wide[-1:]), lambda x: (x,), logits)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -20,7 +20,7 @@ from codebound.run.tensor_files import ADVICE
 from codebound.sample.dataset import Dataset
 from codebound.sample.load import load_dataset
 from codebound_networks.about_f.base import origin_of_file
-from codebound_networks.reading.loading import factory_of, load_arrays
+from codebound_networks.reading.loading import load_arrays
 from codebound_networks.train import runs
 from codebound_networks.train.updates import shuffle_labels
 from codebound_papers.compare.rows import BAR, rate_text
@@ -59,7 +59,6 @@ def compare_from_options(
             settings=measured,
             initial=None if initial is None else load_network(model, sample, initial),
             like_for_like=options["like_for_like"],
-            factory=factory_of(model),
             trained_on=trained_on,
             engine=engine,
             progress=progress,

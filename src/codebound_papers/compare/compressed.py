@@ -101,21 +101,20 @@ def verified(
 ) -> Compressed:
     """A certificate that somebody made, if the verifier accepts it for this sample.
 
-    Of f, its architecture is read where that is a helper, and its weights where the claim is about f; of the
-    bases, the one that the certificate names. The message of a refusal has every reason.
+    The weights of f are read where the claim is about f; of the bases, the one that the certificate names is
+    taken. The message of a refusal has every reason.
     """
     certificate = source if isinstance(source, Certificate) else Certificate.load(source)
-    module = None if certificate.helper.architecture is None else model
     base = _named_base(certificate, bases)
     original = _weights(model, sample) if certificate.claim.subject == "f" else None
-    verdict = verify(certificate, sample, module=module, base=base, unlabelled=unlabelled, original=original)
+    verdict = verify(certificate, sample, base=base, unlabelled=unlabelled, original=original)
     if verdict.verdict != "ACCEPT":
         reasons = "\n  ".join(verdict.reasons)
         raise CertificateError(
             f"the certificate ({label}) is refused for the sample {sample.name}:\n  {reasons}"
         )
     is_learned = certificate.kind.is_learned
-    network = _learned(source) if is_learned else decode(certificate, module=module, base=base)
+    network = _learned(source) if is_learned else decode(certificate, base=base)
     return Compressed(label=label, certificate=certificate, network=network)
 
 

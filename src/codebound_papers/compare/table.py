@@ -106,7 +106,6 @@ def compare(
     settings: MeasureSettings | None = None,
     initial: nn.Module | None = None,
     like_for_like: bool = False,
-    factory: str = "",
     trained_on: str | None = None,
     engine: Engine | None = None,
     progress: Progress = silent,
@@ -117,12 +116,12 @@ def compare(
     network f is not changed; the sample is the one it was trained on. A test set of examples used for no
     choice adds hold-out bounds and test errors. Certificates of compressed networks are verified first, and
     ``CertificateError`` says that one is refused; each gets its own of the bases, tensors by name, and
-    ``unlabelled`` are the inputs that a C-12b certificate was made with. Where none is given, ``effort`` says
-    how hard f is pruned for one; None makes none. For networks that are no chains it needs the ``factory`` of
-    the model, ``package.module:factory``. ``initial`` is the network before training, for the bound relative
-    to the distance from it (A-Imp-i). Like for like, bars of figures are divided by n and square-rooted, as
-    the other bounds are. ``trained_on`` is the ``sha256`` of the sample that f was trained on, where it is
-    known, as it is of networks that ``fit`` trained: the test examples may be among other data.
+    ``unlabelled`` are the inputs that a C-12b certificate was made with. Where none is given, ``effort``
+    says how hard f is pruned for one, if it is a chain; None makes none. ``initial`` is the network before
+    training, for the bound relative to the distance from it (A-Imp-i). Like for like, bars of figures are
+    divided by n and square-rooted, as the other bounds are. ``trained_on`` is the ``sha256`` of the sample
+    that f was trained on, where it is known, as it is of networks that ``fit`` trained: the test examples
+    may be among other data.
 
     >>> from codebound.sample.load import load_dataset
     >>> from codebound_networks.reading.loading import load_model
@@ -153,7 +152,7 @@ def compare(
     if not certificates and effort is not None:
         try:
             delta, seed, device = settings.delta, settings.seed, settings.device
-            pruned = partial(certify, method="prune", effort=effort, factory=factory, engine=engine)
+            pruned = partial(certify, method="prune", effort=effort, engine=engine)
             made = pruned(
                 measured.network.traced, sample, delta=delta, seed=seed, device=device, progress=progress
             )

@@ -306,7 +306,7 @@ def message_with(search: Search, codes: Mapping[str, AbstractTensorCode]) -> Mes
         name: codes[name] if name in codes else quantised_code(name, search.task, levels=VECTOR_LEVELS)
         for name in search.task.f.tensors
     }
-    return Message(search.task.options, search.task.f.chain, whole)
+    return Message(search.task.options, search.task.chain, whole)
 
 
 @implements("G-Lem4.4:corrected", "G-E9", kind="numerics")

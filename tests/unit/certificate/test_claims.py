@@ -187,7 +187,7 @@ def test_by_disagreement_half_of_delta_is_for_the_fresh_inputs():
         (ByDisagreement(FRESH), {"original": None}, CertificateError, "chain of known layers"),
         (
             ByDisagreement(FRESH),
-            {"original": Original.of_factory(nn.Linear(4, 3), "some:net", (4,))},
+            {"original": Original(None, {}, unchained="it has a branch")},
             CertificateError,
             "chain of known layers",
         ),

@@ -8,9 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-import codebound_verify.factories.factory
 import codebound_verify.weights
-from codebound.certificate.decoding import parts_sha256
 from codebound.certificate.evaluate import count_disagreements, count_errors
 from codebound.run.tensor_files import float32_sha256
 from codebound.sample.arrays import from_arrays
@@ -150,15 +148,6 @@ def test_names_of_tensors_are_those_of_the_verifier_and_of_the_page():
     assert float32_sha256(strided) == float32_sha256(tensors)
     assert codebound_verify.weights.tensors_sha256(tensors) == float32_sha256(tensors)
     assert float32_sha256({**tensors, "c": tensors["a"]}) != float32_sha256(tensors)
-
-
-@pytest.mark.parametrize("spec", ["linear", "mlp:widths=3", "lenet5", "resnet20"])
-def test_names_of_architectures_in_version_1_are_those_of_the_verifier(spec):
-    network = build(spec, input_shape=(1, 8, 8), classes=3)
-    name = parts_sha256(network)
-    assert name == codebound_verify.factories.factory.parts_sha256(network)
-    assert name == parts_sha256(build(spec, input_shape=(1, 8, 8), classes=3, seed=5))
-    assert name != parts_sha256(build(spec, input_shape=(1, 8, 8), classes=4))
 
 
 def all_in_float64(network, data, theta):

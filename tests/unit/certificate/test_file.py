@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from codebound.bits.options import Options
 from codebound.bits.setting import Setting
-from codebound.certificate.file import Base, Certificate, CertificateFacts, Claim, Factory, Helper
+from codebound.certificate.file import Base, Certificate, CertificateFacts, Claim, Helper
 from codebound.run.errors import CodeboundError, FormatError
 from codebound.sample.dataset import Scaling
 from codebound_networks.chains.chain import Chain
@@ -94,15 +94,14 @@ def test_reading_inverts_writing():
 
 
 @given(
-    st.builds(Factory, st.text(max_size=20), st.just("a" * 64)) | st.none(),
     st.builds(Base, st.text(max_size=20), st.just("b" * 64)) | st.none(),
     st.lists(st.text(max_size=30), min_size=1, max_size=4),
     st.floats(0.0, 1.0),
 )
-def test_every_field_comes_back(factory, base, declarations, bound):
+def test_every_field_comes_back(base, declarations, bound):
     certificate = replace(
         CERTIFICATE,
-        helper=replace(CERTIFICATE.helper, architecture=factory, base=base),
+        helper=replace(CERTIFICATE.helper, base=base),
         declarations=tuple(declarations),
         claim=replace(CERTIFICATE.claim, bound=bound),
     )

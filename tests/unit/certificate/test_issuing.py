@@ -9,7 +9,6 @@ import cbound_writer as reference
 import numpy as np
 import pytest
 import torch
-from torch import nn
 from worlds.samples import written_clusters
 
 from codebound.bits.bitstring import Bits
@@ -25,7 +24,7 @@ from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.message import Message
 from codebound_networks.chains.operations import Dictionary, Linear, NormalisedConv, Shifts
 from codebound_networks.codes.random_subspace import Subspace
-from codebound_networks.codes.tensors import Adaptive, Dense, Enumerative, Raw, Zero
+from codebound_networks.codes.tensors import Adaptive, Dense, Enumerative, Zero
 
 CHAIN = Chain((1, 2, 2), (Linear(3, True),))
 CODES = {
@@ -46,32 +45,11 @@ def near(size: float = 0.01) -> Original:
     return Original(CHAIN, {name: torch.from_numpy(value) for name, value in tensors.items()})
 
 
-class Odd(nn.Module):
-    """No chain: its logits are sums of two branches."""
-
-    def __init__(self):
-        super().__init__()
-        self.a, self.b = nn.Linear(4, 3), nn.Linear(4, 3, bias=False)
-        self.gain = nn.Parameter(torch.ones(()))
-
-    def forward(self, x):
-        x = x.flatten(1)
-        return self.gain * self.a(x) + self.b(x)
-
-
 BASE = {
     "0.weight": (reference.WEIGHT * 0.7).astype(np.float32),
     "0.bias": np.array([0.0, 0.0, 1.0], np.float32),
 }
 DIFFERENCES = {"0.weight": Adaptive(np.eye(3, 4, dtype=np.int32), -30, 1), "0.bias": Zero((3,))}
-ODD = {
-    "gain": Raw(np.array(1.0, np.float32)),
-    "a.weight": Dense(reference.WEIGHT.astype(np.int32), -3, 2),
-    "a.bias": Dense(reference.BIAS.astype(np.int32), 1, 1),
-    "b.weight": Zero((3, 4)),
-}
-
-
 # the plane itself is the last of the features: top row against bottom row, and a constant between them
 FEATURES = np.zeros((3, 17, 2, 2), dtype=np.int32)
 FEATURES[:2, -1] = [[[1, 1], [-1, -1]], [[-1, -1], [1, 1]]]
@@ -83,32 +61,19 @@ FIXED_CODES = {
 STILL = Subspace(Zero((2,)), entries_log2=2, step=-20, zero_head=True, seed=1)
 
 
-ODD_BASE = {name: code.weights() for name, code in ODD.items()}
-
-
 def tasks() -> dict[str, tuple[Task, Message]]:
-    """Every statement, and both kinds of helper, with a message for each."""
-    odd = Odd().eval()
+    """Every statement, with a base and without, and a message for each."""
     plain, based = Task(sample=SAMPLE, delta=0.05), ("pretrained", BASE)
-    factory = Original.of_factory(odd, "odd:Odd", SAMPLE.input_shape)
     return {
         "C-2": (plain, Message(Options(), CHAIN, CODES)),
         "C-2 with a base": (
             replace(plain, base=based),
             Message(Options(has_base=True), CHAIN, DIFFERENCES),
         ),
-        "C-2 with a factory": (
-            replace(plain, original=factory),
-            Message(Options(), None, ODD),
-        ),
         "C-2 with views and features": (plain, Message(Options(), FIXED, FIXED_CODES)),
         "C-2 in a subspace around a base": (
             replace(plain, base=based),
             Message(Options(has_base=True), CHAIN, STILL),
-        ),
-        "C-2 in a subspace of a factory": (
-            replace(plain, original=factory, base=("odd", ODD_BASE)),
-            Message(Options(has_base=True), None, STILL, {name: code.shape for name, code in ODD.items()}),
         ),
         "C-10": (
             replace(plain, claim=AfterSplit(3), base=based),
@@ -132,7 +97,6 @@ ISSUED = {name: issue(assessed, task) for name, (task, assessed) in CASES.items(
 def verdict_of(data: bytes | Certificate, task: Task, **changes):
     """The verifier's verdict with the helpers of a task; ``changes`` replaces some of them."""
     given = {
-        "module": task.module,
         "base": task.base_tensors,
         "unlabelled": task.claim.unlabelled,
         "original": task.f.arrays if task.claim.is_about_f else None,
@@ -317,8 +281,6 @@ OTHERS = {
     "another base": ("C-2 with a base", {"base": moved(BASE)}, "Base: its tensors have SHA-256"),
     "no base": ("C-2 with a base", {"base": None}, "--base"),
     "another base after a split": ("C-10", {"base": moved(BASE)}, "Base: its tensors have SHA-256"),
-    "another architecture": ("C-2 with a factory", {"module": nn.Linear(4, 3)}, "Factory"),
-    "no architecture": ("C-2 with a factory", {"module": None}, "--model"),
     "another f on a domain": ("C-12a", {"original": moved(near().arrays)}, "Subject"),
     "another f": ("C-12b", {"original": moved(near(2.5).arrays)}, "Subject"),
     "no f": ("C-12b", {"original": None}, "--subject-weights"),
@@ -349,7 +311,7 @@ def test_a_certificate_that_the_verifier_refuses_is_never_issued(monkeypatch):
 def test_the_network_that_is_handed_over_is_the_decoded_one(name):
     task, assessed = CASES[name]
     base = None if task.base is None else task.base[1]
-    network = decode(ISSUED[name], module=task.module, base=base)
+    network = decode(ISSUED[name], base=base)
     expected = assessed.message.weights(base)
     assert not network.training
     for key, tensor in network.state_dict().items():
@@ -362,8 +324,6 @@ def test_decoding_needs_the_named_helpers():
         decode(ISSUED["C-10"])
     with pytest.raises(CertificateError, match="not the one"):
         decode(ISSUED["C-10"], base=moved(BASE))
-    with pytest.raises(CertificateError, match="give the model"):
-        decode(ISSUED["C-2 with a factory"])
 
 
 def test_the_caller_keeps_his_tensors():
@@ -378,7 +338,6 @@ def test_declarations_say_what_cannot_be_checked():
     assert "(x / 16 -" in words["C-2"]
     assert "float32" in words["C-2"]
     assert "neither trained nor selected on the sample" in words["C-2 with a base"]
-    assert "odd:Odd was chosen without looking" in words["C-2 with a factory"]
     assert "neither trained nor selected on the examples after the split" in words["C-10"]
 
 

@@ -69,9 +69,7 @@ def test_another_fault_is_counted_of_the_same_network():
 
 
 def test_its_network_is_defined_to_the_last_bit_so_nothing_is_said_about_precision():
-    told, shortly = (
-        declared_by(*made, made[1].helper(made[0].message)) for made in (assessed(), assessed(SHARE))
-    )
+    told, shortly = (declared_by(*made, made[1].helper) for made in (assessed(), assessed(SHARE)))
     assert told[-1].startswith("The message says that there are 3 classes")
     assert shortly[-1].startswith("There are 3 classes, by the labels of the first examples")
     assert shortly[-1].endswith("inputs are taken as stored.")

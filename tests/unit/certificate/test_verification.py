@@ -72,8 +72,6 @@ OPTIONS = {
     "data": "my sample.npz",
     "data_folder": "/d",
     "allow_copies": True,
-    "model": "network.py:make",
-    "trust_code": True,
     "unlabelled": "unlabelled.npz",
     "base": "base.safetensors",
     "subject_weights": "f.safetensors",
@@ -82,11 +80,8 @@ OPTIONS = {
 
 @pytest.mark.parametrize("key", ["verify", "verify_here"])
 def test_older_folders_say_the_same_in_a_command(key):
-    command, harmless = words_to_ask(OPTIONS), {**OPTIONS}
-    for name in ("model", "trust_code"):  # code is named by the user
-        del harmless[name]
-    assert asked_by(Path(), {key: command}) == harmless
-    assert asked_by(Path(), {"verify_with": OPTIONS, key: "another"}) == harmless
+    assert asked_by(Path(), {key: words_to_ask(OPTIONS)}) == OPTIONS
+    assert asked_by(Path(), {"verify_with": OPTIONS, key: "another"}) == OPTIONS
 
 
 @pytest.mark.parametrize(
@@ -98,6 +93,8 @@ def test_older_folders_say_the_same_in_a_command(key):
         "-- --data s.npz",
         "data s.npz",
         "--data_folder d",
+        "--data s.npz --model network.py:make",
+        "--data s.npz --trust-code",
     ],
 )
 def test_a_command_that_certify_does_not_write_is_refused(words):

@@ -219,7 +219,7 @@ def test_every_assumption_of_the_library_says_how_it_could_fail():
     assert how_it_fails("Nobody ever wrote this.") == ""
 
 
-def test_declarations_of_bases_and_factories_say_how_they_could_fail():
+def test_declarations_of_bases_say_how_they_could_fail():
     network = solved().build()
     base = Pretrained(network, "elsewhere")
     for found in (

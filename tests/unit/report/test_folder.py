@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
-from torch import nn
 from worlds.bright_rows import images, solved
 
 from codebound.certificate.claims import AfterSplit, ByDisagreement, OnDomain
@@ -132,17 +131,6 @@ def test_results_are_never_overwritten(tmp_path):
         found.save_to(tmp_path / "file")
     (tmp_path / "empty").mkdir()
     found.save_to(tmp_path / "empty")
-
-
-@pytest.mark.thorough
-def test_the_architecture_of_a_factory_is_named(tmp_path):
-    module = nn.Sequential(nn.Flatten(), nn.Linear(16, 4), nn.Tanh(), nn.Linear(4, 3)).eval()
-    found = certify(module, SAMPLE, method="prune", effort="quick", factory="some.module:net")
-    saved = found.save_to(tmp_path / "one")
-    name = found.certificate.helper.architecture.name.partition(":")[0]
-    assert f"--model {tmp_path / 'one' / name}.py:make" in saved.result["verify"]
-    assert (tmp_path / "one" / f"{name}.py").read_text() == found.source
-    assert "some.module:net on rows" in (tmp_path / "one" / "report.html").read_text()
 
 
 def test_what_ran_out_of_time_asks_for_more():

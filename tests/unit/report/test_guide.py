@@ -9,7 +9,6 @@ import markdown
 import numpy as np
 import pytest
 import torch
-from torch import nn
 from worlds.bright_rows import images, solved
 
 from codebound.certification import certify
@@ -38,17 +37,10 @@ def compressed(**asked):
     return certify(solved().build(), SAMPLE, method="prune", effort="quick", **asked)
 
 
-def odd():
-    """No chain of a message: what it computes is written to a file, which is run by who names it."""
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Flatten(), nn.Linear(16, 3), nn.Softmax(dim=1))
-
-
 CASES = {
     "learned": learned,
     "compressed": compressed,
     "from a base": lambda: compressed(base=Pretrained(solved().build(), "rows seen elsewhere")),
-    "of code": lambda: certify(odd(), SAMPLE, method="naive", effort="quick"),
     "about f": lambda: compressed(unlabelled=images(80, 1, "unlabelled")),
 }
 

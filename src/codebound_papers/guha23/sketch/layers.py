@@ -200,4 +200,4 @@ def _message(search: Search, density: float, levels: int) -> Message | None:
         if attempt.code is not None:
             codes[name], found = attempt.code, True
             left -= plain.levels.size
-    return Message(search.task.options, search.task.f.chain, codes) if found else None
+    return Message(search.task.options, search.task.chain, codes) if found else None

@@ -171,36 +171,14 @@ class TestSubspace:
         with pytest.raises(UnsuitedError, match="is trained already"):
             certify(base.network, SAMPLE, method="features", prior_tenths=5)
 
-    @pytest.mark.thorough
-    def test_around_the_module_of_a_factory(self):
-        module = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.LayerNorm(5), nn.Linear(5, 3))
-        given = Pretrained(module, WORDS)
-        found = certify(module, SAMPLE, method="subspace", base=given, factory="some_nets:tanh")
-        assert found.certificate.helper.architecture.name.startswith("network_")
-        assert verify(found.certificate, SAMPLE, module=found.network, base=found.base).is_accepted
-        with pytest.raises(UnsuitedError, match=r"switch off 2\.weight"):
-            certify(module, SAMPLE, method="subspace", factory="some_nets:tanh")
-
     @pytest.mark.few(1)
-    @pytest.mark.parametrize("activation", [nn.ReLU, nn.Tanh], ids=["chain", "module"])
     @pytest.mark.parametrize("has_base", [True, False])
-    def test_batch_norms_are_folded_and_it_is_said(self, has_base, activation):
-        module = nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), activation(), nn.Linear(5, 3))
+    def test_batch_norms_are_folded_and_it_is_said(self, has_base):
+        module = nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.ReLU(), nn.Linear(5, 3))
         base = Pretrained(module, WORDS) if has_base else None
         found = certify(module, SAMPLE, method="subspace", base=base)
         assert "Batch norms are folded (1): a method that trains anew does so without them." in found.notes
         assert not any(isinstance(part, nn.BatchNorm1d) for part in found.network.modules())
-
-    @pytest.mark.thorough
-    @pytest.mark.parametrize("has_base", [True, False])
-    def test_one_that_follows_no_layer_is_a_factor_that_only_a_base_has(self, has_base):
-        module = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.BatchNorm1d(5), nn.Linear(5, 3))
-        base = Pretrained(module, WORDS) if has_base else None
-        if has_base:
-            assert certify(module, SAMPLE, method="subspace", base=base).method == "subspace"
-        else:
-            with pytest.raises(UnsuitedError, match=r"switch off 2\.weight"):
-                certify(module, SAMPLE, method="subspace")
 
     @pytest.mark.thorough
     def test_the_architecture_of_f_is_kept_for_images_too(self):
@@ -232,16 +210,6 @@ class TestFeatures:
         assert "its last layer starts at zero" in found.certificate.helper.base.name
         state = found.network.state_dict()
         assert all(np.array_equal(state[name], found.base[name]) for name in ("0.weight", "0.bias"))
-
-    @pytest.mark.thorough
-    def test_a_network_of_its_own_needs_no_factory(self):
-        """The message describes it, so the header names none."""
-        x = STREAM.normal(size=(200, 1, 12, 12)).astype(np.float32)
-        sample = from_arrays(x, (x[:, 0, :6].mean((1, 2)) > 0).astype(int), name="bright", classes=2)
-        module = nn.Sequential(nn.Flatten(), nn.Linear(144, 5), nn.Tanh(), nn.Linear(5, 2))
-        found = certify(module, sample, method="features", factory="some_nets:tanh")
-        assert found.certificate.helper.architecture is None
-        assert not any("some_nets" in line for line in found.certificate.declarations)
 
     @pytest.mark.thorough
     def test_features_are_means_over_views(self):
@@ -281,12 +249,12 @@ def test_a_base_of_another_architecture_names_the_tensor(base):
 
 
 @pytest.mark.thorough
-def test_a_factory_of_another_graph():
+def test_a_base_of_other_operations():
     def module(slope):
         return nn.Sequential(nn.Linear(6, 5), nn.LeakyReLU(slope), nn.Linear(5, 3))
 
     with pytest.raises(ModelError, match="not the operations"):
-        certify(module(0.1), SAMPLE, base=Pretrained(module(0.2), WORDS), factory="some_nets:leaky")
+        certify(module(0.1), SAMPLE, base=Pretrained(module(0.2), WORDS))
 
 
 class TestLoading:

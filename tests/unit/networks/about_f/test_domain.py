@@ -133,7 +133,7 @@ def test_an_unchanged_network_has_the_smallest_margin():
     assert covering_theta(message_of(chain, f), f, sample_of(chain, Scaling()), 0.0, 1.0) == -8000
 
 
-def test_residuals_local_convolutions_factories_and_other_shapes_are_refused():
+def test_residuals_local_convolutions_and_other_shapes_are_refused():
     others = (
         Residual(2, False),
         LocalConv(2, 3, 1, 1, False),
@@ -147,8 +147,6 @@ def test_residuals_local_convolutions_factories_and_other_shapes_are_refused():
         data = sample_of(chain, Scaling())
         with pytest.raises(CertificateError, match="chain of linear"):
             covering_theta(message_of(chain, f), f, data, 0.0, 1.0)
-    with pytest.raises(CertificateError, match="chain of linear"):
-        covering_theta(Message(Options(), None, {}), {}, data, 0.0, 1.0)
     small = Chain((2, 4, 4), (Linear(2, False),))
     g = {"0.weight": np.zeros((2, 32), np.float32)}
     with pytest.raises(CertificateError, match="same shapes"):

@@ -273,26 +273,10 @@ def test_a_changed_length_is_never_the_same_message(pair, data):
             decode(Bits(reference.pack_bits(text), len(text)), **known)
 
 
-FACTORY = Options(setting=Setting(3, Scaling(16.0)))  # what the literal writer takes
-
-
-def test_a_message_of_a_factory_needs_the_number_of_classes():
-    with pytest.raises(UsageError, match="number of classes"):
-        Message(Options(), None, {"a": Zero((2, 3))}).encode()
-
-
-def test_the_architecture_of_a_factory_is_not_in_the_message():
-    codes = {"a": Zero((2, 3)), "b": Raw(np.array([1.5, -2.0], np.float32))}
-    bits, ledger = Message(FACTORY, None, codes).encode()
-    expected = reference.Message(None, {"a": reference.zero((2, 3)), "b": reference.raw([1.5, -2.0])})
-    assert str(bits) == expected.bits
-    assert dict(ledger)["architecture"] == 3
-    shapes = {"a": (2, 3), "b": (2,)}
-    found = decode(bits, input_shape=(3,), factory=shapes)
-    assert found.chain is None
-    assert found.weights()["b"].tolist() == [1.5, -2.0]
-    with pytest.raises(FormatError, match="give its model"):
-        decode(bits, input_shape=(3,))
+def test_an_architecture_that_is_code_of_others_is_refused():
+    message = reference.Message(None, {"a": reference.zero((2, 3))})
+    with pytest.raises(FormatError, match=r"code of others \(a factory\), which this program does not run"):
+        decode(Bits(message.packed(), len(message.bits)), input_shape=(3,))
 
 
 def test_a_base_is_added_in_float64_and_rounded_once():
@@ -302,30 +286,6 @@ def test_a_base_is_added_in_float64_and_rounded_once():
     assert (message.weights(base)["0.weight"] == base["0.weight"]).all()
     whole = replace(message, options=Options())
     assert whole.weights()["0.weight"][0, 0] == np.float32(2.0**-30)
-
-
-def test_a_subspace_of_a_factory_needs_the_shapes_of_its_tensors():
-    shapes = {"a.weight": (2, 3), "a.bias": (2,), "b.weight": (2, 2), "scale": ()}
-    subspace = Subspace(Dense(np.array([1, -2, 3], np.int32), 0, 3), 1, -8, zero_head=True, seed=4)
-    bits, ledger = Message(FACTORY, None, subspace, shapes).encode()
-    assert [part for part, _ in ledger] == [
-        "setting",
-        "method",
-        "options",
-        "architecture",
-        "subspace",
-        "integers",
-        "end",
-    ]
-    theirs = reference.Subspace(reference.dense(np.array([1, -2, 3])), 1, -8, zero_head=True, seed=4)
-    assert str(bits) == reference.Message(None, theirs).bits
-    found = decode(bits, input_shape=(3,), factory=shapes)
-    for name, values in theirs.values(shapes).items():
-        np.testing.assert_array_equal(found.weights()[name], values.astype(np.float32))
-    with pytest.raises(UsageError, match="shapes"):
-        Message(FACTORY, None, subspace).encode()
-    with pytest.raises(FormatError, match="give its model"):
-        decode(bits, input_shape=(3,))
 
 
 def test_a_block_of_integers_is_in_the_ledger():

@@ -3,14 +3,12 @@
 import numpy as np
 import pytest
 import torch
-from torch import nn
 from worlds.bright_rows import CHAIN, base_of, images, search_for, solved
 
 from codebound.certificate.claims import ByDisagreement, OnDomain
 from codebound.certificate.task import Original
 from codebound.methods.search import run
 from codebound.sample.arrays import from_arrays
-from codebound_networks.codes.tensors import Raw
 from codebound_networks.methods import pruned
 from codebound_networks.methods.pruned import (
     PruneBudget,
@@ -81,18 +79,6 @@ def test_with_a_base_the_differences_are_quantised(monkeypatch):
     assert search.best.message.options.has_base
     weights = search.best.message.weights(base[1])
     assert all(np.array_equal(weights[name], value) for name, value in base[1].items())
-
-
-@pytest.mark.usefixtures("_short")
-def test_the_module_of_a_factory_keeps_its_vectors():
-    torch.manual_seed(0)
-    module = nn.Sequential(nn.Flatten(), nn.Linear(16, 4), nn.Tanh(), nn.Linear(4, 3)).eval()
-    search = search_for("standard", original=Original.of_factory(module, "some:net", (1, 4, 4)))
-    propose_pruned(search)
-    codes = search.best.message.codes
-    assert isinstance(codes["1.bias"], Raw)
-    assert np.array_equal(codes["1.bias"].weights(), module[1].bias.detach().numpy())
-    assert not isinstance(codes["1.weight"], Raw)
 
 
 def test_an_interrupt_while_it_trains_keeps_the_best_so_far(monkeypatch):

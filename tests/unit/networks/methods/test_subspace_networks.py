@@ -3,12 +3,9 @@
 import math
 
 import pytest
-import torch
-from torch import nn
 from worlds.bright_rows import CHAIN, asked_for, base_of, images, known, search_for, solved
 
 from codebound.certificate.claims import OnDomain
-from codebound.certificate.task import Original
 from codebound.methods.search import UnsuitedError, run
 from codebound.sample.arrays import from_arrays
 from codebound_networks.codes.random_subspace import Subspace
@@ -51,26 +48,9 @@ def test_around_a_base_the_biases_stay():
     assert search.best.bound.value < 0.3  # the base solves it
 
 
-def test_the_module_of_a_factory():
-    torch.manual_seed(0)
-    module = nn.Sequential(nn.Linear(16, 5), nn.Tanh(), nn.Linear(5, 3)).eval()
-    search = asked_for(sample=flat(), original=Original.of_factory(module, "some:net", (16,)))
-    propose_subspace(search)
-    assert search.best.message.chain is None
-
-
 REFUSED = {
     "nothing may be trained": (lambda: asked_for("quick"), "longer than a quick search"),
     "g must stay near f": (lambda: asked_for(claim=OnDomain(0, 255)), "stay near f"),
-    "scales that would be switched off": (
-        lambda: asked_for(
-            sample=flat(),
-            original=Original.of_factory(
-                nn.Sequential(nn.LayerNorm(16), nn.Linear(16, 3)).eval(), "some:net", (16,)
-            ),
-        ),
-        "switch off 0.weight",
-    ),
 }
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from codebound.run.errors import ModelError, UsageError
+from codebound.run.errors import UsageError
 from codebound.sample.dataset import DeviceData, Scaling
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.operations import Dictionary, Linear, MaxPool, NormalisedConv, Shifts
@@ -153,20 +153,6 @@ def test_the_code_length_is_that_of_a_distribution_on_the_integers(spread):
     integers = torch.arange(-400, 401, dtype=torch.float64)[:, None]
     bits = torch.stack([_code_bits(value, torch.tensor(spread, dtype=torch.float64)) for value in integers])
     assert math.isclose(float(torch.exp2(-bits).sum()), 1.0, rel_tol=1e-6)
-
-
-def test_batch_statistics_are_refused_by_name():
-    network = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
-    with pytest.raises(ModelError, match=r"^1: a batch normalisation trains with the statistics of a batch"):
-        Learner.of_module(network)
-
-
-def test_any_other_network_is_a_learner():
-    network = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2))
-    learner = Learner.of_module(network)
-    x = torch.randn(3, 4)
-    assert learner.head == {"2.weight"}
-    assert torch.allclose(learner.logits(*learner.features(x), dict(network.state_dict())), network(x))
 
 
 @pytest.mark.parametrize(
