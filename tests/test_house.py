@@ -34,7 +34,7 @@ ELSEWHERE = {
     # what every code of tensors and every table goes through
     "codebound.bits.arithmetic": "contract/test_tensor_codes.py",
     "codebound.bits.numbers": "oracle/test_coding_reference.py",
-    "codebound.bits.setting": "contract/test_whole_messages.py",
+    "codebound.bits.setting": "contract/test_two_decoders.py",
     "codebound.learn.dictionary": "unit/networks/chains/test_fixed_operations.py",
     "codebound.sample.columns": "unit/sample/formats/test_table_files.py",
     "codebound.sample.frames": "unit/sample/formats/test_table_files.py",
@@ -42,7 +42,6 @@ ELSEWHERE = {
     "codebound.bounds.loss_bounds": "property/test_faulty_bounds.py",
     "codebound.certificate.declarations": "attack/test_developed.py",
     "codebound_networks.about_f.rounding": "oracle/test_rounding.py",
-    "codebound_networks.about_f.tracing": "contract/test_two_tracers.py",
     "codebound.bounds.numerics": "oracle/test_numerics_mpmath.py",
     "codebound.learn.rule_message": "attack/test_short_messages.py",
     "codebound.learn.kernel_network": "contract/test_two_pickers.py",
@@ -50,7 +49,6 @@ ELSEWHERE = {
     "codebound_verify.looks.ledger": "unit/holdout/test_ledger.py",
     "codebound_verify.rounding": "oracle/test_rounding.py",
     "codebound_verify.shorthand.short": "contract/test_one_code.py",
-    "codebound_networks.reading.source_file": "attack/test_factories.py",
     # one test for all who use it
     "codebound.cli.actions": "unit/cli/test_options.py",
     "codebound.sample.formats.texts": "unit/known/test_encoder.py",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
 import pickle
+import sys
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,12 +19,12 @@ from codebound.known.provenance import Origin, remember
 from codebound.run.errors import ModelError, UsageError
 from codebound.run.files import read_json
 from codebound.run.user_code import current_directory_importable
-from codebound_networks.reading.source_file import load_file
 from codebound_networks.views.rebuild import brief, dtype_name, forbidden_entries, tensors_of, unwrapped
 from codebound_networks.views.zoo import FORMER_NAMES, ZOO, build, seeded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from types import ModuleType
 
     import numpy as np
     from numpy.typing import NDArray
@@ -75,6 +77,20 @@ def load_model(
     if weights is not None:
         install(model, read_weights(weights), path=weights)
     return model
+
+
+def load_file(path: Path) -> ModuleType:
+    """The Python module in a file, imported under the name of the file; this runs its code.
+
+    What runs is the text of the file, never a compiled copy that lies beside it.
+    """
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or not path.is_file():
+        raise ModelError(f"{path}: not a Python file.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    exec(compile(path.read_bytes(), path, "exec"), module.__dict__)
+    return module
 
 
 def _is_importable(name: str) -> bool:
