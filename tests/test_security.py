@@ -15,7 +15,7 @@ ALL = sorted(SOURCES.rglob("*.py"))
 DANGEROUS = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "subprocess", "socket", "ctypes", "urllib"}
 DANGEROUS |= {"http", "requests", "runpy", "code"}
 ALLOWED = {"memory.py": {"ctypes"}}  # the page says for what
-RUNS = {"src/codebound_networks/reading/source_file.py": "_run", "src/codebound_verify/files.py": "_of_file"}
+RUNS = {"src/codebound_networks/reading/loading.py": "load_file"}
 """Where a Python file that the user names is run, as the page says: the only calls of exec and compile."""
 
 

@@ -156,12 +156,6 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     add("--head", help="hash of the last line of a ledger, if it was written down elsewhere")
     add("--data", help="the sample, if not beside it: an .npz file (x, y) or a name such as mnist")
     add("--data-folder", type=Path, help="where the files of a named dataset lie, if not in the cache")
-    add("--model", help="package.module:factory or file.py:factory, if the architecture is outside the file")
-    add(
-        "--trust-code",
-        action="store_true",
-        help="accept a factory that cannot be traced: its code becomes part of what is assumed",
-    )
     add("--base", type=Path, help="safetensors file of the base, if the message codes differences to one")
     add("--unlabelled", help="unlabelled inputs of a C-12b certificate, given like --data")
     add("--subject-weights", type=Path, help="safetensors file of the original network, for C-12a and C-12b")

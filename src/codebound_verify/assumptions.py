@@ -9,7 +9,6 @@ from .header import Disagreement, Domain, Header, PartOfSample, Picked, Split
 from .words import encoders_of
 
 if TYPE_CHECKING:
-    from .factories.factory import Made
     from .rows import Repeats
 
 ROWS = (
@@ -23,9 +22,7 @@ STORED = (
 )
 
 
-def assumed_by(
-    header: Header, made: Made | None, repeats: Repeats | None, developed: str | None
-) -> tuple[str, ...]:
+def assumed_by(header: Header, repeats: Repeats | None, developed: str | None) -> tuple[str, ...]:
     """One sentence for each; those that are broken most easily come first."""
     sample = f"the {header.n} examples" + (" after the split" if isinstance(header.extra, Split) else "")
     if isinstance(picked := header.extra, Picked):
@@ -41,8 +38,6 @@ def assumed_by(
         f"selected on {sample}: without that the bound means nothing. It is not in the file."
         for name, sha256 in encoders_of(header)
     ]
-    if made is not None:
-        lines.insert(0 if made.graph is None else len(lines), made.assumption(header, sample))
     lines += [
         _format(header, sample, developed),
         ROWS,

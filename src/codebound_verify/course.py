@@ -23,13 +23,11 @@ from .rows import Repeats, count_repeats
 from .weights import same_tensors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
-    from torch import nn
 
     from .container import Certificate
-    from .factories.factory import Made
     from .picks.picking import Learned
     from .questions.classes import ClassRow
     from .questions.testing import Tested
@@ -43,13 +41,11 @@ class Given:
 
     x: Inputs
     y: Inputs
-    factory: Callable[..., nn.Module] | None
     base: Mapping[str, Floats] | None
     unlabelled: Inputs | None
     subject_weights: Mapping[str, Floats] | None
     learned_weights: Mapping[str, NDArray[Any]] | None
     test: tuple[Inputs, Inputs] | None
-    trust_code: bool
     allow_copies: bool
     by_class: bool
     progress: Progress | None
@@ -69,7 +65,6 @@ class Course:
         self.repeats: Repeats | None = None
         self.commonest: int | None = None
         self.network: Network | None = None
-        self.made: Made | None = None  # by the factory
         self.evaluator: Evaluator | None = None  # of g, if the message holds it
         self.learned: Learned | None = None  # g, if the message holds its rule
         self.subject: Evaluator | None = None  # f, if the statement is about it
@@ -106,20 +101,12 @@ class Course:
         """The message is the network g, or its rule, and costs what the file says."""
         given = self.given
         with self._check("the message decodes to a network, in exactly the bits that it charges"):
-            self.network, self.made = decoded(
-                self.certificate, given.factory, given.base, trust_code=given.trust_code
-            )
-            if self.network.rule is None:
-                self.evaluator = _evaluator(self.header, self.network, self.made, given.progress)
+            self.network = decoded(self.certificate, given.base)
+            if self.network.chain is not None:
+                self.evaluator = chain_evaluator(
+                    self.network.chain, self.network.tensors, header=self.header, progress=given.progress
+                )
             check_ledger(self.header, self.network)
-
-    def check_module(self) -> None:
-        """A module that a factory made is a function, and the one that was traced."""
-        if self.sample and self.network and self.network.chain is None and self.made:
-            from .factories.evaluating import check_module
-
-            with self._check("the module computes each prediction from its example alone, as its graph says"):
-                check_module(self.header, self.network, self.made, self.sample[0])
 
     def check_errors(self) -> None:
         """The network g, decoded or learned, makes no more errors than stated."""
@@ -212,33 +199,12 @@ class Course:
         return compare_with_test(self.header, *found)
 
 
-def decoded(
-    certificate: Certificate,
-    factory: Callable[..., nn.Module] | None,
-    base: Mapping[str, Floats] | None,
-    *,
-    trust_code: bool,
-) -> tuple[Network, Made | None]:
-    """The network of the message, and what the factory made; helpers must be those of the header."""
+def decoded(certificate: Certificate, base: Mapping[str, Floats] | None) -> Network:
+    """The network of the message; a base must be that of the header."""
     header = certificate.header
     if header.base is not None and base is not None:
         same_tensors(base, header.base.sha256, "Base")
-    made = layout = None
-    if header.architecture is not None and factory is not None:
-        from .factories.factory import make, state_layout
-
-        made = make(factory, header, trust_code=trust_code)
-        layout = state_layout(made.module)
-    return decode(certificate, factory_layout=layout, base=base), made
-
-
-def _evaluator(header: Header, network: Network, made: Made | None, progress: Progress | None) -> Evaluator:
-    if network.chain is not None:
-        return chain_evaluator(network.chain, network.tensors, header=header, progress=progress)
-    from .factories.evaluating import module_evaluator
-
-    assert made is not None  # decode() refuses without one
-    return module_evaluator(header, network, made, progress)
+    return decode(certificate, base=base)
 
 
 def _missing(header: Header, given: Given) -> list[str]:

@@ -1,23 +1,17 @@
-"""A certificate or a ledger with what is given beside it, all as files: what the command is told.
-
-Only here is code run, that of a factory which the user has named; a certificate cannot name one.
-"""
+"""A certificate or a ledger with what is given beside it, all as files: what the command is told."""
 
 from __future__ import annotations
 
 import dataclasses
-import importlib
-import importlib.util
 import math
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .refusal import Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
+    from pathlib import Path
 
     from .evaluate import Progress
     from .header import Header
@@ -34,8 +28,6 @@ class GivenFiles:
 
     data: str | None = None
     data_folder: Path | None = None
-    model: str | None = None
-    trust_code: bool = False
     base: Path | None = None
     unlabelled: str | None = None
     subject_weights: Path | None = None
@@ -109,7 +101,6 @@ def _certificate(file: Path, given: GivenFiles, progress: Progress | None) -> Ve
         return verify(
             file,
             *_labelled(given.data, given.data_folder, None if header is None else _numbers(header)),
-            factory=_factory(given.model) if given.model else None,
             base=read_weights(given.base) if given.base else None,
             unlabelled=(
                 load_data(given.unlabelled, given.data_folder, expected=_unlabelled_numbers(header))[0]
@@ -119,7 +110,6 @@ def _certificate(file: Path, given: GivenFiles, progress: Progress | None) -> Ve
             subject_weights=read_weights(given.subject_weights) if given.subject_weights else None,
             learned_weights=read_tensors(given.weights) if given.weights else None,
             test=_labelled(given.test, given.data_folder) if given.test else None,
-            trust_code=given.trust_code,
             allow_copies=given.allow_copies,
             by_class=given.by_class,
             progress=progress,
@@ -160,9 +150,7 @@ def _lacking(file: Path, given: GivenFiles) -> list[str]:
     """What the header asks for and was not given; nothing for a file that is none."""
     if (header := _header(file)) is None:
         return []
-    named = header.architecture
     needed = {
-        f"the factory {'' if named is None else named.name} (--model)": named is not None and not given.model,
         "its base (--base)": header.base is not None and not given.base,
         "the weights of f (--subject-weights)": header.subject == "f" and not given.subject_weights,
         "the unlabelled inputs (--unlabelled)": header.statement == "C-12b" and not given.unlabelled,
@@ -178,32 +166,3 @@ def _labelled(spec: str, folder: Path | None, expected: int | None = None) -> tu
     if y is None:
         raise Refused(f"Data: {spec} has no labels y.")
     return x, y
-
-
-def _factory(spec: str) -> Callable[[], Any]:
-    """The callable that ``package.module:name`` or ``file.py:name`` names; this runs that code."""
-    module, _, name = spec.rpartition(":")
-    before = [*sys.path]
-    sys.path.insert(0, "")
-    try:
-        factory = getattr(
-            _of_file(module) if module.endswith(".py") else importlib.import_module(module), name
-        )
-    except Exception as error:  # importing runs arbitrary code of the user
-        raise Refused(f"--model {spec}: cannot be imported ({type(error).__name__}: {error}).") from error
-    finally:
-        sys.path[:] = before
-    if not callable(factory):
-        raise Refused(f"--model {spec}: is not callable.")
-    return factory  # type: ignore[no-any-return]
-
-
-def _of_file(path: str) -> Any:
-    """The Python module in a file, under the name of the file: its text, not a compiled copy beside it."""
-    name = Path(path).stem
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None:
-        raise ImportError(f"{path} is no Python file")
-    sys.modules[name] = module = importlib.util.module_from_spec(spec)
-    exec(compile(Path(path).read_bytes(), path, "exec"), module.__dict__)
-    return module

@@ -21,6 +21,10 @@ EXAMPLES_LIMIT = 2**32
 CLASSES_LIMIT = 2**16
 INPUT_LIMIT = 2**24  # numbers in one example
 CONSTANTS_LIMIT = 4  # means, and stds, of a scaling
+NEEDS_CODE = (
+    "Header: the file needs code of others (a factory), which this program does not run; helper.architecture "
+    "must be null."
+)
 
 Statement: TypeAlias = Literal["C-2", "C-10", "C-12a", "C-12b", "C-15"]
 SUBJECTS: dict[Statement, str] = {"C-2": "g", "C-10": "g", "C-12a": "f", "C-12b": "f", "C-15": "g"}
@@ -41,15 +45,6 @@ class Named:
 
     name: str
     sha256: str
-
-
-@dataclass(frozen=True)
-class Architecture:
-    """A factory: the hash of its graph, None if its code has to be trusted, and those of its sources."""
-
-    name: str
-    sha256: str | None
-    sources: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -153,7 +148,6 @@ class Header:
     tally: Tally
     input_shape: tuple[int, ...]
     scaling: Scaling
-    architecture: Architecture | None
     base: Named | None
     ledger: tuple[tuple[str, int], ...]
     declarations: tuple[str, ...]
@@ -241,6 +235,8 @@ def parse_header(text: bytes, version: Version) -> Header:
         return fields.integer(facts[name], f"facts.{name}", 0, most) if name in facts else None
 
     helper = fields.record(top["helper"], "helper", "architecture base input_shape scaling")
+    if helper["architecture"] is not None:
+        fields.reasons.append(NEEDS_CODE)
     shape = _input_shape(fields, helper["input_shape"])
     made_by = fields.record(top["made_by"], "made_by", version.maker_keys)
     fields.text(made_by["codebound"], "made_by.codebound")
@@ -272,7 +268,6 @@ def parse_header(text: bytes, version: Version) -> Header:
         tally=_tally(fields, facts["tally"], statement, fault, n) if version.has_tally else None,
         input_shape=shape,
         scaling=_scaling(fields, helper["scaling"], channels=shape[0] if len(shape) == 3 else 1),
-        architecture=_architecture(fields, helper["architecture"], version),
         base=_base(fields, helper["base"]),
         ledger=_ledger(fields, top["ledger"]),
         declarations=tuple(
@@ -439,25 +434,6 @@ def _base(fields: _Fields, value: object) -> Named | None:
     return Named(
         name=fields.text(found["name"], "helper.base.name"),
         sha256=fields.digest(found["sha256"], "helper.base.sha256"),
-    )
-
-
-def _architecture(fields: _Fields, value: object, version: Version) -> Architecture | None:
-    if value is None:
-        return None
-    where = "helper.architecture"
-    keys = "name graph_sha256 sources" if version.names_graph else "name graph_sha256"
-    found = fields.record(value, where, keys)
-    is_trusted = version.names_graph and found["graph_sha256"] is None
-    entries = fields.items(found["sources"], f"{where}.sources", 0, 64) if version.names_graph else []
-    sources = []
-    for entry in entries:
-        name, sha256 = fields.items(entry, f"{where}.sources", 2, 2) or ("", "")
-        sources.append((fields.text(name, f"{where}.sources"), fields.digest(sha256, f"{where}.sources")))
-    return Architecture(
-        name=fields.text(found["name"], f"{where}.name"),
-        sha256=None if is_trusted else fields.digest(found["graph_sha256"], f"{where}.graph_sha256"),
-        sources=tuple(sources),
     )
 
 

@@ -30,7 +30,7 @@ Making: TypeAlias = Callable[[Complete], Iterator[Values]]  # the numbers of eac
 
 @dataclass(frozen=True)
 class Network:
-    """What a message says: the network g as tensors of a chain, or of a factory when ``chain`` is None."""
+    """What a message says: the network g as a chain with its tensors, or the rule that it is learned by."""
 
     chain: Chain | None
     tensors: Mapping[str, Floats]
@@ -43,25 +43,24 @@ class Network:
 def decode(
     certificate: Certificate,
     *,
-    factory_layout: Layout | None = None,
     base: Mapping[str, Floats] | None = None,
 ) -> Network:
     """Decode the whole message and check that it ends where the header says.
 
     Args:
         certificate: A well-formed file.
-        factory_layout: Names and shapes of the factory's state dict, if the header names a factory.
         base: Tensors that the decoded ones are differences to, if the header names a base.
     """
     header = certificate.header
-    _require_helpers(header, factory_layout, base)
+    if header.base is not None and base is None:
+        raise Refused(f"The base {header.base.name} is outside the file: give it with --base.")
     witness = Witness(certificate.witness) if header.version.has_witness else None
     decoder = Decoder(certificate.message, header.code_bits, witness=witness)
     ledger = Ledger(decoder)
     if is_short(header):
         from .shorthand.short import read_short
 
-        return read_short(decoder, header, ledger, factory_layout, base or {})
+        return read_short(decoder, header, ledger, base or {})
     scheme = _read_scheme(decoder, header, ledger)
     split, theta, has_base = _read_options(decoder, header)
     ledger.close("options")
@@ -71,7 +70,7 @@ def decode(
     chain = read_architecture(decoder, header)
     ledger.close("architecture")
 
-    layout = chain.layout() if chain is not None else factory_layout or ()
+    layout = chain.layout()
     starts = starting_from(layout, base) if has_base and base is not None else {}
     check_sizes(layout)
     if scheme == 1:
@@ -137,18 +136,6 @@ class Ledger:
         self._counted = self._decoder.shifts
 
 
-def _require_helpers(header: Header, layout: Layout | None, base: Mapping[str, Floats] | None) -> None:
-    missing = []
-    if header.architecture is not None and layout is None:
-        missing.append(
-            f"The architecture {header.architecture.name} is outside the file: give it with --model."
-        )
-    if header.base is not None and base is None:
-        missing.append(f"The base {header.base.name} is outside the file: give it with --base.")
-    if missing:
-        raise Refused(*missing)
-
-
 def _read_scheme(decoder: Decoder, header: Header, ledger: Ledger) -> int:
     """Setting and fault, which are those of the header, and the number of the scheme."""
     if header.version.codes_setting:
@@ -185,16 +172,14 @@ def _read_options(decoder: Decoder, header: Header) -> tuple[int | None, float |
     return split, theta, has_base
 
 
-def read_architecture(decoder: Decoder, header: Header) -> Chain | None:
-    """The chain of the message, or None if the header names a factory."""
+def read_architecture(decoder: Decoder, header: Header) -> Chain:
+    """The chain of the message."""
     if (architecture := decoder.gamma()) > 3:
+        raise Refused(f"Message: architecture {architecture} is unknown; 1 is a chain, 3 a stack.")
+    if architecture == 2:
         raise Refused(
-            f"Message: architecture {architecture} is unknown; 1 is a chain, 2 a factory, 3 a stack."
+            "Message: the architecture is code of others (a factory), which this program does not run."
         )
-    has_factory = header.architecture is not None
-    agree("a factory", architecture == 2, "the header names a factory", has_factory)
-    if has_factory:
-        return None
     if architecture == 3:
         from .shorthand.stack import read_stack
 
@@ -206,7 +191,6 @@ def _read_rule(decoder: Decoder, header: Header, ledger: Ledger) -> Network:
     """Scheme 3: how g is learned from the sample (section 10)."""
     from .picks.rule import read_rule
 
-    agree("a factory", False, "the header names a factory", header.architecture is not None)
     rule = read_rule(decoder, header.input_shape, has_layers=header.version.has_layers)
     ledger.close("rule")
     finish_word(decoder, header, ledger)

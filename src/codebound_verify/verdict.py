@@ -15,10 +15,9 @@ from .refusal import Refused
 from .words import Counted, claimed, counts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
-    from torch import nn
 
     from .chain import Chain
     from .evaluate import Progress
@@ -78,13 +77,11 @@ def verify(
     x: Inputs,
     y: Inputs,
     *,
-    factory: Callable[..., nn.Module] | None = None,
     base: Mapping[str, Floats] | None = None,
     unlabelled: Inputs | None = None,
     subject_weights: Mapping[str, Floats] | None = None,
     learned_weights: Mapping[str, NDArray[Any]] | None = None,
     test: tuple[Inputs, Inputs] | None = None,
-    trust_code: bool = False,
     allow_copies: bool = False,
     by_class: bool = False,
     progress: Progress | None = None,
@@ -95,14 +92,12 @@ def verify(
         source: The file, or its bytes.
         x: All inputs of the sample, as stored.
         y: Their labels.
-        factory: Makes the module, if the header names an architecture; takes input_shape and classes, or not.
         base: The tensors of the base, if the header names one.
         unlabelled: Unlabelled inputs, for the statement C-12b.
         subject_weights: The tensors of the original network f, for C-12a and C-12b.
         learned_weights: The tensors of g that were handed over beside the file: are they what the rule learns
             from this sample, or what the message decodes to?
         test: Inputs and labels that took no part in making the network: they may refute the claim.
-        trust_code: Accept a factory whose module cannot be traced; its code is then part of what is assumed.
         allow_copies: More than one example in a hundred may be an exact copy: the user vouches that they
             are independent draws.
         by_class: Count the errors on every class too, where the claim is about the errors of g; the limits
@@ -122,13 +117,11 @@ def verify(
     given = Given(
         x=x,
         y=y,
-        factory=factory,
         base=base,
         unlabelled=unlabelled,
         subject_weights=subject_weights,
         learned_weights=learned_weights,
         test=test,
-        trust_code=trust_code,
         allow_copies=allow_copies,
         by_class=by_class,
         progress=progress,
@@ -137,7 +130,6 @@ def verify(
     course.check_numbers()
     course.check_sample()
     course.check_message()
-    course.check_module()
     course.check_errors()
     course.check_weights()
     course.check_original()
@@ -156,7 +148,7 @@ def _concluded(course: Course) -> Verdict:
         None if course.reasons else header.bound,
         declarations=header.declarations,
         checked=tuple(course.passed),
-        assumptions=assumed_by(header, course.made, repeats, developed),
+        assumptions=assumed_by(header, repeats, developed),
         statement=header.statement,
         subject=header.subject,
         fault=header.fault.text,
@@ -178,19 +170,15 @@ def _concluded(course: Course) -> Verdict:
 
 
 def decode_network(
-    source: Source,
-    *,
-    factory: Callable[..., nn.Module] | None = None,
-    base: Mapping[str, Floats] | None = None,
-    trust_code: bool = False,
-) -> tuple[Chain | None, Mapping[str, Floats]]:
-    """The network g of a certificate: its chain (None with a factory) and its tensors.
+    source: Source, *, base: Mapping[str, Floats] | None = None
+) -> tuple[Chain, Mapping[str, Floats]]:
+    """The network g of a certificate: its chain and its tensors.
 
     Raises:
         Refused: if the file or its message is malformed, or a helper is missing or not the right one.
     """
-    network, _ = decoded(read(load(source)), factory, base, trust_code=trust_code)
-    if network.rule is not None:
+    network = decoded(read(load(source)), base)
+    if network.chain is None:
         raise Refused(
             "The message holds no network: it names the rule by which g is learned from the sample. Run it "
             "with codebound, which hands g over as a network that needs the sample no more."

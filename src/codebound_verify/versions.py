@@ -23,8 +23,7 @@ class Version:
     """One version of the file.
 
     The keys are those of the header itself, of its claim, its facts and ``made_by``. A file names its
-    ``page`` where there is one, and is believed only if this program was written from that page. One that
-    ``names_graph`` has the hash of a factory's graph and of its sources, others a hash of its parts.
+    ``page`` where there is one, and is believed only if this program was written from that page.
     """
 
     number: int
@@ -34,7 +33,6 @@ class Version:
     maker_keys: str
     page: Page | None
     has_witness: bool
-    names_graph: bool
     codes_setting: bool  # classes and scaling are in the message
     has_tally: bool  # faults that count more than errors, and faults of every statement
     has_layers: bool  # features of picked networks that are weighted by the message
@@ -50,7 +48,6 @@ FIRST = Version(
     maker_keys="codebound date",
     page=None,
     has_witness=False,
-    names_graph=False,
     codes_setting=False,
     has_tally=False,
     has_layers=False,
@@ -64,7 +61,6 @@ SECOND = Version(
     maker_keys=FIRST.maker_keys + " commit",
     page=Page(PAGE_SHA256, FROZEN),
     has_witness=True,
-    names_graph=True,
     codes_setting=True,
     has_tally=False,
     has_layers=False,

@@ -23,7 +23,6 @@ from attack.crafting import (
     sealed,
 )
 from cbound_writer import Stack, Stage
-from torch import nn
 
 from codebound.bits.options import Options
 from codebound.certificate.assessment import assess, issue
@@ -36,7 +35,6 @@ from codebound_networks.chains.operations import Dictionary, Linear, NormalisedC
 from codebound_networks.codes.bell import Bell
 from codebound_networks.codes.random_subspace import Subspace
 from codebound_verify import decode_network, verify
-from codebound_verify.factories.graph import trace
 
 SMALL = Stack(v=2, t=1, stages=(Stage(c=2), Stage(g=0, k=0, q=2)))
 
@@ -187,14 +185,6 @@ def test_an_architecture_that_is_not_there():
     message.bits = coder.end()
     message.ledger = [["method", len(message.bits)]]
     refused_by_both(sealed(message), "architecture 4 is unknown")
-
-
-def test_a_stack_is_no_factory():
-    """A header that names a factory has a message that says so."""
-    linear = nn.Sequential(nn.Flatten(), nn.Linear(4, 3))
-    graph = trace(linear, input_shape=X.shape[1:], carried=("1.weight", "1.bias"))
-    data = sealed(TRUE["stack"], architecture=writer.factory(graph.sha256))
-    refused(data, "exactly when the header names a factory", factory=lambda: linear)
 
 
 def test_a_bounded_domain_allows_no_stack():

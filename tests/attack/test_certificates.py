@@ -101,15 +101,16 @@ HEADERS = {
     "negative ledger entry": (put("ledger.3.1", -5), "ledger[3][1] must be"),
     "ledger entry of three": (put("ledger.3", ["a", 1, 2]), "ledger[3] must be"),
     "no ledger": (put("ledger", []), "ledger must be a list"),
-    "a helper that nobody used": (put("helper.architecture", writer.factory()), "--model"),
-    "a factory without sources": (
+    "a factory": (put("helper.architecture", writer.factory()), "code of others (a factory)"),
+    "a factory that has to be trusted": (
+        put("helper.architecture", writer.factory(None, [("nets", "0" * 64)])),
+        "code of others (a factory)",
+    ),
+    "a factory of version 1": (
         put("helper.architecture", {"name": "a", "graph_sha256": "0" * 64}),
-        "helper.architecture must be an object with the keys",
+        "code of others (a factory)",
     ),
-    "a factory with a source without a hash": (
-        put("helper.architecture", writer.factory(sources=[("nets", None)])),
-        "helper.architecture.sources must be",
-    ),
+    "an architecture that is a word": (put("helper.architecture", ""), "code of others (a factory)"),
     "a base that nobody used": (put("helper.base", {"name": "a", "sha256": "0" * 64}), "--base"),
     "another input shape": (put("helper.input_shape", [1, 4, 1]), "an input has shape"),
     "two axes": (put("helper.input_shape", [2, 2]), "helper.input_shape must be"),
@@ -363,7 +364,7 @@ MESSAGES = {
         chain([["linear", 3, False]], has_base=True),
         "differences to a base",
     ),
-    "a factory that the header does not name": (chain(None), "a factory"),
+    "a factory that the header does not name": (chain(None), "code of others (a factory)"),
     "2^24 dense weights and some in no bits": (
         chain(
             [["linear", 2**13, False], ["linear", 2**11 + 1, False], ["linear", 3, False]],

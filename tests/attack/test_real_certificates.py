@@ -211,7 +211,7 @@ TABLE = {
     ),
     "an architecture that is not used": (
         lambda f: f["helper"].__setitem__("architecture", writer.factory()),
-        "--model",
+        "code of others (a factory)",
     ),
     "an unknown field": (lambda f: f.__setitem__("signature", "x"), "an object with the keys"),
     "NaN": (lambda f: f["claim"].__setitem__("bound", float("nan")), "NaN is no number"),

@@ -15,14 +15,12 @@ import cbound_writer as writer
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 from codebound.certificate.decoding import decode
 from codebound.certificate.evaluate import count_errors as count_by_writer
 from codebound.certificate.file import Certificate
 from codebound.sample.load import load_dataset
 from codebound_verify import evaluate, verify
-from codebound_verify.factories.graph import trace
 
 DIGITS = load_dataset("digits").select(range(200), role="train")
 X, Y = DIGITS.x, DIGITS.y
@@ -119,31 +117,3 @@ def _on_path(path: str, errors: int) -> dict:
         timeout=300,
     )
     return json.loads(done.stdout)
-
-
-class Drowning(nn.Module):
-    """The same as the module of a factory."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.flatten = nn.Flatten()
-        self.first = nn.Linear(64, PIXELS + 2, bias=False)
-        self.second = nn.Linear(PIXELS + 2, CLASSES, bias=False)
-
-    def forward(self, x):
-        return self.second(torch.relu(self.first(self.flatten(x))))
-
-
-@pytest.mark.parametrize(("exponent", "is_accepted"), [(0.0, True), (40.0, False), (54.0, False)])
-def test_a_module_is_judged_by_another_precision_and_another_order(exponent, is_accepted):
-    tensors = dict(zip(("first.weight", "second.weight"), coded(exponent), strict=True))
-    message = writer.Message(None, tensors, classes=CLASSES, scaling=SIXTEENTHS)
-    graph = trace(Drowning().eval(), input_shape=(1, 8, 8), carried=tuple(tensors))
-    architecture = writer.factory(graph.sha256)
-    fields = writer.header(
-        message, X, Y, errors=100, classes=CLASSES, scaling=SIXTEENTHS, architecture=architecture
-    )
-    found = verify(writer.write(message, fields), X, Y, factory=Drowning)
-    assert found.is_accepted == is_accepted, found.reasons
-    if not is_accepted:
-        assert any("errors on the" in reason for reason in found.reasons)

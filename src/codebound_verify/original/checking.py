@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 def check_domain(header: Header, domain: Domain, network: Network, subject: Mapping[str, Floats]) -> None:
     """Theta covers the distance of f and g on the whole domain (section 7.1)."""
     if network.chain is None or network.theta is None:
-        raise Refused(
-            "C-12a: g must be a chain of the message; an architecture from a factory is not enough."
-        )
+        raise Refused("C-12a: g must be a chain of the message, with a margin theta.")
     same_tensors(subject, domain.subject_sha256, "Subject")
     _require_layout(subject, network.chain.layout())
     try:

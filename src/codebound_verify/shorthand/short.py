@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..chain import Chain, Layout, fit
+from ..chain import fit
 from ..faults import WRONG, Fault, decode_fault, decode_new_fault
 from ..header import Picked
 from ..message import (
@@ -42,7 +42,6 @@ def read_short(
     decoder: Decoder,
     header: Header,
     ledger: Ledger,
-    factory_layout: Layout | None,
     base: Mapping[str, Floats],
 ) -> Network:
     """A short message (docs/format-3.md, sections 5.7 and 10.9)."""
@@ -56,7 +55,6 @@ def read_short(
     agree("a rule", form == RULE, "the statement is C-15", header.statement == "C-15")
     agree("differences to a base", form != RULE, "the header names a base", header.base is not None)
     if isinstance(header.extra, Picked):
-        agree("a factory", False, "the header names a factory", header.architecture is not None)
         rule = read_rule_without_picks(decoder, header.input_shape, header.extra.first)
         if not isinstance(rule.features, Columns):
             read_scaling(decoder, header, literal=False)
@@ -71,15 +69,12 @@ def read_short(
     read_scaling(decoder, header)
     ledger.close("setting")
     if decoder.bit():
-        agree("a factory", False, "the header names a factory", header.architecture is not None)
         linear = Operation("linear", out=header.classes, bias=1)
-        chain: Chain | None = fit([linear], header.input_shape, header.classes)
+        chain = fit([linear], header.input_shape, header.classes)
     else:
         chain = read_architecture(decoder, header)
     ledger.close("architecture")
-    layout = chain.layout() if chain is not None else factory_layout or ()
-    if not layout:
-        raise Refused("Message: the network has no tensors, so there is nothing that a base could be.")
+    layout = chain.layout()
     starts = starting_from(layout, base)
     check_sizes(layout)
     added = read_biases(decoder, layout[-1][1], header.classes)

@@ -7,12 +7,12 @@ from codebound_verify.container import read
 from codebound_verify.course import Course, Given
 
 CASE = writer.linear_case(60)
-NOTHING = dict.fromkeys(("factory", "base", "unlabelled", "subject_weights", "learned_weights", "test"))
-STEPS = ("numbers", "sample", "message", "module", "errors", "weights", "original")
+NOTHING = dict.fromkeys(("base", "unlabelled", "subject_weights", "learned_weights", "test"))
+STEPS = ("numbers", "sample", "message", "errors", "weights", "original")
 
 
 def course_of(x=CASE.x, y=CASE.y, **given) -> Course:
-    flags = {"trust_code": False, "allow_copies": False, "by_class": True, "progress": None}
+    flags = {"allow_copies": False, "by_class": True, "progress": None}
     return Course(read(CASE.data()), Given(x=x, y=y, **{**NOTHING, **flags, **given}))
 
 
@@ -28,7 +28,7 @@ def test_every_step_notes_what_it_found():
     assert course.tested() is None
 
 
-@pytest.mark.parametrize("step", ["module", "errors", "weights", "original"])
+@pytest.mark.parametrize("step", ["errors", "weights", "original"])
 def test_a_step_whose_ground_is_missing_is_left_out(step):
     course = course_of()
     getattr(course, f"check_{step}")()

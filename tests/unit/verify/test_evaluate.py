@@ -11,12 +11,13 @@ from torch import nn
 from codebound_verify.chain import described_chain
 from codebound_verify.evaluate import (
     Evaluator,
+    Functions,
+    Logits,
     chain_evaluator,
     count_disagreements,
     count_errors,
     forward,
 )
-from codebound_verify.factories.evaluating import of_module
 from codebound_verify.header import parse_header
 from codebound_verify.refusal import Refused
 from codebound_verify.versions import VERSIONS
@@ -30,6 +31,11 @@ def header_of(x, classes=3, scaling=None):
     fields["helper"]["input_shape"] = list(x.shape[1:])
     fields["helper"]["scaling"] = scaling or {"divisor": 1, "mean": [0], "std": [1]}
     return parse_header(writer.canonical(fields), VERSIONS[2])
+
+
+def plainly(function) -> Functions:
+    """A network whose numbers are exact."""
+    return Functions(lambda x: Logits(function(x.values), torch.zeros(len(x.values))))
 
 
 class Residual(nn.Module):
@@ -245,7 +251,7 @@ def test_batches_side_by_side_keep_their_order(workers, monkeypatch):
     monkeypatch.setattr("codebound_verify.evaluate.BATCH", 3)
     x, threads, seen = np.arange(60.0).reshape(20, 3), torch.get_num_threads(), []
     network = Evaluator(
-        of_module(lambda batch: batch, lambda batch: batch),
+        plainly(lambda batch: batch),
         header=header_of(x),
         widest=3,
         workers=workers,
@@ -260,7 +266,7 @@ def test_a_refusal_of_one_worker_is_that_of_all(monkeypatch):
     monkeypatch.setattr("codebound_verify.evaluate.BATCH", 3)
     x, threads = np.ones((20, 3)), torch.get_num_threads()
     network = Evaluator(
-        of_module(lambda batch: batch[:, :2], lambda batch: batch[:, :2]),
+        plainly(lambda batch: batch[:, :2]),
         header=header_of(x),
         widest=3,
         workers=2,
@@ -275,9 +281,7 @@ def test_a_wide_network_has_few_workers_and_small_batches(monkeypatch):
     monkeypatch.setattr("codebound_verify.evaluate.NUMBERS", 60)
     x = np.ones((20, 3))
     for widest, sizes in ((5, {3}), (30, {1}), (100, {1})):
-        network = Evaluator(
-            of_module(lambda batch: batch, lambda batch: batch), header=header_of(x), widest=widest, workers=4
-        )
+        network = Evaluator(plainly(lambda batch: batch), header=header_of(x), widest=widest, workers=4)
         assert {part.stop - part.start for part, _ in network.logits(x)} == sizes
 
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 
 import cbound_writer as writer
 import numpy as np
@@ -76,25 +75,6 @@ def test_a_queue_is_not_waited_for(files):
     os.mkfifo(files / "queue")
     with pytest.raises(Refused, match="has no end"):
         verify_file(files / "queue", GivenFiles(data=str(files / "sample.npz")))
-
-
-def test_a_factory_runs_because_it_is_given_and_once_the_rest_is_there(files):
-    code = files / "code.py"
-    code.write_text(f"open({str(files / 'ran')!r}, 'w')\n")
-    with pytest.raises(Refused, match="the sample is needed"):
-        verify_file(files / "true.cbound", GivenFiles(model=f"{code}:make"))
-    assert not (files / "ran").exists()
-    with pytest.raises(Refused, match="cannot be imported"):
-        verify_file(files / "true.cbound", GivenFiles(data=str(files / "sample.npz"), model=f"{code}:make"))
-    assert (files / "ran").exists()
-
-
-def test_a_factory_leaves_the_path_of_modules_as_it_was(files):
-    code, before = files / "code.py", [*sys.path]
-    code.write_text("make = None\n")
-    with pytest.raises(Refused, match="is not callable"):
-        verify_file(files / "true.cbound", GivenFiles(data=str(files / "sample.npz"), model=f"{code}:make"))
-    assert sys.path == before
 
 
 def test_a_sample_without_an_end_is_refused(files):
