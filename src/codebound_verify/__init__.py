@@ -17,8 +17,8 @@ Whatever else a file or its user may ask for is a package, imported where it is 
 (``images``), short ways to write a network (``shorthand``), networks that are learned from the sample
 (``picks``), statements about the original network (``original``), classes and test data (``questions``),
 datasets by name (``datasets``), what lies beside a certificate (``beside``), ledgers of looks in place of
-certificates (``looks``), and codes of the papers' compressors (``papers``), which can be left out. No code but
-its own is run, whatever a file asks for.
+certificates (``looks``), and codes of the papers' compressors (``papers``), which can be left out. No code
+but its own is run, whatever a file asks for.
 """
 
 from __future__ import annotations

@@ -134,7 +134,7 @@ class Course:
             from .beside.weights import check_decoded
 
             with self._check("the weights beside it are those that the message decodes to"):
-                check_decoded(self.network, given, None if self.made is None else self.made.module)
+                check_decoded(self.network, given)
 
     def check_original(self) -> None:
         """Where the statement is about f: what is true of g carries over to it."""

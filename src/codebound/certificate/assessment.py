@@ -160,7 +160,6 @@ class Assessed(AbstractAssessed):
         read = read_message(
             self.bits,
             input_shape=task.sample.input_shape,
-            module=task.module,
             short_classes=task.sample.classes if meant.is_short else None,
             witness=meant.witness(),
         )

@@ -12,15 +12,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
-    from torch import nn
 
     from ..message import Network
 
 
-def check_decoded(network: Network, given: Mapping[str, NDArray[Any]], module: nn.Module | None) -> None:
-    """Weights that were handed over are the decoded tensors, and what else the module of a factory has."""
-    others = {} if module is None else {name: each.numpy() for name, each in module.state_dict().items()}
-    expected = {**others, **network.tensors}
+def check_decoded(network: Network, given: Mapping[str, NDArray[Any]]) -> None:
+    """Weights that were handed over are the decoded tensors."""
+    expected = network.tensors
     if missing := sorted(expected.keys() ^ given.keys()):
         raise Refused(f"Weights: {shown(missing[0])} is a tensor of g, or of these weights, but not of both.")
     wrong = [name for name in sorted(given) if not np.array_equal(given[name], expected[name])]
