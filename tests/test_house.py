@@ -81,7 +81,6 @@ TWICE = {
 
 QUESTION = re.compile(r"\W*(What|Whether|How|Where|Who|Whose|Which|Why|When)\b")
 NOT_YET = (
-    "codebound/certificate/",
     "codebound/certification.py",
     "codebound/classifier.py",
     "codebound/cli/",

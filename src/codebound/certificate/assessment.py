@@ -1,4 +1,4 @@
-"""What a message proves, and its certificate.
+"""Assessment of messages, and the certificates that follow.
 
 A message is encoded, decoded again, and judged by the errors of the decoded network. A certificate is never
 issued without the consent of the second program.
@@ -120,7 +120,7 @@ class AbstractAssessed(ABC):
 
     @abstractmethod
     def short_words(self, scaled: str) -> str:
-        """Where a short message has the number of classes, and the scaling."""
+        """Describe where a short message takes classes and scaling from."""
 
     @abstractmethod
     def route(self, method: str) -> tuple[str, str]:
@@ -132,7 +132,7 @@ class AbstractAssessed(ABC):
 
     @abstractmethod
     def counts_on(self, data: Dataset, fault: Fault, engine: Engine | None) -> tuple[int, ...]:
-        """What a fault counts of its network on other data."""
+        """Counts of a fault by its network on other data."""
 
     @abstractmethod
     def class_bounds(self, task: Task, rest: Dataset, *, engine: Engine | None) -> tuple[ClassBound, ...]:
@@ -270,7 +270,7 @@ def assess(
 
 
 def _tallied(count: Count, code_bits: int, task: Task) -> tuple[OccamFacts, dict[str, Any] | None]:
-    """What the bound of g is told, and what the fault counts beside its errors (docs/format-3.md, 6.4)."""
+    """Facts for the bound of g, and extra counts (docs/format-3.md, 6.4)."""
     fault, n = task.claim.fault, task.counted.n
     facts = OccamFacts(
         errors=count.errors,
@@ -290,7 +290,7 @@ def _tallied(count: Count, code_bits: int, task: Task) -> tuple[OccamFacts, dict
 
 
 def _kept_by_f(conclusion: Conclusion, facts: OccamFacts) -> Conclusion:
-    """What follows for f, which abstains by itself, from what was counted of g (docs/format-3.md, 7)."""
+    """Bound for an abstaining f from the counts of g (docs/format-3.md, 7)."""
     tally, counted = conclusion.tally or {}, conclusion.counted
     apart = HoldoutFacts(
         errors=counted["disagreements"], n=counted["n_unlabelled"], delta=counted["delta_disagreement"]
@@ -307,7 +307,7 @@ def _kept_by_f(conclusion: Conclusion, facts: OccamFacts) -> Conclusion:
 
 
 def tally_of(fault: Fault, counts: tuple[int, ...], n: int) -> dict[str, Any]:
-    """What a fault counts of n examples beside its errors.
+    """Extra counts of a fault, keyed as in the certificate.
 
     Raises:
         CertificateError: The network abstains from all of them.
@@ -332,7 +332,7 @@ def _cost_forms(cost: int, facts: OccamFacts, task: Task, added: float) -> tuple
 
 @dataclass(eq=False)
 class Guess:
-    """What the bound would be if the first examples were typical: for choosing among messages, no bound.
+    """Estimate of a bound from the first examples, to compare messages.
 
     Attributes:
         message: The message.
@@ -358,7 +358,7 @@ class Guess:
         return _guessed(self._rate, self._word[0].length + self._block_bits, self._task)
 
     def is_below(self, other: Guess) -> bool:
-        """Whether its value is smaller; blocks are made only where the limits do not tell."""
+        """Return True if its value is smaller. Blocks are made only where the limits do not decide."""
         if self.most < _SAFELY * other.least:
             return True
         if other.most < _SAFELY * self.least:

@@ -1,4 +1,4 @@
-"""Which bounds follow from what was counted on a sample: the calculator behind every certificate."""
+"""Calculator of bounds from counts, by the theorems of certificates."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _WHO = {"g": "the decoded network g", "f": "the original network f"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """What was counted on a sample, and what it was paid for with.
+    """Counts on a sample, and their price in bits or looks.
 
     Attributes:
         n: Sample size.
@@ -156,7 +156,7 @@ def calculate(counts: Counts) -> Calculation:
 
 
 def _condition(counts: Counts) -> str:
-    """What has to be true of the looks, beside what was counted."""
+    """Condition of the bound on the looks, in words. Empty if there is none."""
     if counts.is_fixed_before and (counts.looks is None or counts.bits):
         raise UsageError(
             "where all networks were fixed before the first look, there were looks, and no answer was used: "

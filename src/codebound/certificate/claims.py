@@ -1,4 +1,4 @@
-"""What a certificate can claim.
+"""Claims of certificates.
 
 A claim knows which examples count, what its messages carry, how the bound follows, and what it states beside
 the common facts. To add one: a class here, its bound in ``codebound.bounds``, and the same in the verifier.
@@ -58,7 +58,7 @@ _THROUGH = (
 
 @dataclass(frozen=True, slots=True)
 class Conclusion:
-    """What follows from the errors of a decoded network.
+    """Bound on a decoded network, with the counts behind it.
 
     Attributes:
         bound: On the risk.
@@ -117,7 +117,7 @@ class AbstractClaim(AbstractStatement):
         """
 
     def described(self, task: Task) -> dict[str, Any]:
-        """What it states beside what was counted, by its name in the certificate."""
+        """Further facts that it states, keyed as in the certificate."""
         return {}
 
     @classmethod
@@ -156,7 +156,7 @@ class AboutG(AbstractClaim):
 
     @staticmethod
     def is_held_out(certificate: Certificate) -> bool:
-        """Where its encoder was made of a part of the sample that is not counted."""
+        """Return True if its encoder was made of examples left uncounted."""
         return certificate.first_part is not None
 
     @staticmethod
@@ -211,7 +211,7 @@ class FromPicks(AbstractStatement):
 
     @staticmethod
     def is_held_out(certificate: Certificate) -> bool:
-        """Where the rule picks nothing, since version 3."""
+        """Return True if a rule of version 3 picks nothing."""
         return certificate.version == 3 and not certificate.facts.extra["picks"]
 
     @classmethod

@@ -1,6 +1,6 @@
-"""What a certificate declares: what has to be true and cannot be computed, one plain sentence each.
+"""Declarations of a certificate, one plain sentence for each unchecked assumption.
 
-It also names by their hashes what lies beside it: tensors that were learned, names of classes and columns.
+They also name hashes of what lies beside it: learned tensors, and names of classes and columns.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def declared_by(assessed: AbstractAssessed, task: Task, helper: Helper) -> tuple
         lines.append(f"{task.rows.sentence}; they are independent draws that happen to be equal.")
     lines += _naming(task.sample, assessed.network.state_dict() if assessed.kind.is_learned else None)
     lines.append(_setting(assessed))
-    if not assessed.kind.is_learned:  # what is, is defined to the last bit
+    if not assessed.kind.is_learned:  # learned networks are defined to the last bit
         network = "The network behind the encoder" if task.sample.encoder else "The network"
         lines.append(
             f"{network} is run in float64, or in float32: there the largest deviation seen on the first "
@@ -87,7 +87,7 @@ def require_learned(certificate: Certificate, tensors: Mapping[str, Tensor]) -> 
 
 
 def unnamed(certificate: Certificate, result: Mapping[str, Any]) -> str:
-    """What lies beside a certificate that does not name it, in words; empty where there is nothing.
+    """Files and names whose hash is not in the certificate. Empty if there are none.
 
     Raises:
         FormatError: The names of classes and columns are others than those that it names.

@@ -127,7 +127,7 @@ def verify(
     allow_copies: bool = False,
     progress: Progress = silent,
 ) -> Verdict:
-    """What the independent verifier says of a certificate; it shares no code with this package.
+    """Verdict of the verifier, which shares no code with this package.
 
     Args:
         source: A certificate or its file.

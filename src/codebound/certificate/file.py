@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """What the certificate guarantees; None for a fault is that of version 1, which counts errors."""
+    """Guarantee of the certificate. Without a fault it is of version 1, which counts errors."""
 
     statement: str
     fault: str | None
@@ -51,10 +51,10 @@ class Claim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertificateFacts:
-    """What was counted; ``extra`` holds what a claim other than C-2 needs.
+    """Counts behind the bound. ``extra`` holds those that a claim other than C-2 needs.
 
     ``commonest`` counts the commonest label, ``copies`` and ``contradictions`` rows that occur again;
-    ``tally`` holds what a fault counts beside its errors.
+    ``tally`` holds the extra counts of a fault.
     """
 
     n: int
@@ -87,7 +87,7 @@ class Base:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Helper:
-    """What the decoder knows before it reads the message, fixed without looking at the sample."""
+    """Side information of the decoder, fixed without looking at the sample."""
 
     input_shape: tuple[int, ...]
     scaling: Scaling
@@ -120,7 +120,7 @@ class Certificate:
 
     @property
     def is_short(self) -> bool:
-        """Whether its message is a short one (docs/format-3.md, 5.7)."""
+        """Return True if its message is a short one (docs/format-3.md, 5.7)."""
         return self.ledger[0][0] == FORM
 
     @property
@@ -130,7 +130,7 @@ class Certificate:
 
     @property
     def fault(self) -> Fault:
-        """What was counted."""
+        """Fault that was counted."""
         return parse_fault(self.claim.fault or str(WRONG), classes=self.facts.classes)
 
     @property
@@ -150,7 +150,7 @@ class Certificate:
 
     @property
     def condition(self) -> str:
-        """What must not have seen which examples, in words; empty where nothing was known beforehand."""
+        """Independence condition on base and encoders, in words. Empty without them."""
         encoders = tuple(f"the encoder {name}" for name in declared_names(self.declarations))
         if not encoders:
             return f"the base never saw {self.kind.unseen}" if self.helper.base else ""
@@ -159,7 +159,7 @@ class Certificate:
 
     @property
     def has_learned_base(self) -> bool:
-        """Whether there is a base with learned numbers: the one that takes the largest input has none."""
+        """Return True if the base has learned numbers. The one that takes the largest input has none."""
         base, classes = self.helper.base, self.facts.classes
         if base is None or self.helper.input_shape != (classes,) or classes > _MOST_SCORES:
             return base is not None
@@ -173,7 +173,7 @@ class Certificate:
 
     @property
     def does(self) -> str:
-        """What the network does at most that often, where it is no plain error."""
+        """Verb phrase of the claim. For plain errors: "errs on at most 2.00 % of new data"."""
         does = self.fault.says(percent(self.claim.bound), self.facts.tally, classes=self.facts.classes)
         about = self.kind.about(self.facts)
         return does if about == "new data" else f"{does}, for {about}"
@@ -187,9 +187,9 @@ class Certificate:
 
     @property
     def counts(self) -> tuple[Counted, ...]:
-        """What the bound was computed from, each count with what it is."""
+        """Counts that the bound was computed from, each with its meaning."""
         counts = self.kind.counts(self.facts)
-        if self.helper.base is not None:  # which may be all that there is of g: nobody need have trained it
+        if self.helper.base is not None:  # g may be the base itself, which need not be trained
             counts = tuple(replace(each, name=each.name.removeprefix("training ")) for each in counts)
         if (part := self.first_part) is not None:
             first, n = part
@@ -206,7 +206,7 @@ class Certificate:
 
     @property
     def base_declared(self) -> str:
-        """What has to be true of the base, whatever the file itself declares; empty without one."""
+        """Assumption about the base, whatever the file declares. Empty without one."""
         base = self.helper.base
         return "" if base is None else base.declared(self.kind.unseen)
 

@@ -1,4 +1,4 @@
-"""What a rule proves that was carried out on the sample (C-15)."""
+"""Assessment of a rule carried out on the sample (C-15)."""
 
 from __future__ import annotations
 

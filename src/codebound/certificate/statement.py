@@ -1,4 +1,4 @@
-"""What a certificate states: its words, its counts, and what its bound is the sum of.
+"""Statements of certificates, with their counts and terms.
 
 Whoever has a certificate asks its ``kind``, a class of ``certificate/claims.py``; nobody compares statements.
 """
@@ -91,7 +91,7 @@ class Counted:
 
 
 class AbstractStatement(ABC):
-    """What a certificate states, in which words, and what its network is.
+    """Statement of a certificate, with its counts and its words.
 
     Attributes:
         statement: Its ID in docs/references.md and in the file.
@@ -128,11 +128,11 @@ class AbstractStatement(ABC):
     @classmethod
     @abstractmethod
     def terms(cls, certificate: Certificate) -> list[Term]:
-        """What the bound of a certificate is the sum of."""
+        """Terms whose sum is the bound of a certificate."""
 
     @staticmethod
     def is_held_out(certificate: Certificate) -> bool:
-        """Whether labels were set apart to learn from, and the message pays for all use of the others."""
+        """Return True if labels were set apart to learn from. The message pays for any use of the others."""
         return False
 
     @staticmethod
@@ -142,7 +142,7 @@ class AbstractStatement(ABC):
 
     @staticmethod
     def event(certificate: Certificate) -> str:
-        """What names the event on which it holds: statements with the same event fail together."""
+        """Key of the event on which it holds. Statements with the same event fail together."""
         return f"file {hashlib.sha256(certificate.to_bytes()).hexdigest()}"
 
 

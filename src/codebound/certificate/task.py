@@ -127,7 +127,7 @@ class Original:
 
 @dataclass(eq=False, kw_only=True)
 class Task:
-    """What messages are made for; all that follows from it is prepared once.
+    """Sample, claim and networks that messages are made for, prepared once.
 
     Attributes:
         sample: The sample, with the constants of its scaling as a message can say them.

@@ -1,4 +1,4 @@
-"""What is counted beside a certificate: the errors on a test sample."""
+"""Test-set errors of the certified network, and of f."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def held_out(best: AbstractAssessed, task: Task, test_set: Dataset, engine: Engine | None) -> RiskBound:
-    """What data that were used for no choice say about the network."""
+    """Hold-out bound of the certified network on fresh data."""
     fault = task.claim.fault
     tested = possible_examples(fault, test_set)
     if task.claim.is_about_f:
@@ -34,7 +34,7 @@ def held_out(best: AbstractAssessed, task: Task, test_set: Dataset, engine: Engi
 
 
 def holdout_of_f(errors: int, test_set: Dataset, *, delta: float) -> RiskBound:
-    """What the errors of f on the test sample say about it, if f has not been trained on that."""
+    """Hold-out bound of f from its test errors. It needs a test sample that f never saw."""
     return holdout(
         HoldoutFacts(errors=errors, n=test_set.n, delta=delta, classes=test_set.classes, subject="f")
     )

@@ -1,6 +1,6 @@
-"""How the second program is asked about the certificate of a folder, and what it answers.
+"""Calls of the independent verifier on the certificate of a folder.
 
-``result.json`` says what it has to be given, as ``verify_with``; the commands beside that are for people.
+``result.json`` has its options as ``verify_with``; the commands beside that are for people.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ _KINDS = dict.fromkeys(_FILES, str) | dict.fromkeys(_SWITCHES, bool)
 
 
 def ways_to_ask(folder: Path, asked: Mapping[str, str | Path | bool]) -> dict[str, Any]:
-    """How to ask about the certificate in a folder: from here; from there; and what is not in it.
+    """Return the verify commands and the files they need from outside.
 
-    Whoever gets the folder reads ``verify_here`` and what follows: no absolute path is there.
+    ``verify`` runs in this directory and ``verify_here`` in the folder. Whoever gets the folder reads
+    ``verify_here`` and what follows: no absolute path is there.
 
     Args:
         folder: The folder.
@@ -70,7 +71,7 @@ def without_place(value: Any) -> Any:
 
 
 def words_to_ask(asked: Mapping[str, str | Path | bool], file: Path = Path(CERTIFICATE)) -> str:
-    """What to type.
+    """Return the verify command as one line.
 
     Example:
         >>> words_to_ask({"data": "digits", "allow_copies": True})
@@ -120,7 +121,7 @@ def _options_of(words: str) -> dict[str, str | bool] | None:
 
 
 def ask(folder: Path, asked: Mapping[str, str | bool]) -> dict[str, Any]:
-    """What the second program says of the certificate in a folder, as JSON.
+    """Return the verdict on the certificate in a folder, as JSON.
 
     Args:
         folder: Where the certificate is; it may have been moved.
@@ -145,7 +146,7 @@ def ask(folder: Path, asked: Mapping[str, str | bool]) -> dict[str, Any]:
 
 
 def ask_about_ledger(ledger: Path) -> dict[str, Any]:
-    """What the second program says of a ledger of looks, as JSON."""
+    """Return the verdict on a ledger of looks, as JSON."""
     return _answer(ledger)
 
 

@@ -1,4 +1,4 @@
-"""Versions of the file: the pages that new ones are written by, and what those of version 1 do not have."""
+"""Versions of the file, their pages and their new fields."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NEW: dict[int, dict[str, tuple[str, ...]]] = {
     },
     3: {"facts": ("tally",)},
 }
-"""What headers have had since a version, by the object that it stands in."""
+"""Header fields that each version added, by object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,5 +96,5 @@ def with_new(header: dict[str, Any], version: int, where: str = "") -> dict[str,
 
 
 def _newer(version: int, where: str) -> tuple[str, ...]:
-    """What an object has had since later versions."""
+    """Fields of an object that later versions added."""
     return tuple(name for since, new in _NEW.items() if since > version for name in new.get(where, ()))
