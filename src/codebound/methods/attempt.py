@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Attempt(NamedTuple):
-    """What a search came to for one claim, on which sample, and the examples that it counted on."""
+    """Outcome of a search for one claim, with its samples."""
 
     task: Task
     search: Search
@@ -64,7 +64,7 @@ def plain(stated: AbstractClaim) -> AbstractClaim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempts:
-    """What all attempts have in common; each attribute is an argument of ``certify``."""
+    """Arguments of ``certify`` that all attempts share."""
 
     sample: Dataset
     delta: float

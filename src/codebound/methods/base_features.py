@@ -28,9 +28,9 @@ SCORES_NAME = "the scores of the base"
 def features_encoder(
     original: Original, tensors: Tensors, says: str, sample: Dataset, *, device: str | torch.device
 ) -> Encoder:
-    """What the last layer of a network with these tensors reads, as an encoder that runs on the device.
+    """Encoder by the features in front of a network's last layer.
 
-    Examples of the sample show what it returns; ``says`` is where the tensors come from.
+    ``says`` is where its tensors come from. Examples of the sample show what it returns.
 
     Raises:
         UnsuitedError: The network has no last linear layer, or nothing in front of it.
@@ -55,7 +55,7 @@ def scores_encoder(original: Original, tensors: Tensors, says: str, *, device: s
 
 
 def why_no_features(origin: Origin, sample: Dataset) -> str:
-    """Why picks are not made on the features of a network whose weights were given, and what would do it."""
+    """Reason why f's features are not used, and the remedy."""
     if count_seen(origin, sample):
         return (
             "No picks are made on the features of f: it was trained on this sample, whose labels they know."
@@ -67,7 +67,7 @@ def why_no_features(origin: Origin, sample: Dataset) -> str:
 
 
 def own_message_words(original: Original, sample: Dataset, *, delta: float, bound: float) -> str:
-    """What a message of f itself may cost at most, beside how many numbers it would have to say."""
+    """Length limits of a message of f itself, in words."""
     numbers = sum(tensor.numel() for tensor in original.tensors.values())
     most = [
         max(0, math.floor((-sample.n * math.log1p(-risk) + math.log(delta)) / math.log(2.0)))

@@ -44,7 +44,7 @@ class Route:
 
 
 def is_worth_helping(sample: Dataset) -> bool:
-    """Whether a sample is so large that a helper may be needed (``search/helped.py``)."""
+    """Return True if a sample is large enough for a helper (``methods/share.py``)."""
     return sample.n > _FEW
 
 

@@ -50,7 +50,7 @@ _INDICES = 16  # of widths and ridges
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """What a learner may come to after a share, without picks.
+    """Hold-out bound of a learner after a share, counted or estimated.
 
     Attributes:
         rule: The learner; copies of what is learned from are left out where there would be too many.
@@ -75,11 +75,11 @@ class HeldOut:
     is_reckoned: bool = False
 
     def is_as_large(self, other: HeldOut) -> bool:
-        """Whether the same learner learns from as much, or more."""
+        """Return True for the same learner on at least as many examples."""
         return self.rule == other.rule and self.learned >= other.learned
 
     def is_affordable(self, effort: str) -> bool:
-        """Whether the share can be carried out: kernel and factor fit into memory, and time is bounded."""
+        """Return True if memory and effort allow the share."""
         copies = self.rule.supports_each
         supports = copies * self.learned
         needed = memory_of(
@@ -199,7 +199,7 @@ def propose_split(search: Search) -> None:
             )
         try:
             learners.carry_out(held)
-        except RoomError:  # which larger shares of the same learner meet as well
+        except RoomError:  # larger shares of the same learner have no room either
             ranked = [each for each in ranked if not each[1].is_as_large(held)]
     if "split" not in search.routes and not search.refusals:
         effort = "" if search.effort == "max" else "a higher effort, or "

@@ -1,4 +1,4 @@
-"""What a search starts from: f, a base, or what was made of the first part of a sample."""
+"""Inputs of a search: f, a base, or a helper."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _TOO_DEEP = "At worst, rounding errors of so many layers are larger than every m
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Start:
-    """What could be read of the networks that were given.
+    """Networks that were given, as far as they could be read.
 
     Attributes:
         original: The network f; None where there is none, or none that can be read.
@@ -89,7 +89,7 @@ class Start:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was done to read f, and why there is no message of it."""
+        """Notes on the reading of f and on its missing message."""
         read = () if self.original is None else self.original.notes
         return tuple(filter(None, (*read, self.unread, self.uncoded)))
 
@@ -163,7 +163,7 @@ def encoded_rest(
     for each in made if isinstance(made, list | tuple) else [made]:
         _refuse_seen(each, (sample, rest), prior)
     encoder = helper_encoder(made, prior, n=sample.n, says=says, has_scores=has_scores)
-    drawn_twice = seen_rows(rest)  # which is no reason: the places differ
+    drawn_twice = seen_rows(rest)  # equal inputs of both parts are no reason to refuse
     encoder = replace(encoder, seen=np.setdiff1d(encoder.seen, drawn_twice))
     table_of = partial(encoder.table, batch=_AT_ONCE, progress=progress)
     table = with_known_classes(replace(table_of(rest), role="train"), prior)
@@ -207,7 +207,7 @@ def _refuse_seen(network: object, unseen: Sequence[Dataset], prior: Dataset) -> 
 
 
 def _taken(helper: Callable[..., Any], **offered: Any) -> dict[str, Any]:
-    """What a function takes by name of what it is offered beside the first part."""
+    """Arguments among ``offered`` that a function takes by name."""
     try:
         known = inspect.signature(helper).parameters
     except (TypeError, ValueError):  # of code that is not Python
@@ -220,7 +220,7 @@ def _maker(helper: Callable[[Dataset], Any]) -> str:
 
 
 def _made_by(helper: Callable[..., Any], prior: Dataset, **offered: Any) -> Any:
-    """What a function makes of the first part of a sample, and of what it takes of ``offered``."""
+    """Call a function with the first part and the arguments it takes."""
     try:
         return helper(prior, **_taken(helper, **offered))
     except Exception as error:  # of somebody else's training
@@ -247,7 +247,7 @@ def known_of_prior(
     unseen: Sequence[Dataset],
     progress: Progress,
 ) -> tuple[str, Original]:
-    """What is known of the first part of a split, in words and as a network; nothing of ``unseen``."""
+    """Name and network of the helper of a split. It has seen nothing of ``unseen``."""
     from codebound.methods.kernel_share import linear_helper
 
     if isinstance(helper, Pretrained):
@@ -299,7 +299,7 @@ def beyond_message(original: Original) -> str:
 
 
 def _is_too_deep(original: Original, sample: Dataset) -> bool:
-    """Whether no proof covers the rounding of most predictions, as the first examples tell."""
+    """Return True if most first predictions have no rounding proof."""
     if original.chain is None or original.chain.classes != sample.classes:
         return False
     return sure_share(original.build(), sample.first(_FEW)) < 0.5

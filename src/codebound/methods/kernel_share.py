@@ -56,7 +56,7 @@ _NEXT, _FAR = (-1, 1), (-1, 1, -3, 3)  # steps on the grids of width and ridge
 _OF_RULE = ("first", "copies", "gamma_index", "ridge_index")
 _SAID = "said"  # the tensor that says what a network is
 _FIRST_OF = "networks.0."  # of those whose scores are taken
-_LICENCE, _ORIGIN = "yours", "nothing else went into it"  # what is declared where nothing is said
+_LICENCE, _ORIGIN = "yours", "nothing else went into it"  # declared by default
 _BLOCK = 1024  # rows of a kernel at a time
 _REFINED = 3  # times, what a factor in float32 solves
 
@@ -160,7 +160,7 @@ def kernel_helper(
 
 
 def most_supports(size: int) -> int:
-    """How many vectors of a size can be learned from: 4 m^2 bytes of kernel beside 2 m D of vectors.
+    """Most vectors that fit into memory. The kernel takes 4 m^2 bytes, and the vectors 2 m D.
 
     Example:
         >>> most_supports(8192) > 40_000 or _memory() < 1e10
@@ -180,7 +180,7 @@ def _memory() -> float:
 
 
 def _unscaled(scaling: Scaling) -> float:
-    """What makes scaled inputs be as they are stored; 1 where more than a divisor scales them."""
+    """Factor from scaled inputs to stored ones. It is 1 where more than a divisor scales them."""
     return scaling.divisor if replace(scaling, divisor=1.0) == Scaling() else 1.0
 
 
@@ -394,7 +394,7 @@ class _Trial:
         self._try(self.rule)
 
     def best(self) -> tuple[int, float]:
-        """What was found for the best width and ridge."""
+        """Errors and squared deviation at the best width and ridge."""
         return self.found[self.rule]
 
     def _try(self, rule: Rule) -> tuple[int, float]:

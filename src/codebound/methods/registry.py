@@ -65,7 +65,7 @@ def known_methods() -> dict[str, Method]:
 
 
 def makes_own(name: str) -> bool:
-    """Whether a method, or one of those that ``auto`` tries, makes a network of its own."""
+    """Return True if a method makes its own network. ``auto`` tries some that do."""
     return name == "auto" or known_methods()[name].is_own
 
 

@@ -79,7 +79,7 @@ def propose_picks(search: Search) -> None:
         for first in _larger_shares(found, search):
             if first <= done[-1].rule.first or _promised(first, done, search) >= _CLOSE * least:
                 continue
-            with suppress(UnsuitedError):  # what stands until then is sound
+            with suppress(UnsuitedError):  # the rules until then are kept
                 done.append(_on_all(found, part.n, search, first))
                 least = min(least, _offer(done[-1], search))
 
@@ -101,7 +101,7 @@ def go_on_after(picked: Picked, search: Search) -> None:
 
 
 def _promised(first: int, done: Sequence[Picked], search: Search) -> float:
-    """What a larger share may come to: what is counted falls with a power of what comes first."""
+    """Extrapolate the bound to a larger first share by a power law."""
     if len(done) == 1:
         return 0.0
     before, last = done[-2:]
@@ -229,7 +229,7 @@ class _Comparison:
         return sorted(rules, key=lambda rule: self._expected(self.found[rule]))
 
     def _expected(self, picked: Picked) -> float:
-        """What the rule may come to on the whole sample, message included: for choosing, no bound."""
+        """Extrapolate the bound of a rule to the whole sample. It serves to choose, and is no bound."""
         task = self.search.task
         share = picked.rule.first / self.part.n
         n = task.sample.n - int(share * task.sample.n)
@@ -255,7 +255,7 @@ def families_of(part: Dataset) -> Iterator[Rule]:
 
 
 def _first(wanted: float, room: float) -> int:
-    """How many examples come first: as many as wanted, unless there is less room."""
+    """Largest number of first examples that is wanted and fits. If none is, the smallest."""
     return max((count for count in FIRST if count <= min(wanted, room)), default=FIRST[0])
 
 
@@ -265,7 +265,7 @@ def _rounds(n: int, first: int, batch: int, *, most: float) -> int:
 
 
 def _room(n: int, dimension: int, copies: int) -> float:
-    """How many picks fit into memory: S supports take 2 n D + 8 n S bytes, and some S x S matrices."""
+    """Most picks that fit into memory. S supports take 2 n D + 8 n S bytes, and some S x S matrices."""
     matrices = _matrices(copies)
     left = max(0.0, MEMORY - 2.0 * n * dimension)
     return (math.sqrt(16.0 * n * n + matrices * left) - 4.0 * n) / matrices / copies

@@ -1,7 +1,7 @@
 """The search for the best certificate: methods propose messages, all are assessed, the best one is kept.
 
 What a search chose is inside the message, so looking further costs nothing but time. To add a method: write a
-function that calls ``Search.propose`` or ``Search.consider``, and name it in ``search/methods.py``.
+function that calls ``Search.propose`` or ``Search.consider``, and name it in ``methods/registry.py``.
 """
 
 from __future__ import annotations

@@ -54,12 +54,10 @@ def helped_attempts(
     effort: Effort,
     seconds: float | None = None,
 ) -> list[Attempt]:
-    """What a helper comes to, where all attempts are far above the estimate for the best hold-out set.
+    """Attempts with a helper, if others far exceed the hold-out estimate.
 
-    Else nothing.
-
-    The attempts were made on the whole sample and without a base. The effort says how much time a helper may
-    take, unless ``seconds`` are given: none, a quarter of an hour, or any.
+    Else there are none. The given attempts were made on the whole sample and without a base. The effort says
+    how much time a helper may take, unless ``seconds`` are given: none, a quarter of an hour, or any.
     """
     best = min(attempts, key=lambda each: each.best.rank)
     rival = next((each.search.held_out for each in attempts if each.search.held_out is not None), None)
@@ -110,14 +108,14 @@ def _at_bits(rival: HeldOut, delta: float, bits: float) -> float:
 
 
 def _more(effort: Effort, seconds: float | None, needed: float) -> str:
-    """What to ask for so that there is time enough."""
+    """Advice on the minutes or the effort that leave time enough."""
     if seconds is not None:
         return f"give {2 * math.ceil(1.0 + needed / 60.0)} minutes or more, of which it gets one half"
     return f"give the effort {'standard' if effort == 'quick' else 'max'}"
 
 
 def _reckoned_seconds(learned: int, n: int, size: int, device: torch.device) -> float:
-    """How long a helper may take here: of large products, which one of them is timed for."""
+    """Estimate the seconds of a helper from one timed matrix product."""
     products = learned**2 * (size + learned / 3.0) + 2.0 * (n - learned) * learned * size
     side = torch.ones(_SIDE, _SIDE, device=device)
     float((side @ side)[0, 0])

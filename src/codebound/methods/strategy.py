@@ -128,7 +128,7 @@ class Course:
 
     @property
     def is_interrupted(self) -> bool:
-        """Whether somebody has interrupted an attempt."""
+        """Return True if somebody has interrupted an attempt."""
         return any(each.search.is_interrupted for each in self.attempts)
 
     @property
@@ -137,7 +137,7 @@ class Course:
 
     @property
     def _learns_from_base(self) -> bool:
-        """Whether picks are made on the features of a base."""
+        """Return True if picks use the features of a base."""
         return self.start.base is not None and self._stated.allows_picks and self.method in ENCODES
 
     @property
