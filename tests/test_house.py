@@ -85,7 +85,6 @@ NOT_YET = (
     "codebound/classifier.py",
     "codebound/cli/",
     "codebound/known/",
-    "codebound/report/",
     "codebound/trial.py",
     "codebound_verify/",
 )

@@ -63,7 +63,7 @@ class Shown:
 
 
 def shown_examples(network: nn.Module, sample: Dataset, fault: Fault) -> Shown:
-    """What a page shows of the sample of a network."""
+    """Learned and wrong examples of a network, for its page."""
     learned: NDArray[np.int64] = np.empty(0, dtype=np.int64)
     first = 0
     if isinstance(network, PickedNetwork):

@@ -1,4 +1,4 @@
-"""What ``certify`` returns, and the folder it is saved to, with all that the second program needs."""
+"""Result of ``certify``, and the folder it is saved to."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class Certification:
         return f"Certification(bound={self.bound!r}, delta={self.delta!r}, method={self.method!r})"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """Summary that a notebook shows."""
         from codebound.report.summary import summary_html
 
         return summary_html(self.certificate.sentence, self.result)
@@ -140,7 +140,7 @@ class Certification:
 
     @property
     def vacuous(self) -> bool:
-        """Whether the bound is no better than guessing."""
+        """Return True if the bound is no better than guessing."""
         return self.certificate.claim.vacuous
 
     @property
@@ -182,12 +182,12 @@ class Certification:
 
     @property
     def alarm(self) -> str:
-        """What is said where the test sample refutes the certificate; empty where it does not."""
+        """Warning that the test sample refutes the certificate. Empty where it does not."""
         return "" if self.confrontation is None else self.confrontation.alarm
 
     @property
     def is_base(self) -> bool:
-        """Whether g is the base itself, so that the claim rests on its declaration alone."""
+        """Return True if g is the base itself. The claim then rests on its declaration alone."""
         state = self.network.state_dict()
         return self.base is not None and all(
             np.array_equal(state[name].numpy(), value) for name, value in self.base.items()
@@ -195,7 +195,7 @@ class Certification:
 
     @property
     def is_new(self) -> bool:
-        """Whether g is a network of the method's own, which shares nothing with the one that was given."""
+        """Return True if g is new and shares nothing with f."""
         if self._is_helped:
             return True
         known = known_methods().get(self.method)
@@ -203,12 +203,12 @@ class Certification:
 
     @property
     def _is_helped(self) -> bool:
-        """Whether something that was made of the first part encodes the rest."""
+        """Return True if the encoder was made of the first part."""
         return self.encoder is not None and bool(self.encoder.made_of)
 
     @property
     def maker(self) -> str:
-        """What made g, where it is a network of our own: a method, or a helper and what came behind it."""
+        """Maker of g: a method, or a helper with a method."""
         if not self._is_helped:
             return self.method
         return BY_HELPER if self.is_base else f"{BY_HELPER} and {self.method}"
@@ -296,7 +296,7 @@ class Certification:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """What was written, and the result as printed."""
+    """Folder that was written, with the result as printed."""
 
     folder: Path
     result: dict[str, Any]
@@ -321,7 +321,7 @@ def _write_sample(sample: Dataset, place: Path) -> str:
 def _verifier_options(
     found: Certification, place: Path, folder: Path, data: str, data_folder: Path | None
 ) -> dict[str, str | Path | bool]:
-    """What the verifier has to be given, files as paths; what it cannot find by itself is written.
+    """Options for the verifier, files as paths. Files that it cannot find by itself are written.
 
     Files go to ``place`` now, and are in ``folder`` for who reads the options.
     """
@@ -411,7 +411,7 @@ def _result(found: Certification, path: str, commands: Mapping[str, Any]) -> dic
 
 
 def _network_words(found: Certification) -> str:
-    """Whose network the certificate is about."""
+    """Origin of the certified network, in words."""
     if found.certificate.claim.subject == "f":
         return "the network that was given"
     if found.certificate.kind.trains_base:
@@ -427,7 +427,7 @@ def _network_words(found: Certification) -> str:
 
 
 def _advice(found: Certification) -> str:
-    """What to try next, where the certificate says nothing."""
+    """Advice on what to try next, if the certificate is vacuous."""
     if not found.certificate.claim.vacuous:
         return ""
     if found.is_interrupted:

@@ -1,4 +1,7 @@
-"""What a page needs to compute its bounds at another failure probability; the page has the same formulas."""
+"""Terms from which a page computes bounds at another failure probability.
+
+The page has the same formulas.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ def formulas(certificate: Certificate, result: Mapping[str, Any]) -> dict[str, l
 
 
 def costs(certificate: Certificate) -> list[tuple[str, float]]:
-    """What a certified error is made of, part by part; nothing where the parts do not add up to it."""
+    """Parts of a certified error. Empty where they do not add up to it."""
     claim, facts = certificate.claim, certificate.facts
     first, *others = certificate.kind.terms(certificate)
     if first.law == "kl" or first.outside is not None or first.weight != 1.0:

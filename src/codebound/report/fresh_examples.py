@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 
 def _has_copies(found: Certification) -> bool:
-    """Whether more test inputs occur in the sample than chance may explain: then they are not fresh."""
+    """Return True if more test inputs occur in the sample than by chance. They are not fresh then."""
     test = found.confrontation
     return test is not None and MOST_COPIES * (found.copies or 0) > test.test.n
 
 
 def _doubt(found: Certification, who: str) -> tuple[bool, str]:
-    """Whether the test sample may say something of f, and of what was made of it; and what has to be said."""
+    """Return whether test errors are evidence about f, and the caveat."""
     origin = found.origin
     if _has_copies(found) or origin.data_sha256 not in ("", found.sample.sha256):
         why = "f was trained on other data than the sample, and they may be among these"
@@ -32,14 +32,14 @@ def _doubt(found: Certification, who: str) -> tuple[bool, str]:
 
 
 def _is_made_of_f(found: Certification) -> bool:
-    """Whether the network that the certificate is about depends on the numbers of f."""
+    """Return True if the certified network depends on f's numbers."""
     claim = found.certificate.claim
     is_given = found.original_errors is not None and not found.certificate.kind.trains_base
     return is_given and (claim.subject == "f" or found.is_behind_f or not found.is_new)
 
 
 def said_of_test(found: Certification) -> dict[str, Any]:
-    """What the test sample says about the network of the certificate, and about f beside it."""
+    """Hold-out bounds and caveats, for the certified network and for f."""
     test, told = found.confrontation, dict[str, Any]()
     if test is None or found.holdout is None:
         return {}

@@ -1,4 +1,4 @@
-"""How to use the network of a certificate: for the page about it, and for the README of its folder."""
+"""Usage guide for a certified network, for its page and README."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ _FILES = {
 
 
 def inputs_record(sample: Dataset, *, is_helped: bool) -> dict[str, Any]:
-    """What inputs of the network look like, as plain JSON; whether a helper of this sample encodes them."""
+    """Description of the network's inputs, as plain JSON.
+
+    It says in ``helper`` whether a helper of this sample encodes them.
+    """
     return {
         "shape": list(sample.input_shape),
         "dtype": sample.x.dtype.name,
@@ -51,7 +54,7 @@ def inputs_record(sample: Dataset, *, is_helped: bool) -> dict[str, Any]:
 
 
 def scaling_words(scaling: Scaling) -> str:
-    """What is done to stored values before the network sees them.
+    """Scaling of stored values in front of the network, in words.
 
     Example:
         >>> from codebound.sample.dataset import Scaling
@@ -109,7 +112,7 @@ _ELSEWHERE = (
 
 
 def usage_notes(certificate: Certificate, result: Mapping[str, Any]) -> list[str]:
-    """What to know before the network is used: inputs, outputs, and other programs."""
+    """Notes for users of the network: inputs, outputs, and other programs."""
     if result["subject"] == "f":
         return [_ABOUT_F]
     inputs, names = result["inputs"], result["class_names"]

@@ -91,13 +91,13 @@ def certificate_page(
 
 
 def _examples(result: Mapping[str, Any]) -> str:
-    """How many examples there are, and how many of them are counted."""
+    """Number of examples, and of those that are counted, in words."""
     n, counted = result["original_train_n"], result["n"]
     return f"{n:,} examples" + ("" if n == counted else f", {counted:,} of them counted")
 
 
 def _slider(delta: float, terms: Mapping[str, Sequence[Term]]) -> dict[str, Any] | None:
-    """What the slider needs; None where the bound cannot be computed by the page."""
+    """Data for the slider. None where the page cannot compute the bound."""
     if "certified" not in terms or delta > 0.5:  # the page solves the lower tail alone
         return None
     plain = {name: [asdict(term) for term in parts] for name, parts in terms.items()}
@@ -105,7 +105,7 @@ def _slider(delta: float, terms: Mapping[str, Sequence[Term]]) -> dict[str, Any]
 
 
 def _cost_rows(certificate: Certificate) -> list[tuple[str, str, float]]:
-    """What the certified error is made of; nothing where this is not known."""
+    """Rows with the parts of the certified error. Empty where these are not known."""
     parts = costs(certificate)
     largest = max((value for _, value in parts), default=1.0)
     rows = [(name, f"{100.0 * value:.2f} %", round(100.0 * value / largest, 1)) for name, value in parts]
@@ -117,7 +117,7 @@ _LIMITS = ("certified", "holdout", "holdout_f")
 
 
 def place(share: float) -> float:
-    """Where a share stands on the scale of a page, in per cent of its width: small ones have more room.
+    """Position on the scale of a page, in per cent. Small shares have more room.
 
     Example:
         >>> place(0.01), place(0.25)

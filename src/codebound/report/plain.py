@@ -64,7 +64,7 @@ TERMS = {
         "codebound-verify, a second program that shares no code with the one that wrote the certificate."
     ),
 }
-"""What a page explains in place."""
+"""Terms that a page explains in place."""
 
 DECLARED_SCORES = "the network that was given, by its scores as they were declared"
 """Whose answers a certificate counts, where no message is made of a base."""
@@ -146,7 +146,7 @@ _PARTS = {
 
 
 def how_it_fails(declaration: str) -> str:
-    """How an assumption could be false, in plain words; empty for one that nobody has thought about."""
+    """Example of a way to break an assumption. Empty if none is known."""
     if declaration in _FAILURES:
         return _FAILURES[declaration]
     return next((words for start, words in _STARTS.items() if declaration.startswith(start)), "") or next(
@@ -182,7 +182,7 @@ def answer(certificate: Certificate, result: Mapping[str, Any]) -> str:
 
 
 def how_sure(delta: float) -> str:
-    """How often such an answer is false.
+    """Frequency of false answers, as a sentence.
 
     Example:
         >>> how_sure(0.05)
@@ -204,7 +204,7 @@ def _who(certificate: Certificate, result: Mapping[str, Any]) -> str:
 
 
 def _about_given(result: Mapping[str, Any]) -> str:
-    """What can be said of the network that was given, where the certificate is about another."""
+    """Statement about the given network, where the certificate is about another."""
     known = [
         f"{by} at most {percent(result[key])}"
         for key, by in (("holdout_f", "the test set promises"), ("through_f", "comparing the two promises"))
@@ -219,7 +219,7 @@ def _about_given(result: Mapping[str, Any]) -> str:
 
 
 def _labels(certificate: Certificate) -> str:
-    """Which labels were there to learn from, and which to count."""
+    """Description of the labels for learning and those for counting."""
     n, part = certificate.facts.n, certificate.first_part
     if certificate.kind.is_held_out(certificate):
         return (
@@ -235,7 +235,7 @@ def _labels(certificate: Certificate) -> str:
 
 
 def meanings(certificate: Certificate, result: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """What a certificate means, and what it does not."""
+    """Meanings of a certificate, and readings that it does not allow."""
     claim = certificate.claim
     is_plain, most = certificate.fault == WRONG, math.ceil(1000.0 * claim.bound)
     of = "" if is_plain else " that the fault can happen on"

@@ -16,7 +16,7 @@ Rows = list[tuple[str, str, str]]
 
 
 def result_rows(result: Mapping[str, Any]) -> Rows:
-    """What was certified, about which network, and what stands beside it."""
+    """Rows of the summary, with certified error, network and counts."""
     vacuous = ", VACUOUS: guessing does as well" if result["vacuous"] else ""
     bound = percent(result["bound"])
     rows = [("certified error", bound, f"{result['statement']}, for {result['subject']}{vacuous}")]
@@ -51,7 +51,7 @@ def result_rows(result: Mapping[str, Any]) -> Rows:
 
 
 def holdout_rows(result: Mapping[str, Any]) -> Rows:
-    """What the test sample says, of the network that the certificate is about and of f."""
+    """Rows with the hold-out bounds of both networks."""
     rows = []
     if "test_n" in result:
         name = f"hold-out bound of {result['subject']}"
@@ -71,7 +71,7 @@ def holdout_rows(result: Mapping[str, Any]) -> Rows:
 
 
 def holdout_words(result: Mapping[str, Any]) -> str:
-    """What the hold-out bound was computed from, and that copies of the sample make it no guarantee."""
+    """Counts behind the hold-out bound. Copies of the sample make it no guarantee."""
     copies = result["test_copies_in_sample"]
     stale = "" if "holdout" in result else ": NO GUARANTEE, these are no fresh examples"  # of older folders
     return (
@@ -95,7 +95,7 @@ def skipped_lines(skipped: Mapping[str, str]) -> list[str]:
 
 
 def refused_lines(refusals: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What was not issued, and why: each is a defect that somebody should hear of."""
+    """Lines about refused certificates, with reasons. Each is a defect to report."""
     return [
         f"Refused, so that the next best certificate was issued: {each['method']}, {percent(each['bound'])}: "
         f"{'; '.join(each['reasons'])} That is a defect of codebound: please report it, with refusals in "
@@ -105,13 +105,13 @@ def refused_lines(refusals: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def original_name(result: Mapping[str, Any]) -> str:
-    """What the errors of f are: with a base it may be that base, which was not trained on the sample."""
+    """Name of the errors of f. Those of a declared base are no training errors."""
     is_trained = "base_declared" not in result or CLAIMS[result["statement"]].trains_base
     return "training errors of f" if is_trained else "errors of f"
 
 
 def original_words(result: Mapping[str, Any]) -> str:
-    """What f has to do with g."""
+    """Description of f's errors, with a note if g shares nothing."""
     given = "of the network that was given, on the whole sample"
     if "features of" in result["network"]:
         return given
@@ -119,7 +119,7 @@ def original_words(result: Mapping[str, Any]) -> str:
 
 
 def fault_words(fault: str | None) -> str:
-    """What a network does where it counts."""
+    """Verb of a fault: the network errs, or makes the fault."""
     return "errs" if fault in (None, "wrong") else f"makes the fault {fault}"
 
 
