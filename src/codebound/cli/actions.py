@@ -138,7 +138,7 @@ def certify_from_options(
 
 
 def _are_equal(one: nn.Module | None, other: nn.Module) -> bool:
-    """Whether two networks have the same numbers."""
+    """Return True if two networks have the same numbers."""
     own, its = {} if one is None else one.state_dict(), other.state_dict()
     return own.keys() == its.keys() and all(torch.equal(own[name], its[name]) for name in own)
 
@@ -235,7 +235,7 @@ def _tenths(fraction: str | float, *, is_one: bool = False) -> int | tuple[int, 
 def _given_helper(
     options: Mapping[str, Any], sample: Dataset
 ) -> Callable[[Dataset], Any] | Pretrained | None:
-    """What makes the helper of a split, or its weights: helper_from and helper_weights."""
+    """Helper of a split: a function (helper_from) or a network (helper_weights)."""
     maker, weights = options["helper_from"], options["helper_weights"]
     if maker is not None and weights is not None:
         raise UsageError("a helper is made by a function or read from a file: choose one of them.")

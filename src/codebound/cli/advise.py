@@ -95,7 +95,7 @@ def _needed(found: Advice, name: str) -> str:
 
 
 def _paragraph(found: Advice, situation: Situation) -> str:
-    """What to do, and where the ways cross."""
+    """Advice on the best use of the labels, with break-even points."""
     from codebound.bounds.risk import count_of
 
     best, held_out = found.ways[0], next(way for way in found.ways if way.name == "hold-out")

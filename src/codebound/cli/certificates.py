@@ -1,4 +1,4 @@
-"""What can be done with a certificate: ``codebound verify``, ``decode`` and ``show``."""
+"""Verbs on a certificate: ``codebound verify``, ``check``, ``decode`` and ``show``."""
 
 from __future__ import annotations
 

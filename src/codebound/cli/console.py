@@ -1,4 +1,4 @@
-"""What all verbs share: results on stdout, everything else on stderr, progress only for a terminal."""
+"""Output of all verbs. Results go to stdout, all else to stderr, and progress only to a terminal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ REFUTED = 3
 
 
 class Format(str, Enum):
-    """How a result is printed."""
+    """Formats of a printed result."""
 
     table = "table"
     json = "json"

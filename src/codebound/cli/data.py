@@ -31,7 +31,7 @@ _Spec = Annotated[
 
 
 class RouteChoice(str, Enum):
-    """Where `get` looks."""
+    """Sources that `get` looks in."""
 
     auto = "auto"
     original = "original"

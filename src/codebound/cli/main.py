@@ -126,7 +126,7 @@ _INTERRUPTED = 130
 
 
 def _open_streams() -> None:
-    """What is printed goes nowhere if nobody listens; letters that a terminal does not have are escaped."""
+    """Send output nowhere if nobody listens. Escape letters that a terminal does not have."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:  # whoever started the program has closed it
@@ -157,7 +157,7 @@ def main() -> None:
         if error.strerror is None:  # not from the system: a mistake of ours
             raise
         note(f"{error.filename or 'A file or the output'} cannot be read or written: {error.strerror}.")
-        with suppress(OSError, ValueError):  # what is left of the output would fail again at the end
+        with suppress(OSError, ValueError):  # else the rest of the output fails again at the end
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except MemoryError as error:

@@ -34,7 +34,7 @@ def option(help: str, panel: str | None = None, *names: str) -> Any:
 
 
 class SplitRole(str, Enum):
-    """Which split of a dataset."""
+    """Splits of a dataset."""
 
     train = "train"
     test = "test"
