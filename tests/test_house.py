@@ -83,7 +83,6 @@ QUESTION = re.compile(r"\W*(What|Whether|How|Where|Who|Whose|Which|Why|When)\b")
 NOT_YET = (
     "codebound/certification.py",
     "codebound/classifier.py",
-    "codebound/known/",
     "codebound/trial.py",
     "codebound_verify/",
 )

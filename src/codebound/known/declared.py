@@ -1,4 +1,4 @@
-"""What a sample declares of the encoders that it went through, and what readers of that learn from it."""
+"""Declarations of encoders: writing and reading them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MADE_OF = re.compile(r"made of the first ([0-9]{1,18}) of ([0-9]{1,18}) example
 
 
 def made_of_words(first: int, n: int) -> str:
-    """What is declared of an encoder that was made of the first examples of a sample."""
+    """Declaration of an encoder made of the first examples."""
     return (
         f"made of the first {first} of {n} examples in the fixed order of C-10; this sample is the other "
         f"{n - first}, none of which it saw"

@@ -106,7 +106,7 @@ def save_table(path: Path, table: Dataset) -> None:
 
 
 def differing(table: Dataset, other: Dataset) -> str:
-    """How another table of the same inputs differs, in words."""
+    """Differences of another table of the same inputs, in words."""
     if table.x.shape != other.x.shape or other.x.dtype != np.uint8:
         return f"another table: {other.x.shape} {other.x.dtype}, not {table.x.shape} uint8"
     labels = int((table.y != other.y).sum())

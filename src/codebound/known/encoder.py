@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 ZERO = 128
-"""What a feature of 0 is stored as."""
+"""Stored value of a feature of 0."""
 UNIT = 32
-"""What one root mean square of a row's features is stored as, beside ``ZERO``."""
+"""Stored distance from ``ZERO`` of a row's root mean square."""
 _LARGEST = 127
 SCALING = Scaling(255.0)
 """Of stored tables; one of those that cost two bits."""
@@ -61,7 +61,7 @@ class Encoder:
         origin: What it was made from, in words.
         takes_texts: Whether inputs are texts.
         made_of: What it has to do with the sample, in words; empty where it was fixed without it.
-        seen: Digests of the inputs that it was made of, as ``data.dataset.seen_rows`` makes them.
+        seen: Digests of the inputs that it was made of, as ``sample.dataset.seen_rows`` makes them.
         has_scores: Whether a row is a score for each class, kept as it is in place of bytes.
     """
 
@@ -89,7 +89,7 @@ class Encoder:
 
     @property
     def declared(self) -> str:
-        """What a certificate says of it; of a long origin, its beginning."""
+        """Declaration of it in a certificate; a long origin is cut."""
         room = _MOST_DECLARED - len(self._declared(""))
         return self._declared(f", {self.origin}"[:room] if self.origin else "")
 
@@ -189,7 +189,7 @@ class Encoder:
             )
 
     def makes(self, inputs: Tensor | Sequence[str], row: NDArray[np.generic]) -> bool:
-        """Whether a row is what it makes of one input; rounding may move a few bytes by one."""
+        """Return True if a row is its output for one input. Rounding may move a few bytes by one."""
         alone = self.rows(inputs)[0]
         if alone.shape != row.shape:
             return False
@@ -200,7 +200,7 @@ class Encoder:
     def makes_table(
         self, sample: Dataset | Texts, rows: NDArray[np.generic], *, device: str | torch.device
     ) -> bool:
-        """Whether rows that were kept are those of this encoder, as the first, middle and last show."""
+        """Return True if stored rows are of this encoder. It looks at the first, middle and last."""
         places = {0, sample.n // 2, sample.n - 1}
         return all(self.makes(_inputs(sample, at, at + 1, device), rows[at]) for at in places)
 
@@ -273,10 +273,11 @@ class Encoded(nn.Module):
 
 
 def load_encoder(factory: str, *, device: str | torch.device = "cpu") -> Encoder:
-    """What ``package.module:factory`` makes: a module or another function of a batch of inputs.
+    """Load the encoder that ``package.module:factory`` makes.
 
-    It takes scaled inputs, or a list of texts if it has an attribute ``takes_texts``. Its hash covers the
-    file of the factory and the tensors of a module. ``licence`` and ``origin`` may be attributes too.
+    The factory makes a module or another function of a batch of inputs. That takes scaled inputs, or a list
+    of texts if it has an attribute ``takes_texts``; ``licence`` and ``origin`` may be attributes too. The
+    hash covers the file of the factory and the tensors of a module.
 
     Raises:
         UsageError: It cannot be imported or called, or makes nothing that can be called.

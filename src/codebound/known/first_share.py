@@ -80,7 +80,7 @@ def _place(network: nn.Module, x: Tensor) -> torch.device:
 
 
 def _entering(network: nn.Module, end: nn.Linear | None, x: Tensor) -> Tensor:
-    """What enters a layer when a network is run, or what comes out of the network."""
+    """Inputs of a layer when a network is run. Without a layer, its outputs."""
     seen: list[Tensor] = []
     if end is None:
         outputs: Tensor = network(x)
@@ -107,7 +107,7 @@ def _end(network: nn.Module, example: Tensor, classes: int) -> nn.Linear | None:
 
 @torch.no_grad()
 def _width(network: nn.Module, example: Tensor) -> int:
-    """How many numbers a network returns for an example."""
+    """Number of outputs of a network for an example."""
     try:
         outputs = network(example.to(_place(network, example)))
     except Exception as error:  # of somebody else's network
@@ -127,7 +127,7 @@ def _others(network: nn.Module) -> int:
 
 
 def helper_encoder(made: object, first: Dataset, *, n: int, says: str, has_scores: bool = False) -> Encoder:
-    """What was made of the first examples of a sample, as an encoder of the others.
+    """Encoder made of the first examples, for the others.
 
     Args:
         made: A network, or several whose rows stand side by side. ``origin`` and ``licence`` may be

@@ -24,7 +24,7 @@ class Origin:
     Attributes:
         data_sha256: Hash of the sample, or of all of them with commas; empty where there is none.
         is_whole: Whether that is all: it started from numbers that were drawn here.
-        rows: Digests of the inputs of all of them, in order, as ``data.dataset.seen_rows`` makes them.
+        rows: Digests of the inputs of all of them, in order, as ``sample.dataset.seen_rows`` makes them.
     """
 
     data_sha256: str = ""
@@ -75,7 +75,7 @@ def origin_of(module: nn.Module) -> Origin:
 
 
 def origin_of_parts(module: nn.Module) -> Origin:
-    """What a network and the networks inside of it are known to have seen, taken together."""
+    """Joint origin of a network and the networks inside of it."""
     known = [origin_of(part) for part in module.modules() if part in _KNOWN]
     hashes = dict.fromkeys(each.data_sha256 for each in known if each.data_sha256)
     rows = [each.rows for each in known]

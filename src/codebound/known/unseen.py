@@ -1,4 +1,4 @@
-"""What must be unseen: no network that is to know nothing of a sample was trained on a row of it."""
+"""Checks that a network saw no row of a sample."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def count_seen(origin: Origin, sample: Dataset, *, given: Dataset | None = None) -> int:
-    """How many inputs of a sample a network is known to have seen.
+    """Number of inputs that a network is known to have seen.
 
     Args:
         origin: What is known of the network.
