@@ -81,8 +81,6 @@ TWICE = {
 
 QUESTION = re.compile(r"\W*(What|Whether|How|Where|Who|Whose|Which|Why|When)\b")
 NOT_YET = (
-    "codebound/certification.py",
-    "codebound/classifier.py",
     "codebound/trial.py",
     "codebound_verify/",
 )

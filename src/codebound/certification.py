@@ -306,7 +306,7 @@ def _traced(model: object) -> Traced | None:
 
 
 class _Tested(NamedTuple):
-    """What a test sample says; each attribute is one of ``Certification``."""
+    """Results on a test sample; each attribute is one of ``Certification``."""
 
     holdout: RiskBound | None = None
     holdout_f: RiskBound | None = None
@@ -318,7 +318,7 @@ _NOT_TESTED = _Tested()
 
 
 def _test(course: Course, found: Attempt, test_set: Dataset) -> _Tested:
-    """What examples that were used for no choice say about g, and about f beside it."""
+    """Evaluate g, and f beside it, on a test sample."""
     common, original, claim = course.common, course.start.original, found.task.claim
     tested = common.table(found.encoder, test_set)
     holdout = None if claim.fault.is_mean else held_out(found.best, found.task, tested, common.engine)

@@ -216,7 +216,7 @@ class Classifier(nn.Module):
         with tempfile.TemporaryDirectory() as folder, _quietly():
             file = Path(folder) / "g.onnx"
             try:
-                subject(batch)  # what is computed once and kept has to be there before
+                subject(batch)  # values that are computed once must be there before
                 torch.onnx.export(
                     subject,
                     (batch,),
@@ -246,7 +246,7 @@ def _is_column(cells: object) -> bool:
 
 
 def _typical(learned_from: Tensor | None, scaling: Scaling | None, shape: tuple[int, ...]) -> Tensor:
-    """What stands for a value that is missing: a function of the network alone, so that bounds cover it.
+    """Substitute for a missing value. It depends on the network alone, so that bounds cover it.
 
     It is the lower median of the examples that the network keeps; of a network without, what its scaling
     maps to zero.
@@ -272,7 +272,7 @@ class _WithLabel(nn.Module):
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """What the exporter has to say is for its authors."""
+    """Silence the exporter, whose warnings are for its authors."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
@@ -379,7 +379,7 @@ def _columns(result: Mapping[str, Any]) -> tuple[Title, ...]:
 
 
 def _is_of_kernel(certificate: Certificate) -> bool:
-    """Whether the inputs are scores of the helper that ``certify`` makes, and of nothing before it."""
+    """Return True if the inputs are scores of ``certify``'s helper alone."""
     names = [name for each in certificate.declarations if (name := declared_name([each]))]
     return len(names) == 1 and names[0] in KERNELS and certificate.helper.scaling == Scaling()
 
