@@ -236,7 +236,7 @@ def _write(text: str) -> None:
 
 
 def _give_up_stdout() -> None:
-    """What is left of the output goes nowhere, so that nothing fails again when the program ends."""
+    """Discard further output, so that nothing fails again when the program ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -13,7 +13,7 @@ COUNT_LIMIT = 1 << 20  # counts of a context are halved when their sum gets here
 
 
 class Budget:
-    """What the tensors of one message may ask for together; a demand is noted before it is met."""
+    """Limit on the sum of one message's demands; each is noted before it is met."""
 
     def __init__(self, limit: int, what: str) -> None:
         self._left = self._limit = limit
@@ -65,7 +65,7 @@ class Decoder:
         self.work = Budget(1 << 36, "the multiplications that make its tensors")  # 4.12
 
     def slot(self, total: int) -> int:
-        """Where the target lies among ``total`` equal parts of the interval (3.3)."""
+        """Index of the target among ``total`` equal parts of the interval (3.3)."""
         return min(self._offset // (self._range // total), total - 1)
 
     def take(self, cum: int, freq: int, total: int) -> None:

@@ -1,4 +1,4 @@
-"""What has to be true for a guarantee and cannot be computed from any file (C-14), in plain sentences."""
+"""Assumptions of a guarantee that no file can prove (C-14), in plain sentences."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def frequencies(width: int) -> list[int]:
 
 @lru_cache(maxsize=len(DECAYS))
 def borders(width: int) -> tuple[int, ...]:
-    """Where the interval of each of -255 .. 255 starts, and at last the total."""
+    """Starts of the intervals of -255 .. 255, followed by the total."""
     right = frequencies(width)
     return tuple(accumulate([*right[:0:-1], *right], initial=0))
 

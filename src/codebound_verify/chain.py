@@ -118,7 +118,7 @@ def fit(operations: Sequence[Operation], input_shape: Shape, classes: int) -> Ch
 
 
 def _check_place(operations: Sequence[Operation], position: int) -> None:
-    """Whether an operation can stand where it stands."""
+    """Refuse an operation that may not stand at its position."""
     kind = operations[position].kind
     if kind == "views" and position > 0:
         raise Misfit("must be the first operation")

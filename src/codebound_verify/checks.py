@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def counted_places(header: Header, y: Labels) -> NDArray[np.int64]:
-    """Where the examples are that count: behind the split of C-10, and such that the fault can happen."""
+    """Indices of the counted examples: not set apart, with a label that allows the fault."""
     apart = set_apart(header)
     places = permutation(len(y))[apart:] if apart else np.arange(len(y))
     return places[header.fault.possible(y[places])]
@@ -32,7 +32,7 @@ def counted_part(header: Header, y: Labels) -> NDArray[np.int64] | slice:
 
 
 def count_commonest(header: Header, y: Labels) -> int:
-    """How many of the counted examples have the label that most of them have."""
+    """Number of counted examples with the commonest label."""
     return int(np.bincount(y[counted_part(header, y)]).max(initial=0))
 
 
@@ -79,7 +79,7 @@ def check_scaling(header: Header, x: Inputs) -> None:
 
 
 def set_apart(header: Header) -> int:
-    """How many examples, in the order of the permutation, come before those that are counted."""
+    """Number of examples that precede the counted ones in the permutation."""
     if isinstance(header.extra, Split):
         return header.extra.n_prior
     return header.extra.first if isinstance(header.extra, Picked) else 0

@@ -1,4 +1,4 @@
-"""How work is shared by the cores of a machine."""
+"""Parallel work on the cores of a machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 def side_by_side(
     function: Callable[[Given], Result], parts: Iterable[Given], workers: int | None = None
 ) -> Iterator[Result]:
-    """What ``function`` makes of each part, in order, on so many cores; None: on all that torch may use.
+    """Results of ``function`` for all parts, in order, on so many cores; None: all that torch may use.
 
     Cores that share every small operation wait for each other; on a busy machine that takes many times longer
     than one core alone. So each part has one core, until the last one is done.

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Given:
-    """What is given beside the file: the arguments of ``verdict.verify``, where each is explained."""
+    """Arguments of ``verdict.verify`` beside the file; they are explained there."""
 
     x: Inputs
     y: Inputs
@@ -79,7 +79,7 @@ class Course:
             self.passed.append(what)
 
     def check_numbers(self) -> None:
-        """What is printed follows from what is printed."""
+        """Check that the printed bounds follow from the printed counts."""
         with self._check("the printed bounds follow from errors, n, code_bits and delta"):
             check_claim(self.header)
 
@@ -137,7 +137,7 @@ class Course:
                 check_decoded(self.network, given)
 
     def check_original(self) -> None:
-        """Where the statement is about f: what is true of g carries over to it."""
+        """Check that the claim carries over from g to f, where it is about f."""
         header, given, extra = self.header, self.given, self.header.extra
         self.reasons.extend(_missing(header, given))
         if given.subject_weights is None:
@@ -187,7 +187,7 @@ class Course:
         return class_table(self.header, counting, *self.sample, theta=self.network.theta or 0.0)
 
     def tested(self) -> Tested | None:
-        """What test data say about the claim, if there are some and nothing is refused."""
+        """Comparison with test data; None without any, or if there is a reason to refuse."""
         if self.given.test is None or self.reasons:
             return None
         from .questions.testing import compare_with_test, count_on_test
@@ -208,7 +208,7 @@ def decoded(certificate: Certificate, base: Mapping[str, Floats] | None) -> Netw
 
 
 def _missing(header: Header, given: Given) -> list[str]:
-    """What the statement needs and was not given."""
+    """Reasons to refuse for inputs that the statement needs and that were not given."""
     needs = (
         (header.subject == "f" and given.subject_weights is None, "the weights of f", "--subject-weights"),
         (header.statement == "C-12b" and given.unlabelled is None, "the unlabelled inputs", "--unlabelled"),

@@ -1,4 +1,4 @@
-"""Where the verifier finds data: arrays in files; what has a name is read by ``datasets``.
+"""Arrays of data in files; ``datasets`` reads those that have a name.
 
 Nothing is downloaded or unpickled. No checksums are kept here: the hash of the sample in the certificate
 decides whether these are the right data.

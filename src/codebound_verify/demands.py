@@ -1,4 +1,4 @@
-"""What a reader asks of a certificate beyond being true: small enough, sure enough, signed by whom."""
+"""Demands of a reader on a certificate: bound, delta, fault, abstentions, signature."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 TWO_CLASSES = {"missed": "class:1", "false-alarm": "class:0"}
 SIGNATURE = ".sig"
-"""What the name of a signature adds to that of the file: 64 bytes, Ed25519 over the bytes of the file."""
+"""Suffix of a signature's file: 64 bytes, Ed25519 over the bytes of the signed file."""
 
 
 def unmet_demands(
@@ -46,7 +46,7 @@ def unmet_demands(
 
 
 def _unsigned(file: Path, public_key: Path) -> str:
-    """Why a key has not signed a file; nothing if it has."""
+    """Reason why a file is not signed by a key; empty if it is."""
     try:
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey

@@ -120,7 +120,7 @@ class Evaluator:
     def right(
         self, x: Inputs, y: Labels, *, theta: float, fault: Fault = WRONG, screen: bool = True
     ) -> Generator[Tensor, None, None]:
-        """Which examples are no errors, by section 6, in batches; the screen is float32.
+        """Masks of the examples that are no errors (section 6), in batches; the screen is float32.
 
         There is a column for each number that the fault counts.
         """
@@ -137,7 +137,7 @@ class Evaluator:
     def _decided(
         self, x: Inputs, y: Labels, theta: float, fault: Fault, screen: bool
     ) -> Iterator[tuple[Tensor, int]]:
-        """Which examples of batches are certainly no errors, and how many of them are decided.
+        """Masks of examples that are certainly no errors, each with the number decided.
 
         What the screen leaves open comes again at the end, and is right there alone: float64 takes as many at
         once as it can, and first what seems right.
@@ -195,7 +195,7 @@ class Evaluator:
         return Logits(*map(torch.cat, zip(*parts, strict=True))), seconds
 
     def _over(self, count: int, function: Callable[[slice], Result]) -> Iterator[tuple[slice, Result]]:
-        """What ``function`` finds out about consecutive batches of so many examples."""
+        """Results of ``function`` for consecutive batches of so many examples."""
         parts = [slice(start, start + self._batch) for start in range(0, count, self._batch)]
         found = side_by_side(function, parts, self._workers) if self._workers > 1 else map(function, parts)
         yield from zip(parts, found, strict=True)
@@ -233,7 +233,7 @@ class Evaluator:
 
 
 def _is_right(logits: Logits, y: Tensor, theta: float, fault: Fault = WRONG) -> Tensor:
-    """Which examples are no errors (section 6); whatever is not a number is one."""
+    """Mask of the examples that are no errors (section 6); logits that are not finite are errors."""
     largest = logits.values.abs().amax(1)
     is_wide = fault.distances(logits.values, y) - theta > TOLERANCE * largest[:, None]
     is_sure = (logits.error <= ROUNDING * largest) & logits.values.isfinite().all(1)
@@ -241,7 +241,7 @@ def _is_right(logits: Logits, y: Tensor, theta: float, fault: Fault = WRONG) -> 
 
 
 def _screened(logits: Logits, y: Tensor, theta: float, fault: Fault = WRONG) -> tuple[Tensor, Tensor]:
-    """Which examples are certainly no errors, and which are neither that nor certainly errors."""
+    """Masks of the examples that are certainly no errors, and of the undecided ones."""
     largest, lead = logits.values.abs().amax(1, keepdim=True), fault.distances(logits.values, y) - theta
     error = logits.error[:, None]
     doubt = 1.43 * error  # two logits are off by no more than the root of 2 times all of them
@@ -251,13 +251,13 @@ def _screened(logits: Logits, y: Tensor, theta: float, fault: Fault = WRONG) -> 
 
 
 def _seem_right(logits: Logits, y: Tensor, theta: float, fault: Fault) -> Tensor:
-    """Which examples are no errors by all that the fault counts, if nothing was rounded."""
+    """Mask of the examples that are no errors by all that the fault counts, rounding ignored."""
     return (fault.distances(logits.values, y) > theta).all(1)
 
 
 @lru_cache(maxsize=1)
 def float32_is_sound() -> bool:
-    """Whether float32 here is what it says: sums of integers below 2^24 are exact in it.
+    """Return True if float32 sums of integers below 2^24 are exact on this machine.
 
     Settings of torch and its libraries may replace it by shorter numbers, or sums of products by transforms.
     """
@@ -361,7 +361,7 @@ def evaluated(
 
 
 def logits_of(steps: Sequence[tuple[Operation, Layers]], x: Rounded) -> Logits:
-    """What operations make of a batch, the last of them without a ReLU."""
+    """Logits of a batch after all operations, the last of them without a ReLU."""
     for operation, own in steps[:-1]:
         kind = KINDS[operation.kind]
         x = kind.apply(operation, own, x)

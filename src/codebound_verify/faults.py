@@ -55,7 +55,7 @@ class Fault:
 
     @property
     def largest(self) -> int:
-        """What costs are shares of."""
+        """Largest cost, of which mean costs are shares."""
         return max(map(max, self.costs))
 
     @property
@@ -66,18 +66,18 @@ class Fault:
 
     @property
     def is_partial(self) -> bool:
-        """Whether it is counted on a part of the examples."""
+        """Return True if it is counted on a part of the examples."""
         return self.kind in ("class", "confused", "false-alarm")
 
     def possible(self, y: Labels) -> NDArray[np.bool_]:
-        """On which examples it can happen."""
+        """Mask of the examples on which it can happen."""
         if not self.is_partial:
             return np.ones(len(y), dtype=bool)
         is_named: NDArray[np.bool_] = y == self.named[0]
         return ~is_named if self.kind == "false-alarm" else is_named
 
     def distances(self, logits: Tensor, y: Tensor) -> Tensor:
-        """How far the logits are from all that is counted, one column each.
+        """Distances of the logits from all that is counted, one column each.
 
         For ``abstain`` that is: neither right nor silent, not kept, not right; for ``cost``: a cost above 0,
         above 1, ..
@@ -108,7 +108,7 @@ class Fault:
         return cheap - torch.where(is_dear, logits, -torch.inf).amax(1, keepdim=True)
 
     def guessing(self, classes: int) -> float:
-        """How often a class by lot, or K of them, makes this fault; for costs the best class for all."""
+        """Rate of this fault for a class at random, or K; for costs, of the best class for all."""
         if self.kind in ("confused", "false-alarm"):
             return 1 / classes
         if self.costs:
@@ -120,7 +120,7 @@ class Fault:
 
     @property
     def claim(self) -> str:
-        """What a bound is on, in words."""
+        """Quantity that a bound is on, in words."""
         words = {
             "class": "error on class {0}",
             "confused": "share of class {0} that is taken for class {1}",

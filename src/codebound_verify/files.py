@@ -24,7 +24,7 @@ CERTIFICATE = "certificate.cbound"  # in a folder
 
 @dataclass(frozen=True, kw_only=True)
 class GivenFiles:
-    """What is given beside a file, with the names that the options of the command have."""
+    """Options of the command beside the file, by their names."""
 
     data: str | None = None
     data_folder: Path | None = None
@@ -72,7 +72,7 @@ def verdict_record(verdict: Verdict | LedgerVerdict, unmet: Sequence[str] = ()) 
 
 
 def unreadable(error: OSError) -> Refused:
-    """Why something cannot be read, in words for the one who named it."""
+    """Refusal of something that cannot be read, in words for the one who named it."""
     if error.filename is not None and error.strerror:
         return Refused(f"cannot read {error.filename}: {error.strerror.lower()}")
     return Refused(str(error))
@@ -131,7 +131,7 @@ def _header(file: Path) -> Header | None:
 
 
 def _numbers(header: Header) -> int | None:
-    """How many numbers the inputs of its sample have, where the header says it."""
+    """Number of values in the inputs of the sample; None if the header does not tell."""
     from .checks import set_apart
 
     examples: int | None = header.n + set_apart(header)
@@ -147,7 +147,7 @@ def _unlabelled_numbers(header: Header | None) -> int | None:
 
 
 def _lacking(file: Path, given: GivenFiles) -> list[str]:
-    """What the header asks for and was not given; nothing for a file that is none."""
+    """Inputs that the header asks for and that were not given; empty for a file that is none."""
     if (header := _header(file)) is None:
         return []
     needed = {

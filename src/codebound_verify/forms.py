@@ -41,7 +41,7 @@ def check_claim(header: Header) -> None:
 
 
 def _exact_forms(header: Header) -> tuple[Forms, list[str]]:
-    """What the three forms have to be; and what is wrong with the numbers that they follow from."""
+    """Exact values of the three forms, and reasons to refuse the numbers they follow from."""
     reasons: list[str] = []
     delta, added, tally = mpmath.mpf(header.delta), mpmath.mpf(0), header.tally  # whose half is above 0
     if isinstance(extra := header.extra, Disagreement):
@@ -94,7 +94,7 @@ def _kept_by_f(
 
 
 def _on_part(header: Header, tally: PartOfSample, disagreement: mpmath.mpf) -> tuple[mpmath.mpf, list[str]]:
-    """What disagreements add on a part of the data, which is at least so large a share of it."""
+    """Bound on disagreements within the counted part, and reasons to refuse its printed share."""
     share = least_share(inside=header.n, n=tally.examples, delta=mpmath.mpf(header.delta) / 4)
     with mpmath.workdps(DIGITS):
         if share <= 0:
@@ -105,7 +105,7 @@ def _on_part(header: Header, tally: PartOfSample, disagreement: mpmath.mpf) -> t
 
 
 def dishonest(name: str, printed: float, exact: mpmath.mpf) -> list[str]:
-    """What is wrong with a printed number: it is smaller than the true one, or much larger."""
+    """Reasons to refuse a printed number: smaller than the true one, or much larger."""
     if is_honest(printed, exact):
         return []
     size = "smaller" if printed < exact else "larger"
@@ -115,6 +115,6 @@ def dishonest(name: str, printed: float, exact: mpmath.mpf) -> list[str]:
 
 
 def guessing(header: Header, commonest: int | None) -> float:
-    """What a guess achieves: one of the classes by lot, or for plain errors always the commonest label."""
+    """Error of guessing: a class at random or, for plain errors, the commonest label if better."""
     blind = header.fault.guessing(header.classes)
     return blind if commonest is None or header.fault != WRONG else min(blind, 1 - commonest / header.n)

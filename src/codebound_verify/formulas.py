@@ -76,7 +76,7 @@ def least_share(*, inside: int, n: int, delta: float | mpf) -> mpf:
 
 
 def quotient(error: mpf, abstained: mpf) -> mpf:
-    """What an error and an abstention, each a share of all data, say about the error elsewhere."""
+    """Error outside the abstentions, from an error and an abstention as shares of all data."""
     with mpmath.workdps(DIGITS):
         return mpf(1) if abstained >= 1 else min(mpf(1), error / (1 - abstained))
 
@@ -105,7 +105,7 @@ def probability_of_more(errors: int, n: int, risk: float) -> mpf:
 
 
 def probability_of_costs(cost: int, largest: int, n: int, risk: float) -> mpf:
-    """How likely it is, at most, that n costs add up to ``cost`` or more, at that mean (Hoeffding 1963)."""
+    """Upper bound on P(n costs add up to ``cost`` or more) at mean ``risk`` (Hoeffding 1963)."""
     with mpmath.workdps(DIGITS):
         mean, p = mpf(cost) / (largest * n), mpf(risk)
         if mean <= p or p >= 1:
@@ -126,7 +126,7 @@ def _lower_tail(k: int, n: int, *, right: mpf) -> mpf:
 
 
 def is_honest(printed: float, exact: mpf) -> bool:
-    """Whether a printed value is not smaller than the exact one, and not needlessly larger."""
+    """Return True if a printed value is not below the exact one and not needlessly above."""
     with mpmath.workdps(DIGITS):
         return bool(exact <= mpf(printed) <= exact * (1 + SLACK))
 

@@ -329,7 +329,7 @@ def _fault(fields: _Fields, value: object, statement: Statement, classes: object
 
 
 def _tally(fields: _Fields, value: object, statement: Statement, fault: Fault, n: int) -> Tally:
-    """What the fault counts beside its errors (docs/format-3.md, sections 6.4, 7 and 10.7)."""
+    """Numbers that the fault counts beside its errors (docs/format-3.md, sections 6.4, 7 and 10.7)."""
     where = "facts.tally"
     if fault.kind == "abstain":
         found = fields.record(value, where, "abstained kept share")

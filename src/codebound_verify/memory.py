@@ -18,7 +18,7 @@ USUAL = {MAP_ABOVE: 1 << 25, RETURN_ABOVE: 1 << 26, TAKEN_AHEAD: 1 << 17}
 
 @contextmanager
 def freed_memory_kept() -> Iterator[None]:
-    """What is freed stays with the process until the end.
+    """Keep freed memory in the process until the context ends.
 
     The C library of Linux gives large results of operations back to the system as soon as they are freed, and
     the next ones are new pages, each of which is fetched and cleared; with two cores that takes a third of

@@ -114,7 +114,7 @@ def _complete(
 
 
 def is_short(header: Header) -> bool:
-    """Whether the message is a short one: its ledger says so, and the decoder finds out if it lies."""
+    """Return True if the ledger says that the message is short; the decoder finds out if it lies."""
     return header.version.has_short and header.ledger[0][0] == SHORT
 
 
@@ -257,7 +257,7 @@ def rounded(name: str, numbers: Values, shape: Shape, base: Floats | None) -> Fl
 
 
 def agree(what: str, is_coded: bool, why: str, is_expected: bool) -> None:
-    """What is coded is so exactly where the header expects it."""
+    """Refuse a part that is coded or left out contrary to the header."""
     if is_coded != is_expected:
         raise Refused(
             f"Message: it has {'' if is_coded else 'not '}{what}, which is right exactly when {why}; "

@@ -64,11 +64,11 @@ class Window:
 
 
 class Misfit(Exception):  # noqa: N818 - the chain makes a refusal of it
-    """Why an operation does not fit, as the end of a sentence that starts with the operation."""
+    """Reason why an operation does not fit, to end a sentence that starts with the operation."""
 
 
 class Kind(ABC):
-    """What is true of all operations of one kind; ``seen`` is the shape of what an operation sees."""
+    """Behaviour of all operations of one kind; ``seen`` is the shape of an operation's input."""
 
     sizes: tuple[str, ...] = ()  # in the order of the message
     is_own = False  # of a message alone, never of the network f
@@ -96,7 +96,7 @@ class Kind(ABC):
 
     @abstractmethod
     def apply(self, operation: Operation, own: Layers, x: Rounded) -> Rounded:
-        """What it makes of a batch."""
+        """Outputs for a batch."""
 
     def layer(self, operation: Operation, seen: Shape, weight: Tensor, bias: Tensor | None) -> Layer:
         """One of its weights, ready to be applied."""
@@ -200,7 +200,7 @@ class NormalisedConv(Conv):
         return normalised(super().apply(operation, own, x))
 
     def of_both(self, operation: Operation, own: Layers, x: Rounded, order: Sequence[int]) -> Rounded:
-        """What it makes of features, and then of those of mirror images, all in one convolution.
+        """Outputs for features, then for those of mirror images, all in one convolution.
 
         The latter are the former in another order, read from the right: so the filters are read from there.
         """

@@ -1,4 +1,4 @@
-"""How far computed numbers are from those of exact arithmetic (docs/format.md, section 6).
+"""Bounds on the rounding errors of computed numbers (docs/format.md, section 6).
 
 Every result of a chain carries a bound of its error: of the Euclidean distance, for each example, between
 what was computed and what real numbers would give. The bound holds for sums in any order, with fused
@@ -64,7 +64,7 @@ class Rounded:
         return replace(self, values=values, error=self.error + local(self.lengths(), gamma(1, dtype), dtype))
 
     def moved(self, function: Callable[[Tensor], Tensor]) -> Rounded:
-        """What a function makes that moves numbers and leaves some out."""
+        """Apply a function that moves numbers and leaves some out."""
         whole = self.whole and replace(self.whole, values=function(self.whole.values))
         return Rounded(function(self.values), self.error, whole)
 
@@ -178,7 +178,7 @@ class Layer:
     def sums(
         self, x: Rounded, summed: Callable[[Tensor, Tensor], Tensor], *, terms: int, pixels: int = 1
     ) -> Rounded:
-        """What the layer makes of x.
+        """Outputs of the layer for x.
 
         Args:
             x: What it sees.
@@ -233,7 +233,7 @@ def _parts(weight: Tensor, *others: Tensor) -> Iterator[tuple[Tensor, ...]]:
 
 
 def _joined(function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
-    """What a function makes of the parts of a weight, which are outputs of each example, side by side."""
+    """Results of a function for the parts of a weight, joined along the outputs of each example."""
     found = [function(*part) for part in _parts(*tensors)]
     return found[0] if len(found) == 1 else torch.cat(found, 1)
 

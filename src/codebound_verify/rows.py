@@ -1,4 +1,4 @@
-"""What the rows of a sample show by themselves (docs/format.md, sections 6.1 and 6.2)."""
+"""Copies and statistics in the rows of a sample (docs/format.md, sections 6.1 and 6.2)."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _alike(short: NDArray[np.uint64], part: int) -> NDArray[np.int64]:
 
 
 def count_shared(x: Inputs, other: Inputs) -> int:
-    """How many inputs of ``other`` occur in ``x``, whatever their types."""
+    """Number of inputs of ``other`` that occur in ``x``, whatever their types."""
     known = {_key(row.astype(np.float64) + 0.0) for row in x}  # minus zero becomes zero
     return sum(_key(row.astype(np.float64) + 0.0) in known for row in other)
 
@@ -126,7 +126,7 @@ def statistics_in(scaling: Scaling, x: Inputs) -> list[str]:
 
 
 def is_standardised(x: Inputs) -> bool:
-    """Whether every feature of stored floating point numbers has mean 0 and deviation 1 on this sample."""
+    """Return True if all floating point features that vary have mean 0 and deviation 1 here."""
     if x.dtype.kind != "f" or len(x) < 2:
         return False
     total, squares = _sums(x, 1.0)

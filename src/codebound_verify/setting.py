@@ -1,4 +1,4 @@
-"""What every message says first: classes and scaling (docs/format.md, section 5)."""
+"""Classes and scaling, which begin every message (docs/format.md, section 5)."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class Static:
 
 @dataclass(frozen=True)
 class Recipe:
-    """What the code word says about a tensor: its coded parts, in message order, and what they become."""
+    """Coded parts of a tensor, in message order, and the function that makes its values."""
 
     parts: tuple[Content | Static, ...]
     make: Callable[..., Values]
@@ -252,7 +252,7 @@ def _bell(decoder: Decoder, rows: int, columns: int) -> Content:
 
 
 def _mask(decoder: Decoder, count: int) -> tuple[NDArray[np.bool_], int]:
-    """Whether each element is a non-zero, and how many are (4.5)."""
+    """Mask of the non-zero elements, and their number (4.5)."""
     left = non_zeros = decoder.uniform(count + 1)
     where = bytearray(count)
     for place in range(count):

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What to think of a certificate.
+    """Decision about a certificate, with its reasons.
 
     ``bound`` is the guaranteed risk of ``subject``, None if the certificate is refused. ``assumptions`` are
     this program's own words for what no program can check, ``declarations`` those of the file. The fields
@@ -64,11 +64,11 @@ class Verdict:
 
     @property
     def is_accepted(self) -> bool:
-        """Whether the file proves what it claims, under the assumptions."""
+        """Return True if the file proves what it claims, under the assumptions."""
         return self.verdict == "ACCEPT"
 
     def __bool__(self) -> bool:
-        """Whether to believe it: accepted, and not refuted by test data."""
+        """Return True if it is accepted and not refuted by test data."""
         return self.is_accepted and not self.refuted_by_test
 
 

@@ -1,4 +1,4 @@
-"""What differs between the versions of the format (docs/format.md, section 9, and docs/format-3.md)."""
+"""Versions of the format and their differences (docs/format.md, section 9, and docs/format-3.md)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FROZEN_3 = "2026-11-16"
 
 @dataclass(frozen=True)
 class Page:
-    """What a version is defined by: its hash, and the day from which on it does not change."""
+    """Page that defines a version: its hash, and the day from which on it does not change."""
 
     sha256: str
     frozen: str

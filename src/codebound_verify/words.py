@@ -1,4 +1,4 @@
-"""What the numbers of a certificate are, in this program's own words (docs/format.md, section 7)."""
+"""Meaning of a certificate's numbers, in this program's own words (docs/format.md, section 7)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Counted:
 
 
 def counts(header: Header) -> tuple[Counted, ...]:
-    """What the bound follows from, each number with what it is."""
+    """Numbers that the bound follows from, each with its meaning."""
     errors, n, extra = header.errors, header.n, header.extra
     if header.fault != WRONG:
         return _fault_counts(header)
