@@ -1,4 +1,4 @@
-"""What lies beside a certificate in its folder.
+"""Files beside a certificate in its folder.
 
 Reached when the file is called ``certificate.cbound``, as in every folder that codebound writes, or when
 weights are given. Read ``finding`` and ``weights``.

@@ -29,7 +29,7 @@ _KERNEL = "The inputs are rows of the encoder codebound.methods.kernel_share:ker
 
 
 def with_beside(file: Path, given: GivenFiles) -> GivenFiles:
-    """What is given, and for what is not the files beside a certificate of a folder.
+    """Fill options that were not given with the files beside the certificate.
 
     The result of a folder may say that the sample is one that has a name; it names no other file.
     """

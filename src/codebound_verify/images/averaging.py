@@ -39,7 +39,7 @@ def averaged(steps: Sequence[tuple[Operation, Layers]], x: Rounded, dtype: torch
 def _logits_of_both(
     steps: Sequence[tuple[Operation, Layers]], x: Rounded, order: Sequence[int]
 ) -> list[Logits]:
-    """What a dictionary, a normalised convolution and the rest make of images and of their mirror images."""
+    """Logits of images and of their mirror images; features are computed for the former alone."""
     (dictionary, _), (convolution, own), *rest = steps
     (seen,) = features(dictionary.table, dictionary.pool, x)
     found = logits_of(rest, relu(NormalisedConv().of_both(convolution, own, seen, order)))

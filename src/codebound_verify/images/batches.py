@@ -1,4 +1,4 @@
-"""What is done to batches of images: norms, and the views that logits are averaged over (5.1)."""
+"""Normalisation of batches of images, and the views that logits are averaged over (5.1)."""
 
 from __future__ import annotations
 

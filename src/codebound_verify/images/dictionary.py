@@ -111,7 +111,7 @@ def _features_of_moved(dictionary: int, pool: int, x: Rounded) -> list[Rounded]:
 
 
 def mirrored(dictionary: int, pool: int, shape: Sequence[int]) -> list[int] | None:
-    """Which feature of images of that shape is, read from the right, each feature of their mirror images.
+    """Indices of the features that, read from the right, are those of mirror images.
 
     A filter read from the right is another one, up to the signs of its two parts, which its modulus does not
     see. None if this is not so, or where windows of the mirror image are others.
@@ -189,7 +189,7 @@ def _banks(dictionary: int) -> tuple[Tensor, ...]:
 
 @lru_cache(maxsize=16)
 def _fits(dictionary: int, pool: int, channels: int) -> bool:
-    """Whether float32 holds all sums of integers exactly.
+    """Return True if float32 holds all sums of integers exactly.
 
     Whatever is summed first lies between the sums of all negative and of all positive products.
     """
@@ -211,7 +211,7 @@ class _Plane(NamedTuple):
 
 
 def _planes(channels: int) -> list[_Plane]:
-    """What an image is replaced by (5.5)."""
+    """Planes that replace an image (5.5)."""
     if channels != 3:
         return [_Plane(tuple(int(at == own) for at in range(channels)), 1) for own in range(channels)]
     return [_Plane((1, 1, 1), 1 / 3), _Plane((1, -1, 0), 1), _Plane((1, 1, -2), 1 / 2)]
@@ -249,7 +249,7 @@ def _correlated(plane: Tensor, bank: Tensor, margin: int = 0) -> Tensor:
 
 
 def _margin(steps: Steps) -> int:
-    """How far steps lead to the outside."""
+    """Largest distance of the steps, down or right, in pixels."""
     return max(abs(pixels) for step in steps for pixels in step)
 
 

@@ -31,7 +31,7 @@ TALLIED = ("abstain", "cost")  # faults that count more than their errors
 
 @dataclass(frozen=True)
 class LedgerVerdict:
-    """What to think of a ledger: ``head`` is the hash of its last line, ``best`` its smallest bound."""
+    """Decision about a ledger: ``head`` is the hash of its last line, ``best`` its smallest bound."""
 
     verdict: Literal["ACCEPT", "REFUSE"]
     reasons: tuple[str, ...]
@@ -53,7 +53,7 @@ class LedgerVerdict:
 
     @property
     def is_accepted(self) -> bool:
-        """Whether the ledger can be believed."""
+        """Return True if the ledger can be believed."""
         return self.verdict == "ACCEPT"
 
 
@@ -257,7 +257,7 @@ def _most(seal: dict[str, Any]) -> int:
 
 
 def _possible_answers(seal: dict[str, Any]) -> int:
-    """How many different exact answers there are."""
+    """Number of different exact answers that a look can have."""
     count, sizes = _most(seal) + 1, seal.get("by_class")
     if seal["fault"].startswith("abstain"):
         count **= 3

@@ -1,4 +1,4 @@
-"""What is true of g says something about f (docs/format.md, section 7): far enough, or often enough."""
+"""Checks that carry a claim from g to f, by a margin or by disagreements (docs/format.md, section 7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far f and g can be apart on a bounded domain (docs/format.md, section 7.1)."""
+"""Bound on the distance of f and g on a bounded domain (docs/format.md, section 7.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the columns of a sparse matrix of zeros and ones are independent, by elimination modulo a prime.
+"""Independence of the columns of a sparse matrix of zeros and ones, by elimination modulo a prime.
 
 A rank modulo a prime is never above the rank over the rationals, and neither is that of combinations of
 rows: an answer yes is right, whatever was drawn at random on the way.
@@ -21,7 +21,7 @@ SHARES = 8  # combinations that a row takes part in
 
 
 def are_independent(cells: NDArray[np.int64]) -> bool:
-    """Whether columns are independent; each is given by the rows of its ones, as many in each.
+    """Return True if columns are independent; each is given by the rows of its ones, as many in each.
 
     No is also the answer where the elimination would be too long.
 
@@ -65,7 +65,7 @@ def _combined(cells: NDArray[np.int64]) -> NDArray[np.float64]:
 
 
 def _is_invertible(matrix: NDArray[np.float64]) -> bool:
-    """Whether a matrix of remainders is invertible modulo the prime, by block elimination.
+    """Return True if a matrix of remainders is invertible modulo the prime, by block elimination.
 
     No is also the answer if a corner of whole blocks is not, which happens by chance alone.
     """

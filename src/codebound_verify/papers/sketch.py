@@ -36,7 +36,7 @@ class Sketch:
     shape: tuple[int, int]
 
     def places(self, x: NDArray[Any]) -> int:
-        """How many numbers ``cells`` has."""
+        """Number of elements of ``cells``."""
         return int(np.count_nonzero(x) * self.left.shape[1] * self.right.shape[1])
 
     def cells(self, x: NDArray[Any]) -> Whole:
@@ -66,7 +66,7 @@ def draw(stream: Stream, *, rows: int, columns: int, ones: int) -> Whole:
 
 
 def has_sketch(sketch: Sketch, x: Whole, y: Whole) -> bool:
-    """Whether A X B^T = Y; also no where X is too large to be proven anything about."""
+    """Return True if A X B^T = Y; False too where X is too large to be proven anything about."""
     if sketch.places(x) > CELLS_LIMIT or max(int(x.max()), -int(x.min())) > ELEMENT_LIMIT:
         return False
     cells = sketch.cells(x)
@@ -75,7 +75,7 @@ def has_sketch(sketch: Sketch, x: Whole, y: Whole) -> bool:
 
 
 def is_strict(sketch: Sketch, x: Whole, weights: Whole) -> bool:
-    """Whether W, in units of 2^-48, shows that X is smaller than matrices with other non-zeros.
+    """Return True if W, in units of 2^-48, shows that X is smaller than matrices with other non-zeros.
 
     Say H is the difference to another matrix with the sketch of X, and its sum is not larger. The sketch of H
     is zero, hence its product with G = A^T W B, and the sum grows by slack |H off S| - eta |H on S| at least

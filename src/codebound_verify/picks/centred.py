@@ -1,4 +1,4 @@
-"""What features of pictures share: integers, less their mean over the first ones (docs/format.md, 10.4)."""
+"""Common part of the maps of pictures: integers, less their mean over the first (docs/format.md, 10.4)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class CentredMap(ABC):
         self._weights = weights
 
     def numbers(self, pictures: Pictures) -> Doubles:
-        """What weights are computed from: integers."""
+        """Integers that weights are computed from."""
         found = self._values(pictures)
         found -= self._centre
         return found

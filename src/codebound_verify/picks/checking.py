@@ -1,4 +1,4 @@
-"""What a rule learns from the sample is what the certificate says (docs/format.md, section 10.6)."""
+"""Comparison of what a rule learns with the certificate (docs/format.md, section 10.6)."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class ColumnMap:
         return x
 
     def numbers(self, x: Inputs) -> Doubles:
-        """What weights are computed from: integers."""
+        """Integers that weights are computed from."""
         return np.asarray(np.rint(self._parts(x) * 256))
 
     def vectors(self, x: Inputs) -> Vectors:
@@ -72,7 +72,7 @@ class DirectionMap:
         return x
 
     def numbers(self, x: Inputs) -> Doubles:
-        """What weights are computed from: integers."""
+        """Integers that weights are computed from."""
         flat = _flat(x)
         largest = np.abs(flat).max(axis=1, keepdims=True)
         return np.asarray(np.rint(flat * 32767 / np.where(largest == 0, 1.0, largest)))

@@ -1,4 +1,4 @@
-"""What keeps the arithmetic of a rule exact (docs/format.md, section 10.2).
+"""Exact arithmetic of rules (docs/format.md, section 10.2).
 
 Products of matrices of integers are torch's: in float32 below 2^24 and in float64 below 2^53 they are exact
 whatever the order. Quotients and roots are numpy's, one operation at a time.

@@ -38,7 +38,7 @@ ONE = torch.ones((), dtype=torch.float64)
 
 
 class FeatureMap(Protocol):
-    """What makes vectors of inputs."""
+    """Map from inputs to vectors."""
 
     squared_scale: float
     known: dict[
@@ -184,7 +184,7 @@ class Kernel:
             pass
 
     def _write(self, out: Tensor, products: list[Tensor], squares: Tensor) -> None:
-        """What is kept of scalar products, and of the sums of the squares of lengths."""
+        """Write the kernel, or squared distances, from scalar products and sums of squared lengths."""
         if len(products) == 1:
             distances = squares.sub_(products[0], alpha=2)
             out.copy_(distances if out.dtype == torch.int32 else self.of_distances(distances))

@@ -110,7 +110,7 @@ class PatchMap(CentredMap):
 
     @property
     def _image(self) -> Integers:
-        """Where the numbers of a patch are in its mirror image."""
+        """Indices that turn a patch into its mirror image."""
         channels, size, _ = self._patch
         return np.arange(channels * size * size).reshape(self._patch)[:, :, ::-1].ravel()
 
@@ -163,7 +163,7 @@ class PatchMap(CentredMap):
         return found.numpy()
 
     def _gains(self, g: Singles) -> Singles:
-        """What makes cosines of the responses of patches."""
+        """Factors that turn the responses of patches into cosines."""
         whitened = product(self._whitening, g)
         whitened /= 16
         lengths = np.floor(whitened, out=whitened).astype(np.float64)

@@ -103,7 +103,7 @@ class Learned:
         check_solution(kept, solution, y[self.picked[places % len(picks)]], self._rule)
 
     def _are_picked(self, places: NDArray[Any] | None, x: Inputs, y: Labels) -> bool:
-        """Whether places are those of the picks, or of equal examples."""
+        """Return True if places are those of the picks, or of equal examples."""
         if places is None or places.shape != self.picked.shape or places.dtype.kind not in "iu":
             return False
         if places.min() < 0 or places.max() >= len(x):

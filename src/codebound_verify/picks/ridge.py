@@ -89,7 +89,7 @@ def _joined(places: Integers) -> slice | Integers:
 
 
 class Ridge:
-    """What is learned from the supports so far.
+    """Ridge regression on the supports so far.
 
     ``kernel`` has a row for every support that there will be and a column for every point: the examples, and
     whatever supports are no examples. ``coefficients`` are A', one row a support.

@@ -51,7 +51,7 @@ class Columns:
     normalised: bool
 
     def dimension(self, shape: tuple[int, ...]) -> int:
-        """How long a vector is."""
+        """Length of a vector."""
         size = 1
         for side in shape:
             size *= side
@@ -71,7 +71,7 @@ class Filters:
     pool: int
 
     def dimension(self, shape: tuple[int, ...]) -> int:
-        """How long a vector is."""
+        """Length of a vector."""
         channels, height, width = _picture(shape)
         if self.pool > min(height, width):
             raise Refused(f"Rule: windows of {self.pool} do not fit into pictures of {height} x {width}.")
@@ -97,7 +97,7 @@ class Patches:
     seed: int
 
     def dimension(self, shape: tuple[int, ...]) -> int:
-        """How long a vector is."""
+        """Length of a vector."""
         _, height, width = _picture(shape)
         if self.size > min(height, width):
             raise Refused(f"Rule: patches of {self.size} do not fit into pictures of {height} x {width}.")
@@ -134,7 +134,7 @@ Learner: TypeAlias = tuple[Features, int, float, float, float]
 
 @dataclass(frozen=True)
 class Rule:
-    """How a network is learned from the sample; ``batches`` has the number of picks of every round."""
+    """Rule that learns a network from the sample; ``batches`` has the number of picks of every round."""
 
     first: int
     features: Features
@@ -153,7 +153,7 @@ class Rule:
         return sum(self.batches)
 
     def supports(self, picked: int) -> int:
-        """What so many picks are to the learner."""
+        """Number of supports that the learner has after so many picks."""
         return picked * COPIES[self.copies]
 
 
@@ -204,7 +204,7 @@ def check_share(rule: Rule, labels: Labels, order: Integers, classes: int) -> No
 
 
 def _usual(shape: tuple[int, ...]) -> Learner:
-    """What needs no code: the features, copies, gamma, ridge and target for such inputs."""
+    """Default learner for such inputs: features, copies, gamma, ridge and target."""
     if len(shape) == 3 and max(shape[1:]) <= 128:
         channels, side = shape[0], min(shape[1:])
         if channels == 1 and side >= 6:

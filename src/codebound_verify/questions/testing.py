@@ -63,7 +63,7 @@ class Tested:
 
 
 def compare_with_test(header: Header, errors: int, n: int, shared: int) -> Tested:
-    """What test errors say about the printed bound."""
+    """Compare test errors with the printed bound."""
     does = "errs" if header.fault == WRONG else f"makes the fault {header.fault.text}"
     seen = f"{header.subject} {does} on {errors} of {n} test examples, of which {shared} occur in the sample"
     if isinstance(header.tally, Costly):

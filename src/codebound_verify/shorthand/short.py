@@ -88,7 +88,7 @@ def read_short(
 
 
 def read_form(decoder: Decoder) -> str:
-    """What kind of short message it is."""
+    """Read the kind of a short message."""
     if not decoder.bit():
         raise Refused("Message: a short message begins with a one.")
     if decoder.bit():
@@ -97,7 +97,7 @@ def read_form(decoder: Decoder) -> str:
 
 
 def read_flag_of_fault(decoder: Decoder) -> bool:
-    """Whether a fault follows."""
+    """Read the flag of a fault: True if one follows."""
     return bool(decoder.choose(7, 8))
 
 
@@ -112,7 +112,7 @@ def read_fault(decoder: Decoder, classes: int) -> Fault:
 
 
 def read_biases(decoder: Decoder, shape: Shape, classes: int) -> Content | None:
-    """What is added to the last tensor of the base; None for nothing."""
+    """Read the biases that the last tensor of the base gains; None for none."""
     if not decoder.bit():
         return None
     if shape != (classes,):

@@ -59,7 +59,7 @@ class Subspace:
         return Values(1, math.prod(shape), self.entries, tile)
 
     def _places(self, words: Words) -> Words:
-        """Which of the integers each output takes."""
+        """Indices of the integers that the outputs take."""
         half = np.uint64(32)
         return (words >> half) * np.uint64(self.size) >> half
 
