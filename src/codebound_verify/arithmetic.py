@@ -46,7 +46,7 @@ class Witness:
 
 
 class Decoder:
-    """Reads symbols from a message of ``code_bits`` bits.
+    """Decoder of symbols from a message of ``code_bits`` bits.
 
     The page describes an interval [low, low + range) and the target inside it, both growing without limit.
     Only ``offset = target - low`` is kept here; ``low`` is rebuilt once, at the end. Without a witness, which

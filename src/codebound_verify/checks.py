@@ -37,7 +37,7 @@ def count_commonest(header: Header, y: Labels) -> int:
 
 
 def check_rows(header: Header, repeats: Repeats, commonest: int, *, allow_copies: bool) -> None:
-    """Copies are those that the header counts, and few (section 6.2); so is the commonest label."""
+    """Check that copies are as many as stated, and few (section 6.2), and so the commonest label."""
     reasons = [
         f"Facts: {name} is {stated}; this sample has {found}."
         for name, stated, found in (
@@ -64,7 +64,7 @@ def too_many(repeats: Repeats, what: str, *, allow_copies: bool) -> list[str]:
 
 
 def check_scaling(header: Header, x: Inputs) -> None:
-    """No constant of the scaling is a statistic of the sample (section 6.1)."""
+    """Refuse a scaling whose constants are statistics of the sample (section 6.1)."""
     reasons = [
         f"Scaling: {constant} is a statistic of this very sample, so it was not fixed without looking at it."
         for constant in statistics_in(header.scaling, x)
@@ -122,7 +122,7 @@ def checked_sample(header: Header, x: Inputs, y: Inputs) -> tuple[Inputs, Labels
 
 
 def check_ledger(header: Header, network: Network) -> None:
-    """The printed parts and bits are those of the decoder (section 3.4)."""
+    """Check that the printed parts and bits are those of the decoder (section 3.4)."""
     if len(header.ledger) != len(network.ledger):
         raise Refused(f"Ledger: it has {len(header.ledger)} parts; the message has {len(network.ledger)}.")
     wrong = [
@@ -135,7 +135,7 @@ def check_ledger(header: Header, network: Network) -> None:
 
 
 def check_errors(header: Header, network: Network, evaluator: Evaluator, x: Inputs, y: Labels) -> None:
-    """The decoded network makes no more errors than the header says (section 6)."""
+    """Check that the decoded network makes no more errors than stated (section 6)."""
     if isinstance(header.extra, Split) and network.split is not None:
         prior = network.split * len(x) // 10
         if header.extra.n_prior != prior:
@@ -151,7 +151,7 @@ def check_errors(header: Header, network: Network, evaluator: Evaluator, x: Inpu
 
 
 def check_counts(header: Header, counts: tuple[int, ...], n: int, who: str) -> None:
-    """No number that the fault counts, on n examples, is worse than stated (docs/format-3.md, 6.4)."""
+    """Refuse numbers that the fault counts, on n examples, if worse than stated (docs/format-3.md, 6.4)."""
     tally = header.tally
     found = {"makes {} errors": (counts[0], header.errors)}
     if isinstance(tally, Costly):

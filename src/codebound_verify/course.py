@@ -79,12 +79,12 @@ class Course:
             self.passed.append(what)
 
     def check_numbers(self) -> None:
-        """Check that the printed bounds follow from the printed counts."""
+        """Check that the printed bounds follow from the printed facts."""
         with self._check("the printed bounds follow from errors, n, code_bits and delta"):
             check_claim(self.header)
 
     def check_sample(self) -> None:
-        """The data are those of the file, and what shows in them was not hidden."""
+        """Check that the data are those of the file, and that it hides nothing that shows in them."""
         header, given = self.header, self.given
         with self._check("the data are the sample that the certificate names"):
             self.sample = checked_sample(header, given.x, given.y)
@@ -98,7 +98,7 @@ class Course:
             check_scaling(header, x)
 
     def check_message(self) -> None:
-        """The message is the network g, or its rule, and costs what the file says."""
+        """Check that the message is the network g, or its rule, and costs what the file says."""
         given = self.given
         with self._check("the message decodes to a network, in exactly the bits that it charges"):
             self.network = decoded(self.certificate, given.base)
@@ -109,7 +109,7 @@ class Course:
             check_ledger(self.header, self.network)
 
     def check_errors(self) -> None:
-        """The network g, decoded or learned, makes no more errors than stated."""
+        """Check that the network g, decoded or learned, makes no more errors than stated."""
         header, extra = self.header, self.header.extra
         if self.sample and self.network and self.evaluator:
             with self._check("the decoded network makes no more errors than stated"):
@@ -123,7 +123,7 @@ class Course:
                 self.learned = check_picks(header, extra, self.network.rule, self.sample, self.given.progress)
 
     def check_weights(self) -> None:
-        """Weights that were handed over beside the file are those of g."""
+        """Check that weights handed over beside the file are those of g."""
         given = self.given.learned_weights
         if given is not None and isinstance(self.header.extra, Picked):
             from .picks.checking import check_weights

@@ -47,7 +47,7 @@ NAMES = ("digits", *FOLDERS)
 
 
 class TooLarge(Refused):
-    """An array is larger than what the certificate is about, and was not read."""
+    """Refusal of an array larger than what the certificate is about, left unread."""
 
 
 def load_data(spec: str, folder: Path | None = None, *, expected: int | None = None) -> Sample:

@@ -1,4 +1,4 @@
-"""The printed numbers of a claim follow from its facts (section 7): every form, for every claim and fault."""
+"""Check of a claim's printed numbers against its facts (section 7): every form, claim and fault."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .refusal import Refused
 
 
 def check_claim(header: Header) -> None:
-    """The three printed forms and the word vacuous follow from the facts (section 7)."""
+    """Check that the three printed forms and the word vacuous follow from the facts (section 7)."""
     exact, reasons = _exact_forms(header)
     for name, printed, value in (
         ("bound", header.bound, exact.bound),

@@ -32,7 +32,7 @@ SUBJECTS: dict[Statement, str] = {"C-2": "g", "C-10": "g", "C-12a": "f", "C-12b"
 
 @dataclass(frozen=True)
 class Scaling:
-    """The network sees ``(x / divisor - mean) / std``, mean and std per channel."""
+    """Scaling of inputs to ``(x / divisor - mean) / std``, mean and std per channel."""
 
     divisor: float
     mean: tuple[float, ...]
@@ -154,7 +154,7 @@ class Header:
 
 
 class _Fields:
-    """Reads typed fields, noting every one that is wrong instead of stopping at the first."""
+    """Reader of typed fields that notes every wrong one instead of stopping at the first."""
 
     def __init__(self) -> None:
         self.reasons: list[str] = []

@@ -208,13 +208,13 @@ def finish_word(decoder: Decoder, header: Header, ledger: Ledger) -> None:
 
 
 def agree_on_fault(fault: Fault, header: Header) -> None:
-    """The fault of the message is that of the header."""
+    """Check that the fault of the message is that of the header."""
     if fault != header.fault:
         raise Refused(f"Message: it counts the fault {fault.text}; claim.fault is {header.fault.text}.")
 
 
 def check_sizes(layout: Layout) -> None:
-    """The tensors are within the limits, one by one and together."""
+    """Check that the tensors are within the limits, one by one and together."""
     sizes = [math.prod(shape) for _, shape in layout]
     if (total := sum(sizes)) > ELEMENTS_LIMIT:
         raise Refused(f"Message: the network has {total} elements; at most {ELEMENTS_LIMIT} are allowed.")

@@ -1,4 +1,4 @@
-"""Weights that were handed over: are they the network that a message decodes to?"""
+"""Comparison of weights that were handed over with the network that a message decodes to."""
 
 from __future__ import annotations
 

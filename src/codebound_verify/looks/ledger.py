@@ -172,7 +172,7 @@ def _is_date(value: object) -> bool:
 
 
 def _has(record: object, rules: dict[str, Callable[[Any], bool]], where: str) -> None:
-    """Every key of the rules, no other, each with a value that its rule takes."""
+    """Refuse a record without exactly the keys of the rules, each with a value that its rule takes."""
     if not isinstance(record, dict) or record.keys() != rules.keys():
         raise Refused(f"Ledger: {where} must be an object with the keys {', '.join(sorted(rules))}.")
     if wrong := sorted(key for key, takes in rules.items() if not takes(record[key])):
@@ -225,7 +225,7 @@ def _checked_seal(seal: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_fault(seal: dict[str, Any]) -> None:
-    """The fault fits the classes, and the table has their sizes."""
+    """Check that the fault fits the classes and that the table has their sizes."""
     classes, text = seal["data"]["classes"], seal["fault"]
     is_old = FAULT.fullmatch(text) is not None
     named = [int(each) for each in text.split(":")[1:]] if is_old else []

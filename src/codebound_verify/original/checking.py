@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def check_domain(header: Header, domain: Domain, network: Network, subject: Mapping[str, Floats]) -> None:
-    """Theta covers the distance of f and g on the whole domain (section 7.1)."""
+    """Check that theta covers the distance of f and g on the whole domain (section 7.1)."""
     if network.chain is None or network.theta is None:
         raise Refused("C-12a: g must be a chain of the message, with a margin theta.")
     same_tensors(subject, domain.subject_sha256, "Subject")
@@ -62,7 +62,7 @@ def check_disagreements(
     sample: Inputs,
     allow_copies: bool,
 ) -> None:
-    """The networks disagree on no more unlabelled inputs than the header says (section 7).
+    """Check that the networks disagree on no more unlabelled inputs than stated (section 7).
 
     The inputs must be fresh: none of them occurs in the sample, and few occur twice.
     """

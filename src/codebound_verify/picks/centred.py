@@ -26,7 +26,7 @@ class CentredMap(ABC):
         """The integers of pictures, in new memory."""
 
     def _centre_at(self, values: Iterable[Doubles], dimension: int) -> None:
-        """Takes the mean of values away from now on."""
+        """Take the mean of values away from now on."""
         self._centre = centre_of(values, dimension)
         self.squared_scale = float(radius(dimension) ** 2)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def check_picks(
     header: Header, stated: Picked, rule: Rule, sample: tuple[Inputs, Labels], progress: Progress | None
 ) -> Learned:
-    """The network that the rule learns from the sample makes no more errors than stated (section 10.6)."""
+    """Check that the network that the rule learns makes no more errors than stated (section 10.6)."""
     if (stated.first, stated.picks) != (rule.first, rule.picks):
         raise Refused(
             f"Facts: first is {stated.first} and picks {stated.picks}; the rule starts with {rule.first} "
@@ -41,7 +41,7 @@ def check_picks(
 def check_weights(
     learned: Learned | None, tensors: Mapping[str, NDArray[Any]], sample: tuple[Inputs, Labels] | None
 ) -> None:
-    """Weights that were handed over are those of the network that the rule learns (section 10.6)."""
+    """Check that weights are those of the network that the rule learns (section 10.6)."""
     if learned is None or sample is None:
         raise Refused("Weights: there is no network that a rule has learned to compare them with.")
     learned.check_weights(tensors, *sample)

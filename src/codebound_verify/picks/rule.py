@@ -187,7 +187,7 @@ def read_rule_without_picks(decoder: Decoder, shape: tuple[int, ...], first: int
 
 
 def check_share(rule: Rule, labels: Labels, order: Integers, classes: int) -> None:
-    """The examples that come first are the coded share, and their labels say how many classes there are."""
+    """Check that the first examples are the coded share and that their labels give the classes."""
     if rule.tenths is None:
         return
     first = rule.tenths * len(labels) // 10
