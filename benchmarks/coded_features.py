@@ -40,7 +40,7 @@ MOST = 54  # rounds
 
 
 def last_hidden(network: nn.Module, sample: Dataset) -> np.ndarray:
-    """What the last linear layer of a network takes, one row an example; the mean over shifted inputs."""
+    """Inputs of the last linear layer of a network, one row an example; the mean over shifted inputs."""
     *_, last = (each for each in network.modules() if isinstance(each, nn.Linear))
     seen: list[torch.Tensor] = []
     hook = last.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
@@ -56,7 +56,7 @@ def last_hidden(network: nn.Module, sample: Dataset) -> np.ndarray:
 
 
 def reckoned(rule: Rule, sample: Dataset, *, more_bits: int, whole: int) -> dict[str, Any]:
-    """What picks come to, with so many bits more than the rule's own, here and for a whole sample."""
+    """Bounds of picks with so many bits more than the rule's own, here and for a whole sample."""
     start = time.process_time()
     picked = pick(rule, sample, is_checked=False, patience=True).best()
     seconds = time.process_time() - start

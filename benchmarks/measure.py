@@ -186,14 +186,14 @@ def mnist_mlp() -> nn.Sequential:
 
 
 def forward_passes(model: nn.Module, x: Tensor) -> None:
-    """What any measurement of all examples has to do at least."""
+    """Run the forward passes that any measurement of all examples needs."""
     with torch.no_grad():
         for chunk in torch.split(x, CHUNK):
             model(chunk)
 
 
 def cushions_section() -> None:
-    """How much longer cushions and contractions take than the forward passes."""
+    """Time cushions and contractions beside the forward passes."""
     model, (source, x) = mnist_mlp(), images("mnist", 20_000, (1, 28, 28))
     measured = partial(stability, model, x, StabilitySettings(interlayer="none"), chunk_size=CHUNK)
     turns = [(timed(partial(forward_passes, model, x))[1], timed(measured)[1]) for _ in range(REPEATS)]

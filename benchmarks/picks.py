@@ -67,7 +67,7 @@ def check(name: str, folder: Path | None, path: Path) -> dict[str, Any]:
 
 
 def measured(function: Callable[..., dict[str, Any]], *given: object) -> dict[str, Any]:
-    """What a function says, with seconds and gigabytes, in a process of its own."""
+    """Result of a function, with seconds and gigabytes, in a process of its own."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(_measured, (function, given))
 

@@ -1,4 +1,4 @@
-"""Where the time goes: python benchmarks/profiles.py [JOB ...] [--spots 3]
+"""Hottest spots of a few jobs: python benchmarks/profiles.py [JOB ...] [--spots 3]
 
 picks     certify of the embedded digits, method picks, standard effort
 prune     certify of a linear network on them, method prune, standard effort
@@ -43,7 +43,7 @@ class Spot:
 
 
 def name_of(place: Place) -> str:
-    """Where a function is: its module and its own name; the bare name of a function without a file."""
+    """Module and name of a function; the bare name of a function without a file."""
     path = Path(place[0])
     if place[0] == "~":
         return place[2].strip("<>").replace("built-in method ", "").replace("method ", "")
@@ -53,7 +53,7 @@ def name_of(place: Place) -> str:
 
 
 def is_ours(place: Place) -> bool:
-    """Whether a function is one of this project."""
+    """Return True if a function is one of this project."""
     return any(part in OURS for part in Path(place[0]).parts)
 
 

@@ -11,7 +11,7 @@ KEPT_IN = "CODEBOUND_RATIOS"  # names the file that rows are added to
 
 
 def is_installed(peer: str) -> bool:
-    """Whether a peer can be imported; said where it cannot."""
+    """Return True if a peer can be imported; print the reason if it cannot."""
     try:
         importlib.import_module(peer)
     except ImportError as error:

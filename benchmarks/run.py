@@ -85,7 +85,7 @@ def run(name: str) -> Run | None:
 
 
 def processor() -> str:
-    """What Linux calls it; elsewhere its kind."""
+    """Name that Linux gives the processor; elsewhere its kind."""
     known = Path("/proc/cpuinfo")
     lines = known.read_text().splitlines() if known.exists() else []
     return next((line.split(": ")[1] for line in lines if line.startswith("model name")), platform.machine())

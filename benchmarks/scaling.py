@@ -1,4 +1,4 @@
-"""How time and memory grow: python benchmarks/scaling.py [SECTION ...] [--full]
+"""Growth of time and memory: python benchmarks/scaling.py [SECTION ...] [--full]
 
 engines   jobs a second and overhead a job, on processes of this machine and on Ray where it is installed
 weights   certify (quick, naive), verify, measure (spectra, cushions, margins) and compare, against the number

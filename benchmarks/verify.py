@@ -1,4 +1,4 @@
-"""How long the second program takes to count: with float32 as a screen, and with float64 alone.
+"""Time that the second program takes to count: with float32 as a screen, and with float64 alone.
 
     python benchmarks/verify.py                # 500 examples for each of four certificates of results/
     python benchmarks/verify.py --examples 0 --screen mnist-subspace   # all of them, as the program counts

@@ -33,7 +33,7 @@ class Walk:
         self._seen: set[Any] = set()
 
     def __call__(self, frame: FrameType, event: str, _: Any) -> None:
-        """What ``sys.setprofile`` calls."""
+        """Note a call of a function; ``sys.setprofile`` calls this."""
         code = frame.f_code
         if event != "call" or code in self._seen or not code.co_filename.startswith(str(SOURCES)):
             return
@@ -43,7 +43,7 @@ class Walk:
         self.visits.append((Path(code.co_filename).relative_to(SOURCES), code.co_qualname))
 
     def summary(self) -> str:
-        """How long the way is, and how often it turns."""
+        """Length of the way, and its switches of file and package."""
         files = [file for file, _ in self.visits]
         packages = [package(file) for file in files]
         programs = {True: "the second program", False: "the first"}

@@ -29,7 +29,7 @@ Parse = Callable[[Mapping[str, bytes]], parse.Sample]
 
 @dataclass(frozen=True, slots=True)
 class PublicSet:
-    """What is fixed about a set before any of its bytes are seen.
+    """Facts of a set that are fixed before any of its bytes are seen.
 
     Attributes:
         title: How papers call it.
@@ -194,7 +194,7 @@ def place_of(name: str) -> Path:
 
 
 def has_digest(content: bytes, digest: str, *, name: str) -> bool:
-    """Whether the unpacked content of a file is the one that was declared."""
+    """Return True if the unpacked content of a file is the one that was declared."""
     return hashlib.sha256(unpack(content, name=name)).hexdigest() == digest
 
 
