@@ -1,4 +1,4 @@
-"""What `certify` says by default beside the best hold-out set of the same learner: the table of everyday.md.
+"""Default of `certify` beside the best hold-out set of the same learner: the table of everyday.md.
 
     python results/beside_holdout.py mnist 5000 --out ROWS                   # a row; one core or a GPU
     python results/beside_holdout.py cifar10-encoded 1600 --table runs/encoded/train.npz --out ROWS
@@ -90,7 +90,7 @@ def drawn(whole: Dataset, n: int) -> Dataset:
 
 
 def recorded(sample: Dataset, device: str) -> tuple[Certification, list[Rule]]:
-    """What is certified by default, and the learners that it compared with hold-out sets."""
+    """Default certification, and the learners that it compared with hold-out sets."""
     rules: list[Rule] = []
 
     def noted(rule: Rule, *args: Any, **named: Any) -> list[HeldOut]:
@@ -228,7 +228,7 @@ def with_shares(row: dict[str, Any], shares: list[dict[str, int]]) -> dict[str, 
 
 
 def bits_above(shares: list[tuple[int, int]], bound: float) -> float:
-    """How many bits the best hold-out set could have paid until it says no more than the certificate."""
+    """Bits that the best hold-out set could have paid until it says no more than the certificate."""
     low, high = 0.0, 5000.0
     while high - low > 0.01:
         bits = (low + high) / 2.0

@@ -116,7 +116,7 @@ def texts(path: Path) -> Dataset:
 
 
 def head_of(name: str, sample: Dataset) -> tuple[Dataset, Pretrained]:
-    """What a message starts from: inputs, and a linear network that was made of names."""
+    """Start of a message: inputs, and a linear network that was made of names."""
     if name == "newsgroups-encoded":
         weight, bias = prototypes(load_encoder(ENCODER), tuple(GROUPS[each] for each in sorted(GROUPS)))
         return sample, linear_head(weight, bias, "the names of the groups, by WordLlama")

@@ -62,7 +62,7 @@ _MOST_BYTES = 15 << 20  # of a file
 
 @dataclass(frozen=True)
 class Plan:
-    """How the networks of a sample are made.
+    """Plan of the networks of a sample.
 
     Attributes:
         first: Examples that they are made of.
@@ -379,7 +379,7 @@ def certify_table(asked: argparse.Namespace) -> None:
 
 
 def picked_beside(asked: argparse.Namespace, record: dict[str, Any]) -> list[dict[str, object]]:
-    """What picks on the rows would have said: a comparison, not a choice; as recorded, without tables."""
+    """Bounds of picks on the rows: a comparison, not a choice; as recorded, without tables."""
     if asked.tables is None:
         known = json.loads((asked.out / f"{asked.name}-helped.json").read_text())["routes"]
         return [row for row in known if row["route"] == "picks"]
@@ -437,7 +437,7 @@ def scored(asked: argparse.Namespace) -> tuple[dict[str, Any], Dataset, Dataset]
 
 
 def scores(rows: np.ndarray, rest: Mapping[str, np.ndarray]) -> np.ndarray:
-    """What the linear layer of the first part makes of stored rows."""
+    """Scores of stored rows from the linear layer of the first part."""
     scaled = rows.astype(np.float64) / SCALING.divisor
     found: np.ndarray = scaled @ rest["weight"].T.astype(np.float64) + rest["bias"]
     return found.astype(np.float16)
@@ -457,7 +457,7 @@ def encoder_of(record: dict[str, Any], function: Callable[[Tensor], Tensor]) -> 
 
 
 def bound_at(certificate: Certificate, delta: float) -> float:
-    """What the same counts prove at another delta."""
+    """Bound from the same counts at another delta."""
     facts = certificate.facts
     common: dict[str, Any] = {"errors": facts.errors, "n": facts.n, "delta": delta}
     common["code_bits"] = facts.code_bits

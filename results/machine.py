@@ -1,4 +1,4 @@
-"""What every record of this folder says of the machine and the versions that made it."""
+"""Machine and versions that made a record of this folder."""
 
 from __future__ import annotations
 

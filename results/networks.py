@@ -206,7 +206,7 @@ def lightning_module() -> nn.Module:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a verb ended: ``result``, ``refused`` in words, or ``traceback``."""
+    """Outcome of a verb: ``result``, ``refused`` in words, or ``traceback``."""
 
     kind: str
     words: str
@@ -349,7 +349,7 @@ def table(names: list[str], verbs: list[str], found: dict[tuple[str, str], Outco
 
 
 def _versions(names: list[str]) -> str:
-    """What was tried, in which version."""
+    """Packages that were tried, with their versions."""
     packages = sorted({"codebound", "torch", *(NETWORKS[name][0] for name in names)})
     return ", ".join(f"{package} {version(package)}" for package in packages)
 

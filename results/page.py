@@ -155,7 +155,7 @@ LEVELS = {
 
 @dataclass(frozen=True)
 class Numbers:
-    """What a result says: counts, bits, bounds, and the bits of the whole design where it is a program.
+    """Numbers of a result: counts, bits, bounds, and the bits of the whole design as a program.
 
     Examples that a rule picked, where g was learned from them, count like errors (C-15).
     """
@@ -267,7 +267,7 @@ LEARNED = (
 
 
 def learned() -> list[str]:
-    """What networks that were learned from picks are made of, beside a fifth of the sample set aside."""
+    """Table of networks learned from picks, beside a fifth of the sample set aside."""
     lines = ["", *_lines(LEARNED)]
     for key, data in DATA.items():
         for name in present(key):
@@ -320,7 +320,7 @@ def first_looks(folder: Path) -> list[str]:
 
 
 def _remarks(records: list[dict[str, Any]]) -> list[str]:
-    """What a reader of first looks must know beside the numbers."""
+    """Remarks on first looks that a reader needs beside the numbers."""
     planned = {(record["data"], way) for record in records for way in _planned(record)}
     run = {(record["data"], way) for record in records for way in record["ways"]}
     not_run = sorted({way for _, way in planned - run})
@@ -349,7 +349,7 @@ def _planned(record: dict[str, Any]) -> list[str]:
 
 
 def _outcome(found: dict[str, Any]) -> list[str]:
-    """What one way gave, or that it gave nothing."""
+    """Cells of one way, or of one without a certificate."""
     if found["certificate"] is None:
         return ["no certificate", "-", "-", "-", f"{found['seconds']:.0f}"]
     counted = "; ".join(f"{each['count']:,} {each['name']} of {each['of']:,}" for each in found["counts"])

@@ -51,7 +51,7 @@ START = {
     "cifar10-10000": Rule(replace(_COLOURS, size=5, threshold=3), 10_000, 1, 5, 5, 3, 200, 43),
     "cifar10-15000": Rule(replace(_COLOURS, size=5), 15_000, 1, 5, 7, 5, 200, 26),
 }
-"""Where each search starts: found by trying other points of the grid on these very samples."""
+"""Start of each search: found by trying other points of the grid on these very samples."""
 RULE_IS = "the start of results/picked.py, found by comparing other points of the grid on this very sample"
 DIVISORS = {"digits": 16.0}
 DELTA = 0.05
@@ -85,7 +85,7 @@ def neighbours(rule: Rule) -> list[Rule]:
 
 
 def is_on_grid(rule: Rule) -> bool:
-    """Whether a message can name the rule."""
+    """Return True if a message can name the rule."""
     whole = min(rule.ridge_index, rule.gamma_index, rule.score_index) >= 0 and rule.score_index < 8
     if isinstance(rule.features, PatchFeatures):
         whole &= 0 <= rule.features.threshold < 8 and 0 <= rule.features.whitening < 8
@@ -116,7 +116,7 @@ class Search:
         self.features: tuple[Rule, Any] | None = None
 
     def bound(self, rule: Rule) -> float:
-        """What the rule would certify, were it checked; 1 where it cannot be carried out."""
+        """Bound of the rule, were it checked; 1 where it cannot be carried out."""
         if rule not in self.seen:
             key = Rule(rule.features, rule.first, rule.copies)
             try:
@@ -154,7 +154,7 @@ class Search:
 
 
 def bound_of(picked: Picked, task: Task) -> float:
-    """What was picked, with the length of its message."""
+    """Bound of the picks, with the length of their message."""
     bits = PickedMessage(task.options, picked.rule, task.sample.input_shape).encode()[0].length
     return picked_risk(picked.facts(code_bits=bits, delta=DELTA, classes=task.sample.classes)).value
 

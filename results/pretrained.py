@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-"""What inputs are normalised with, said where the weights come from."""
+"""Constants that normalise inputs, given by the source of the weights."""
 SAYS = (
     "akamaster/pytorch_resnet_cifar10, trained on the training images of CIFAR-10; these are its test images"
 )

@@ -54,7 +54,7 @@ STARTS = {
     "cifar10": (Rule(PatchFeatures(6, 1024, 4, 3, 7), 15_000, 1, 5, 5, 3, 150, 61),),
     "digits": (Rule(FilterFeatures(True, 3, 2), 300, 2, 4, 8, 3, 2, 30),),
 }
-"""Where each search starts: found by trying other points of the grid on these very samples, or guessed."""
+"""Start of each search: found by trying other points of the grid on these very samples, or guessed."""
 MOST_FIRST = 15_000  # so that 16 GiB of memory are enough for a verifier
 SHARES = (0.5, 0.6, 0.7, 0.8, 0.9)
 DELTAS = (0.05, 1e-6)
@@ -125,7 +125,7 @@ class Search:
         self.features: tuple[object, Any] | None = None
 
     def bound(self, rule: Rule) -> float:
-        """What the rule would certify, were it checked; 1 where it cannot be carried out."""
+        """Bound of the rule, were it checked; 1 where it cannot be carried out."""
         if rule not in self.seen:
             key, start = (rule.features, rule.first), time.perf_counter()
             rounds = max(each for each in ROUNDS if rule.first + each * (rule.batch + 8) < self.task.sample.n)
@@ -166,7 +166,7 @@ class Search:
 
 
 def bound_of(picked: Picked, task: Task) -> float:
-    """What was picked, with the length of its message."""
+    """Bound of the picks, with the length of their message."""
     bits = PickedMessage(task.options, picked.rule, task.sample.input_shape).encode()[0].length
     return picked_risk(picked.facts(code_bits=bits, delta=task.delta, classes=task.sample.classes)).value
 

@@ -1,4 +1,4 @@
-"""What a network costs when the whole design is paid for: as a program, given Python, NumPy and PyTorch.
+"""Price of a network when the whole design is paid for: as a program, given Python, NumPy and PyTorch.
 
 Every other file of this folder is a program: a function ``f(s, x)`` that decodes the integers of a
 certificate from the binary digits of the fraction s, and returns the logits of stored inputs x, but for a
