@@ -113,7 +113,7 @@ def _conclude(
 
 
 def _answer(options: argparse.Namespace, verdict: Verdict | LedgerVerdict, unmet: Sequence[str]) -> list[str]:
-    """The first lines where something was asked for: whether all of it is met, and what is not."""
+    """First lines of the output if there are demands: PASS, or FAIL with the reasons."""
     if all(getattr(options, name) is None for name in DEMANDS):
         return []
     reasons = [*unmet, *(["the test data refute it"] if getattr(verdict, "refuted_by_test", None) else [])]

@@ -51,7 +51,7 @@ def developed_on(header: Header, x: Inputs | None) -> str | None:
 
 @cache
 def read_lists() -> dict[str, Any]:
-    """All that is known of them."""
+    """Read the lists in ``SKETCHES``."""
     found: dict[str, Any] = json.loads(SKETCHES.read_text())
     return found
 

@@ -281,7 +281,7 @@ def float32_is_sound() -> bool:
 
 @contextmanager
 def _plain_sums() -> Iterator[None]:
-    """Without the library whose convolutions are no sums of products."""
+    """Turn off the library whose convolutions are no sums of products."""
     with torch.backends.nnpack.flags(enabled=False):
         yield
 

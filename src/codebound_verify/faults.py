@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from .sample import Labels
 
 KINDS = ("class", "confused", "false-alarm", "top")
-"""In the order of their numbers in a message; the fault "wrong" has none."""
+"""Kinds of faults in the order of their numbers in a message; the fault "wrong" has none."""
 GAPS = (
     *("0.01", "0.02", "0.03", "0.05", "0.07", "0.1", "0.15", "0.2", "0.25", "0.3", "0.4", "0.5"),
     *("0.6", "0.7", "0.8", "0.9", "1", "1.25", "1.5", "1.75", "2", "2.5", "3", "3.5", "4", "5", "6", "7"),
     *("8", "10", "12", "15"),
 )
-"""Between the two largest logits, up to which a network may abstain."""
+"""Gaps between the two largest logits up to which a network may abstain."""
 COST_LIMIT = 15
 LITERAL_CLASSES = 19
 DISTANCE = "distance"
@@ -37,7 +37,7 @@ Costs = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True)
 class Fault:
-    """``kind`` with what it names: classes, how many guesses it allows, or a cost that is not too much.
+    """``kind`` and what it names: classes, a number of allowed guesses, or a cost that is not too much.
 
     ``gap`` is that of an abstaining network, ``costs`` are those of every label, ``spelled`` is their text.
     """
@@ -50,7 +50,7 @@ class Fault:
 
     @property
     def text(self) -> str:
-        """As the header writes it."""
+        """Text of the fault, as the header writes it."""
         return ":".join([self.kind, *map(str, self.named), *filter(None, (self.gap, self.spelled))])
 
     @property

@@ -85,7 +85,7 @@ def _exact_forms(header: Header) -> tuple[Forms, list[str]]:
 def _kept_by_f(
     tally: Abstaining, kept: Forms, silent: mpmath.mpf, disagreement: mpmath.mpf, reasons: list[str]
 ) -> tuple[Forms, list[str]]:
-    """C-12b with abstaining: what the limits for g and for disagreements say about f."""
+    """C-12b with abstaining: the forms for f, from the limits for g and for disagreements."""
     with mpmath.workdps(DIGITS):
         if silent >= 1:
             return Forms(*[mpmath.mpf(1)] * 3), [*reasons, "Claim: g may abstain from all new data."]

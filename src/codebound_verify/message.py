@@ -188,7 +188,7 @@ def read_architecture(decoder: Decoder, header: Header) -> Chain:
 
 
 def _read_rule(decoder: Decoder, header: Header, ledger: Ledger) -> Network:
-    """Scheme 3: how g is learned from the sample (section 10)."""
+    """Scheme 3: the rule that learns g from the sample (section 10)."""
     from .picks.rule import read_rule
 
     rule = read_rule(decoder, header.input_shape, has_layers=header.version.has_layers)

@@ -200,7 +200,7 @@ class Layer:
     def _exact_sums(
         self, lead: Lead, x: Rounded, summed: Callable[[Tensor, Tensor], Tensor], terms: int
     ) -> tuple[Tensor, Tensor]:
-        """Without the bias: heads times heads are exact, whatever has a rest is small."""
+        """Sums without the bias: heads times heads are exact, whatever has a rest is small."""
         dtype = x.values.dtype
         head, rest = lead.divided(x.values)
 

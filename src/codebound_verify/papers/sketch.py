@@ -40,7 +40,7 @@ class Sketch:
         return int(np.count_nonzero(x) * self.left.shape[1] * self.right.shape[1])
 
     def cells(self, x: NDArray[Any]) -> Whole:
-        """For each non-zero element of X in C order, the places of Y in C order that it adds to."""
+        """Places of Y that each non-zero element of X adds to, both in C order."""
         rows, columns = np.nonzero(x)
         cells = self.left[rows][:, :, None] * self.shape[1] + self.right[columns][:, None, :]
         return cells.reshape(rows.size, self.left.shape[1] * self.right.shape[1])
@@ -97,7 +97,7 @@ def is_strict(sketch: Sketch, x: Whole, weights: Whole) -> bool:
 
 
 def _gathered(matrix: Whole, places: Whole) -> Whole:
-    """For each line of ``places`` the sum of those rows of the matrix."""
+    """Sums of those rows of the matrix that each line of ``places`` names."""
     result = matrix[places[:, 0]]
     for column in places.T[1:]:
         result += matrix[column]

@@ -150,7 +150,7 @@ def _targets(labels: Integers, classes: int) -> Doubles:
 
 
 def rounding(residual: Doubles, coefficients: Doubles, sizes: Doubles, *, ridge: float, kappa: int) -> float:
-    """Rho: how far an output can be from that of exact arithmetic; ``sizes`` is K |A'|."""
+    """Rho, a bound on an output's distance from exact arithmetic; ``sizes`` is K |A'|."""
     absolute = np.abs(coefficients)
     u = 2.0**-52 * (BLOCK + math.ceil(len(absolute) / BLOCK) + 4)
     norms = np.linalg.norm(residual, axis=0) + u * np.linalg.norm(ridge * absolute + sizes, axis=0)

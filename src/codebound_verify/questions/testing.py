@@ -1,4 +1,4 @@
-"""Test errors: how many there are, and whether they refute the printed bound (docs/format.md, section 7)."""
+"""Test errors, and a test that they refute the printed bound (docs/format.md, section 7)."""
 
 from __future__ import annotations
 
