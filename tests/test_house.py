@@ -80,8 +80,6 @@ TWICE = {
 """Names that two public classes of a package share all the same."""
 
 QUESTION = re.compile(r"\W*(What|Whether|How|Where|Who|Whose|Which|Why|When)\b")
-NOT_YET = ("codebound_verify/",)
-"""Rooms whose docstrings still begin with questions; one that is done is taken off."""
 
 
 def named(path: Path) -> str:
@@ -222,9 +220,7 @@ def test_docstrings_begin_with_a_noun_or_an_imperative():
         and isinstance(each.value.value, str)
         and QUESTION.match(each.value.value)
     ]
-    assert not [place for place in asking if not place.startswith(NOT_YET)]
-    done = [room for room in NOT_YET if not any(place.startswith(room) for place in asking)]
-    assert not done, f"take these off NOT_YET: {done}"
+    assert not asking
 
 
 @cache

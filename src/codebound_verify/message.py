@@ -30,7 +30,7 @@ Making: TypeAlias = Callable[[Complete], Iterator[Values]]  # the numbers of eac
 
 @dataclass(frozen=True)
 class Network:
-    """What a message says: the network g as a chain with its tensors, or the rule that it is learned by."""
+    """Content of a message: g as a chain with its tensors, or the rule that it is learned by."""
 
     chain: Chain | None
     tensors: Mapping[str, Floats]

@@ -82,7 +82,7 @@ class Start:
 
     @property
     def known(self) -> tuple[str, Tensors] | None:
-        """What is known of the base, in words, and its tensors: a message codes the difference to them."""
+        """Name and tensors of the base: a message codes the difference to them."""
         if self.base is None or self.base_tensors is None or self.uncoded:
             return None
         return self.base.name, self.base_tensors

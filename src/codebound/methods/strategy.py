@@ -142,7 +142,7 @@ class Course:
 
     @property
     def _declares_scores(self) -> bool:
-        """Whether a base that no message describes is certified by its scores, and by nothing else but picks.
+        """Return True if a base without a message is certified by its scores, and by nothing else but picks.
 
         So each message still has one meaning: a base in it is that of the scores, and a rule learns features.
         """

@@ -67,7 +67,7 @@ TERMS = {
 """Terms that a page explains in place."""
 
 DECLARED_SCORES = "the network that was given, by its scores as they were declared"
-"""Whose answers a certificate counts, where no message is made of a base."""
+"""Subject of a certificate where no message is made of a base."""
 _TRIED = "Somebody looked at these data, changed the program, the rule or a seed, and kept what looked best."
 _SEEN = (
     "Somebody trained or chose it on data that contain examples of this sample, or near copies of "
