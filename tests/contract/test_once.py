@@ -13,8 +13,9 @@ from worlds.networks import mlp
 
 from codebound.certification import certify
 from codebound.sample import dataset
+from codebound_networks.about_f.base import Pretrained
 from codebound_networks.reading.export import plain_network
-from codebound_networks.reading.walk import wrap
+from codebound_networks.reading.walk import Network, wrap
 from codebound_networks.views.fold import fold_batch_norms
 from codebound_networks.views.graphs import _Tracer
 from codebound_papers.compare.table import compare
@@ -96,6 +97,13 @@ def certified(network, method="prune"):
     return certify(network, SAMPLE, method=method, effort="quick", test_set=TEST)
 
 
+def scored(network):
+    """By declared scores, as a base that is no chain is certified."""
+    module = network.model if isinstance(network, Network) else network
+    base = Pretrained(module, "made by hand")
+    return certify(network, SAMPLE, method="biases", effort="quick", base=base, test_set=TEST)
+
+
 def trained():
     return mlp(16, 8, 3, flat=True)
 
@@ -110,8 +118,8 @@ def trained():
         (measured, lambda: made(Normed), {"trace": 1, "wrap": 1, "fold": 1, "send": 1}),
         (certified, trained, {"trace": 1, "send": 1}),
         (certified, lambda: made(Normed), {"trace": 1, "fold": 1, "send": 1}),
-        # as it is written, as it is exported, and for the file that says what is computed
-        (certified, lambda: made(Skipping), {"trace": 1, "fold": 3, "export": 1, "send": 1}),
+        # as it is written, as it is exported, and without its batch norms; the second trace is of largest scores
+        (scored, lambda: made(Skipping), {"trace": 2, "fold": 3, "export": 1, "send": 1}),
         # f as it is given, and as every compressor takes it
         (lambda f: certified(f, "auto"), trained, {"trace": 2, "wrap": 1, "send": 1}),
     ],
@@ -137,14 +145,14 @@ def test_what_has_come_to_a_network_since_it_was_wrapped_is_seen():
     last.register_forward_hook(
         lambda _, inputs, outputs: torch.where(outputs.abs() > 1e-3, -outputs, outputs)
     )
-    errors = certified(network).original_errors
-    assert errors == certified(model).original_errors != certified(made(Normed)).original_errors
+    errors = [certified(each, "constant").original_errors for each in (network, model, made(Normed))]
+    assert errors[0] == errors[1] != errors[2]
 
 
 def test_a_network_without_its_batch_norms_has_the_message_of_the_one_with_them():
     """``compare`` prunes it: what is folded for the measures is not folded again for the message."""
-    for kind in (Normed, Skipping):
-        found, expected = certified(fold_and_wrap(made(kind), SAMPLE).network), certified(made(kind))
+    for kind, answer in ((Normed, certified), (Skipping, scored)):
+        found, expected = answer(fold_and_wrap(made(kind), SAMPLE).network), answer(made(kind))
         assert found.certificate.message == expected.certificate.message
         assert found.certificate.helper == expected.certificate.helper
 

@@ -285,7 +285,7 @@ class AbstractClaimAboutF(AbstractClaim):
     is_about_f: ClassVar[bool] = True
 
     def check(self, task: Task) -> None:
-        """Refuses factories and operations that learn nothing."""
+        """Refuses networks that are no chains, and operations that learn nothing."""
         if task.original is None or task.original.chain is None:
             why = "" if task.original is None else task.original.unchained
             raise CertificateError(

@@ -40,7 +40,7 @@ def covering_theta(
     if chain is None or not all(operation.is_bounded for operation in chain.operations):
         raise CertificateError(
             "a certificate on a bounded domain needs a chain of linear, convolution and pooling operations; "
-            "the deviation of other operations and of factories is not bounded here."
+            "the deviation of other operations is not bounded here."
         )
     weights = message.weights(base)
     if {n: v.shape for n, v in weights.items()} != {n: v.shape for n, v in original.items()}:
