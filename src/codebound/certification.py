@@ -321,7 +321,7 @@ def _test(course: Course, found: Attempt, test_set: Dataset) -> _Tested:
     """Evaluate g, and f beside it, on a test sample."""
     common, original, claim = course.common, course.start.original, found.task.claim
     tested = common.table(found.encoder, test_set)
-    holdout = None if claim.fault.is_mean else held_out(found.best, found.task, tested, common.engine)
+    holdout = held_out(found.best, found.task, tested, common.engine)
     copies = cross_duplicates(common.sample, test_set).count
     if original is None or claim.fault != WRONG or claim.is_about_f:
         return _Tested(holdout, copies=copies)

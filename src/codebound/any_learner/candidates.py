@@ -135,8 +135,8 @@ class RoundSearch:
             messages = [self._wanted] if is_reached else []
         picks, errors = variant.counted(at)
         for message in messages:
-            bound, abstained = variant.terms.bound(message, picks=picks, errors=errors, beside=at.beside)
-            stage = Stage(message, picks, errors, bound, abstained)
+            bound = variant.terms.bound(message, picks=picks, errors=errors)
+            stage = Stage(message, picks, errors, bound)
             self.stages.append(stage)
             if self._best is None or bound.value < self._best.stage.bound.value:
                 self._best = Best(stage, at, variant)
@@ -150,8 +150,7 @@ class RoundSearch:
         """Return True if no later round of this candidate can improve."""
         if self._wanted is not None or self._best is None:
             return self._best is not None
-        picks, nothing = variant.counted(at)[0], (0,) * len(at.beside)
-        hoped, _ = variant.terms.bound(RuleMessage(number), picks=picks, errors=0, beside=nothing)
+        hoped = variant.terms.bound(RuleMessage(number), picks=variant.counted(at)[0], errors=0)
         return hoped.value >= self._best.stage.bound.value
 
 

@@ -93,7 +93,6 @@ class Fitter:
 
     def _judged(self, model: Any, rest: Positions, parts: Iterable[Positions]) -> Judgement:
         wrong, score = np.zeros(len(rest), dtype=bool), np.zeros(len(rest))
-        beside = np.zeros((len(rest), self._columns), dtype=bool)
         for part in parts:
             if not len(part):
                 continue
@@ -105,42 +104,28 @@ class Fitter:
                     f"{count_of(len(at), 'example')}: one for each is needed."
                 )
             predicted = predicted.reshape(len(at))
-            wrong[part], beside[part] = self._faults(model, predicted, at)
+            wrong[part] = self._faults(model, predicted, at)
             failed = wrong[part]
             if failed.any():
                 score[part[failed]] = self._scores(model, predicted[failed], at[failed])
-        return Judgement(wrong, score, beside if self._columns else None)
+        return Judgement(wrong, score)
 
-    @property
-    def _columns(self) -> int:
-        """Number of columns that are counted beside the faults."""
-        if self.fault is None:
-            return 0
-        return 1 if self.fault.threshold else len(self.fault.costs(self.classes))
-
-    def _faults(
-        self, model: Any, predicted: NDArray[Any], at: Positions
-    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Return masks of the wrong examples and of the counted extras."""
+    def _faults(self, model: Any, predicted: NDArray[Any], at: Positions) -> NDArray[np.bool_]:
+        """Return a mask of the wrong examples."""
         labels, fault = self.labels[at], self.fault
-        none = np.zeros((len(at), 0), dtype=bool)
         if self.tau is not None:
-            return ~(np.abs(predicted - labels) <= self.tau), none  # NaN is a fault
+            return np.asarray(~(np.abs(predicted - labels) <= self.tau))  # NaN is a fault
         if fault is None:
-            return np.asarray(predicted != labels, dtype=bool), none
-        inputs = _part(self.inputs, at)
+            return np.asarray(predicted != labels, dtype=bool)
         if fault.is_ranked:
             _require_scores(model)
-            return _rounded(*_margins(model, inputs, labels, best=fault.guesses)) <= 0.0, none
-        if fault.threshold:
-            is_silent = abstains(model, inputs, fault.threshold)
-            return (predicted != labels) & ~is_silent, is_silent[:, None]
+            inputs = _part(self.inputs, at)
+            return np.asarray(_rounded(*_margins(model, inputs, labels, best=fault.guesses)) <= 0.0)
         is_known = np.isin(predicted, np.arange(self.classes))  # others cost the most
         places = np.where(is_known, predicted, 0)
         guessed, right = (torch.from_numpy(each.astype(np.int64)) for each in (places, labels))
         scores = torch.nn.functional.one_hot(guessed, self.classes)
-        is_made = fault.is_made(scores, right).numpy() | ~is_known[:, None]
-        return is_made[:, 0], is_made[:, [cost - 1 for cost in fault.costs(self.classes)]]
+        return np.asarray(fault.is_made(scores, right).numpy() | ~is_known)
 
     def _scores(self, model: Any, predicted: NDArray[Any], at: Positions) -> NDArray[np.float64]:
         if self.tau is None:
@@ -194,24 +179,6 @@ def _answers(model: Any, method: str, inputs: Any) -> NDArray[Any]:
             f"{type(error).__name__}: {error}. If the picks were too few for it, set more apart (`apart`) or "
             "begin with more picks (`first`)."
         ) from error
-
-
-def abstains(model: Any, inputs: Any, threshold: float) -> NDArray[np.bool_]:
-    """Return a mask of the examples on which the model abstains.
-
-    It abstains where the largest score does not exceed the second by more than the threshold, rounded as
-    margins are.
-
-    Raises:
-        LearnerError: It has no scores.
-    """
-    _require_scores(model)
-    scores = _all_scores(model, inputs)
-    if scores is None:  # it knows one class alone
-        return np.ones(_num_samples(inputs), dtype=bool)
-    ordered = np.sort(scores, axis=1)
-    lead = _rounded(ordered[:, -1] - ordered[:, -2], np.abs(scores).max(axis=1))
-    return np.asarray(~(lead > threshold))
 
 
 def _require_scores(model: Any) -> None:

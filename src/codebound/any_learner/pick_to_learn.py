@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
 
 from codebound.any_learner.candidates import Best, RoundSearch, Sample, Variant
 from codebound.any_learner.example_hash import digests, sample_sha256
-from codebound.any_learner.learners import Fitter, abstains
+from codebound.any_learner.learners import Fitter
 from codebound.any_learner.picking_rule import RuleConstants
 from codebound.any_learner.round_value import Terms
 from codebound.bounds.facts import check_bits, check_delta
@@ -74,8 +74,8 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
         estimator: A deterministic classifier or regressor, such as one with a fixed ``random_state``.
         tau: For regressors: a prediction that is off by more than this is wrong.
         fault: For classifiers: what counts, and is picked, in place of any error: ``class:C``,
-            ``confused:A:B``, ``false-alarm:C``, ``top:K``, ``abstain:T``, ``cost-above:L:COSTS`` or
-            ``cost:COSTS`` (docs/faults.md). Labels are then whole numbers from 0 on. The bound is about data
+            ``confused:A:B``, ``false-alarm:C``, ``top:K`` or ``cost-above:L:COSTS``
+            (docs/faults.md). Labels are then whole numbers from 0 on. The bound is about data
             that the fault can happen on; scores are probabilities, or decisions without them.
         delta: Failure probability over the draw of the sample.
         first: First picks in each class (for regressors: in all), in the order of a hash of their content.
@@ -106,8 +106,6 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
         errors_: Positions of the others that are wrong.
         apart_: Positions of the examples that were set apart.
         n_: Examples that could be picked.
-        abstained_: The limit on how often it abstains, which holds together with the bound; None where it
-            never does.
         message_: Which candidate, and after how many rounds.
         settings_: The settings of that candidate.
         stages_: All rounds, each with its bound.
@@ -201,17 +199,6 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
         """Scores of ``estimator_``; no bound is about them."""
         return self._learned.decision_function(X)  # type: ignore[no-any-return]
 
-    def abstains(self, X: Any) -> NDArray[np.bool_]:
-        """Return a mask of abstentions, for the fault ``abstain:T``. The bound is about all other data.
-
-        Raises:
-            UsageError: The fault is another one.
-        """
-        fault = parse_fault(self.fault)
-        if not fault.threshold:
-            raise UsageError(f"it abstains with the fault abstain:T alone. Got {self.fault!r}.")
-        return abstains(self._learned, X, fault.threshold)
-
     @_has("score")
     def score(self, X: Any, y: ArrayLike) -> float:
         """The score of ``estimator_``: accuracy, or R² of a regressor."""
@@ -227,8 +214,7 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
         if self.tau is not None:
             does = f"is off by more than {self.tau!r} on at most {share} of new data"
         elif self.fault != str(WRONG):
-            beside = None if self.abstained_ is None else {"share": self.abstained_}
-            does = parse_fault(self.fault).says(share, beside, classes=self._classes)
+            does = parse_fault(self.fault).says(share)
         return (
             f"With probability at least 1 - {bound.delta!r} over the draw of the sample, what was learned "
             f"{does} ({bound.ref})." + self._vacuous
@@ -387,8 +373,6 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
         )
         contents = sample.contents(apart, by_class=self.tau is None)
         terms, part = self._terms(sample, len(apart), candidates), None
-        if fault is not None:
-            terms = replace(terms, costs=fault.costs(classes))
         if fault is not None and fault.has_part:
             part = fault.is_counted(torch.from_numpy(sample.labels.astype(np.int64))).numpy()
             terms = replace(terms, n=int(part.sum()) - int(part[apart].sum()))
@@ -415,12 +399,10 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
     def _keep(self, best: Best, sample: Sample) -> None:
         self.estimator_ = best.at.model
         self.risk_bound_: RiskBound = best.stage.bound
-        self.abstained_ = best.stage.abstained
         self.message_ = best.stage.message
         self.settings_ = dict(self.candidates[self.message_.candidate]) if self.candidates else {}
         self.picks_, self.errors_ = best.at.picks, np.sort(best.at.errors)
         self.apart_, self.n_ = best.variant.fitter.apart, best.variant.terms.n
-        self._classes = best.variant.fitter.classes
         if is_classifier(self.estimator):
             counted = np.delete(sample.labels, self.apart_)
             self._constant_error = 1.0 - np.unique(counted, return_counts=True)[1].max() / len(counted)

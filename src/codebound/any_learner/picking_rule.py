@@ -94,16 +94,14 @@ class Judgement:
     Attributes:
         wrong: Whether it gets each of them wrong.
         score: Wrong examples with the smallest scores are picked first.
-        beside: What is counted on each of them beside that it is wrong, one column each; None: nothing.
     """
 
     wrong: NDArray[np.bool_]
     score: NDArray[np.float64]
-    beside: NDArray[np.bool_] | None = None
 
     def is_like(self, other: Judgement) -> bool:
         """Return True if all counts agree."""
-        return np.array_equal(self.wrong, other.wrong) and np.array_equal(self.beside, other.beside)  # type: ignore[arg-type]
+        return np.array_equal(self.wrong, other.wrong)
 
 
 class LearnerOfPicks(Protocol[M]):
@@ -127,7 +125,6 @@ class Round(Generic[M]):
         model: What was learned from the picks.
         before: The model of the round before.
         is_last: Whether the rule ends here.
-        beside: How often what is counted beside the errors happens on the examples that were not picked.
     """
 
     number: int
@@ -136,7 +133,6 @@ class Round(Generic[M]):
     model: M
     before: M | None
     is_last: bool
-    beside: tuple[int, ...] = ()
 
 
 def rounds(
@@ -160,8 +156,7 @@ def rounds(
             raise UndecidedError("whether an example is wrong")
         errors = rest[judged[0].wrong]
         is_last = len(errors) <= rule.leave or number == rule.max_rounds
-        beside = () if judged[0].beside is None else tuple(judged[0].beside.sum(axis=0).tolist())
-        yield Round(number, picks, errors, model, before, is_last, beside)
+        yield Round(number, picks, errors, model, before, is_last)
         if is_last:
             return
         count = rule.size(apart + len(picks))

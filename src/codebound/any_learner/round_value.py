@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codebound.bounds.facts import OccamFacts, PickedFacts, SplitFacts
 from codebound.bounds.held_out import occam_split
 from codebound.bounds.lengths import class_bits
-from codebound.bounds.loss_bounds import picked_abstaining, picked_cost
 from codebound.bounds.picked import picked_risk
 
 if TYPE_CHECKING:
@@ -51,7 +50,6 @@ class Terms:
         classes: Number of classes; None for regressors.
         candidates: Settings that were to choose from.
         extra_bits: Bits for choices made elsewhere.
-        costs: The costs that there are, of a fault that is their mean.
     """
 
     n: int
@@ -60,22 +58,19 @@ class Terms:
     classes: int | None
     candidates: int
     extra_bits: float
-    costs: tuple[int, ...] = ()
 
-    def bound(
-        self, message: RuleMessage, *, picks: int, errors: int, beside: tuple[int, ...] = ()
-    ) -> tuple[RiskBound, float | None]:
-        """The bound of a message, with all choices paid; and of how often it abstains, where it does.
+    def bound(self, message: RuleMessage, *, picks: int, errors: int) -> RiskBound:
+        """The bound of a message, with all choices paid.
 
         A message that says "no rounds", where there are no first picks either, leaves the sample untouched:
         it is a test set then, and C-10 holds, which is a little smaller than C-15.
         """
         bits = message.bits(self.candidates) + self.extra_bits
-        if message.rounds == 0 and not picks and self.n_first and not beside:
+        if message.rounds == 0 and not picks and self.n_first:
             occam = OccamFacts(
                 errors=errors, n=self.n, code_bits=bits, delta=self.delta, classes=self.classes
             )
-            return occam_split(SplitFacts(certify=occam, n_prior=self.n_first)), None
+            return occam_split(SplitFacts(certify=occam, n_prior=self.n_first))
         facts = PickedFacts(
             picks=picks,
             errors=errors,
@@ -85,13 +80,7 @@ class Terms:
             n_first=self.n_first,
             classes=self.classes,
         )
-        bound = picked_risk(facts)
-        if self.costs:
-            return replace(bound, value=picked_cost(facts, above=beside, costs=self.costs)), None
-        if beside:
-            value, share = picked_abstaining(facts, abstained=beside[0])
-            return replace(bound, value=value), share
-        return bound, None
+        return picked_risk(facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +92,9 @@ class Stage:
         picks: How many examples were picked.
         errors: How many others are wrong.
         bound: The bound, with all choices paid.
-        abstained: The limit on how often it abstains, where it does.
     """
 
     message: RuleMessage
     picks: int
     errors: int
     bound: RiskBound
-    abstained: float | None = None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from codebound.bits.numbers import SymbolContext, bit, float32, gamma, uniform
 from codebound.run.errors import DataError
 from codebound.sample.dataset import Scaling
-from codebound.sample.losses import DISTANCE, FAULTS, MOST_CLASSES, MOST_COST, WRONG, Cost, Fault
+from codebound.sample.losses import DISTANCE, FAULTS, MOST_CLASSES, MOST_COST, WRONG, Fault, cost_matrix
 
 if TYPE_CHECKING:
     from codebound.bits.arithmetic import AbstractCoder
@@ -109,7 +109,7 @@ def _code_costs(coder: AbstractCoder, given: Fault, classes: int) -> str:
         coder.require(classes <= MOST_COST + 1, f"costs by distance fit {MOST_COST + 1} classes at most.")
         return DISTANCE
     coder.require(classes <= MOST_CLASSES, f"costs fit {MOST_CLASSES} classes at most. Got {classes}.")
-    rows = ((0,) * classes,) * classes if table == DISTANCE else Cost(table).matrix(classes)
+    rows = ((0,) * classes,) * classes if table == DISTANCE else cost_matrix(table, classes)
     largest = uniform(coder, max(0, max(map(max, rows)) - 1), MOST_COST) + 1
     context = SymbolContext(largest + 1)
     coded = [

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from codebound import __version__
-from codebound.bounds.facts import HoldoutFacts, OccamFacts
-from codebound.bounds.loss_bounds import kept_disagreement, occam_cost, occam_fault, occam_table
-from codebound.bounds.numerics import round_up
+from codebound.bounds.facts import OccamFacts
+from codebound.bounds.loss_bounds import occam_table
 from codebound.bounds.occam import occam_binomial, occam_hoeffding, occam_kl
 from codebound.bounds.original import grid_theta
 from codebound.bounds.risk import count_of
@@ -131,8 +129,8 @@ class AbstractAssessed(ABC):
         """The bound in forms that are easier to compute: by the kl form, and by Hoeffding's."""
 
     @abstractmethod
-    def counts_on(self, data: Dataset, fault: Fault, engine: Engine | None) -> tuple[int, ...]:
-        """Counts of a fault by its network on other data."""
+    def errors_on(self, data: Dataset, fault: Fault, engine: Engine | None) -> int:
+        """The faults of its network on other data."""
 
     @abstractmethod
     def class_bounds(self, task: Task, rest: Dataset, *, engine: Engine | None) -> tuple[ClassBound, ...]:
@@ -175,14 +173,12 @@ class Assessed(AbstractAssessed):
         return self.kind.route, f"{count_of(facts.errors, 'error')} of {facts.n}, {bits} by {method}"
 
     def looser_forms(self, task: Task) -> tuple[float, float]:  # noqa: D102
-        added, tally = self.conclusion.added, self.conclusion.tally
-        if tally is not None and "cost" in tally:
-            return _cost_forms(tally["cost"], self.facts, task, added)
+        added = self.conclusion.added
         kl, hoeffding = (min(1.0, form(self.facts).value + added) for form in (occam_kl, occam_hoeffding))
         return kl, hoeffding
 
-    def counts_on(self, data: Dataset, fault: Fault, engine: Engine | None) -> tuple[int, ...]:  # noqa: D102
-        return count_errors(self.network, data.on("cpu"), fault=fault, engine=engine).counts
+    def errors_on(self, data: Dataset, fault: Fault, engine: Engine | None) -> int:  # noqa: D102
+        return count_errors(self.network, data.on("cpu"), fault=fault, engine=engine).errors
 
     def class_bounds(self, task: Task, rest: Dataset, *, engine: Engine | None) -> tuple[ClassBound, ...]:  # noqa: D102
         theta = _theta(self.message)
@@ -253,81 +249,19 @@ def assess(
     count = count_errors(
         network, task.counted_data, theta=theta, fault=fault, engine=engine, progress=progress
     )
-    facts, tally = _tallied(count, bits.length, task)
+    facts = OccamFacts(
+        errors=count.errors,
+        n=task.counted.n,
+        code_bits=bits.length,
+        delta=task.claim.delta_share * task.delta,
+        classes=task.sample.classes,
+    )
     conclusion = task.claim.conclude(facts, message=fitted, network=network, task=task)
-    if tally is not None:
-        bound = replace(conclusion.bound, delta=task.delta)
-        if "cost" in tally:
-            bound = replace(bound, value=_cost_forms(tally["cost"], facts, task, conclusion.added)[0])
-        conclusion = replace(conclusion, bound=bound, tally=tally)
-        if "abstained" in tally and conclusion.added:
-            conclusion = _kept_by_f(conclusion, facts)
     kind, alone = type(task.claim), occam_binomial(facts).value
     version = fitted.version if fault == WRONG else max(fitted.version, kind.faults_since)
     return Assessed(
         fitted, bits, ledger, network, count, facts, conclusion, task.counted, kind, version, alone
     )
-
-
-def _tallied(count: Count, code_bits: int, task: Task) -> tuple[OccamFacts, dict[str, Any] | None]:
-    """Facts for the bound of g, and extra counts (docs/format-3.md, 6.4)."""
-    fault, n = task.claim.fault, task.counted.n
-    facts = OccamFacts(
-        errors=count.errors,
-        n=n,
-        code_bits=code_bits,
-        delta=task.claim.delta_share * task.delta,
-        classes=task.sample.classes,
-    )
-    tally = tally_of(fault, count.counts, n)
-    if "cost" in tally:
-        facts = replace(facts, errors=-(-tally["cost"] // fault.largest_cost(task.sample.classes)))
-    if "kept" not in tally:
-        return facts, tally or None
-    half = replace(facts, n=tally["kept"], delta=facts.delta / 2.0)
-    silent = OccamFacts(errors=tally["abstained"], n=n, code_bits=code_bits, delta=half.delta)
-    return half, {**tally, "share": occam_fault(silent).value}
-
-
-def _kept_by_f(conclusion: Conclusion, facts: OccamFacts) -> Conclusion:
-    """Bound for an abstaining f from the counts of g (docs/format-3.md, 7)."""
-    tally, counted = conclusion.tally or {}, conclusion.counted
-    apart = HoldoutFacts(
-        errors=counted["disagreements"], n=counted["n_unlabelled"], delta=counted["delta_disagreement"]
-    )
-    value, share = kept_disagreement(occam_binomial(facts).value, tally["share"], disagreement=apart)
-    if value is None:
-        raise CertificateError(
-            "g may abstain from all new data, so nothing can be said about the errors of f. Choose a smaller "
-            "threshold."
-        )
-    added = conclusion.added / (1.0 - tally["share"]) * (1.0 + 1e-15)
-    bound = replace(conclusion.bound, value=value)
-    return replace(conclusion, bound=bound, added=added, tally={**tally, "share": share})
-
-
-def tally_of(fault: Fault, counts: tuple[int, ...], n: int) -> dict[str, Any]:
-    """Extra counts of a fault, keyed as in the certificate.
-
-    Raises:
-        CertificateError: The network abstains from all of them.
-    """
-    tally = fault.tally(counts, n)
-    if tally.get("kept") == 0:
-        raise CertificateError(
-            "the network abstains from every example, so nothing can be said about its errors. Choose a "
-            "smaller threshold."
-        )
-    return tally
-
-
-def _cost_forms(cost: int, facts: OccamFacts, task: Task, added: float) -> tuple[float, float]:
-    """Limits on the mean cost, as a share of the largest: by the kl form, and by Hoeffding's."""
-    mean = round_up(cost / (task.claim.fault.largest_cost(task.sample.classes) * facts.n)) if cost else 0.0
-    mean = min(1.0, mean)
-    kl = occam_cost(mean_cost=mean, n=facts.n, code_bits=facts.code_bits, delta=facts.delta)
-    hoeffding = (mean + math.sqrt(facts.nats / (2.0 * facts.n))) * (1.0 + 1e-15)
-    return min(1.0, (kl + added) * (1.0 + 1e-15)), min(1.0, (hoeffding + added) * (1.0 + 1e-15))
 
 
 @dataclass(eq=False)
@@ -440,7 +374,7 @@ def draft(assessed: AbstractAssessed, task: Task) -> Certificate:
             sample_sha256=task.sample.sha256,
             message_sha256=hashlib.sha256(assessed.bits.data).hexdigest(),
             extra={**assessed.conclusion.counted, **task.claim.described(task)},
-            tally=assessed.conclusion.tally,
+            tally=assessed.conclusion.part,
         ),
         helper=helper,
         ledger=assessed.ledger,

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 from codebound.bounds.adaptive_holdout import exact_answer_bits, looked_risk
 from codebound.bounds.facts import HoldoutFacts, LookFacts, OccamFacts, PickedFacts
 from codebound.bounds.held_out import holdout
-from codebound.bounds.lengths import log2_up
-from codebound.bounds.loss_bounds import occam_abstaining, occam_cost, picked_abstaining
 from codebound.bounds.occam import occam_binomial, occam_hoeffding, occam_kl
 from codebound.bounds.picked import picked_risk
 from codebound.bounds.risk import claim_sentence, percent
@@ -32,9 +30,6 @@ _AS_MANY = (
     "C-11",
     "for comparison: a hold-out set of n examples with as many errors as picks and errors",
 )
-_COST = ("C-17", "expected cost on new data, by the kl form")
-_KEPT = ("C-17", "error on new data that the network does not abstain from; holds together with")
-_ABSTAINED = ("C-17", "how often it abstains from new data")
 _WHO = {"g": "the decoded network g", "f": "the original network f"}
 
 
@@ -44,12 +39,10 @@ class Counts:
 
     Attributes:
         n: Sample size.
-        errors: Errors of the network on the sample; None with a mean cost.
+        errors: Errors of the network on the sample.
         bits: Length of the whole message; with picks, of what names the rule; with looks, of the answers that
             the network was chosen with: by default, the numbers of errors of all other networks.
         picks: Examples that a fixed rule picked; errors are then counted among the others.
-        kept: Examples that the network did not abstain from; errors are among them.
-        mean_cost: On the sample, between 0 and 1, in place of errors.
         fault: What was counted, for the sentence.
         delta: Failure probability over the draw of the sample.
         classes: Number of classes; None when unknown.
@@ -59,11 +52,9 @@ class Counts:
     """
 
     n: int
-    errors: int | None = None
+    errors: int
     bits: float | None = None
     picks: int | None = None
-    kept: int | None = None
-    mean_cost: float | None = None
     fault: str | None = None
     delta: float = 0.05
     classes: int | None = None
@@ -74,11 +65,11 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One bound, with the ID of its statement and what it is; without a value where it says nothing."""
+    """One bound, with the ID of its statement and what it is."""
 
     name: str
     ref: str
-    value: float | None
+    value: float
     meaning: str
 
 
@@ -88,7 +79,7 @@ class Calculation:
 
     Attributes:
         forms: The bounds.
-        sentence: What the first says; empty where its fault was not named.
+        sentence: What the first says.
         condition: What has to be true of the looks; empty where there were none before.
         vacuous: Whether it says no more than guessing; None where guessing has no error to compare with.
     """
@@ -115,16 +106,7 @@ def calculate(counts: Counts) -> Calculation:
         >>> calculate(Counts(errors=300, n=60_000, bits=5000)).sentence[-57:]
         'the decoded network g errs on at most 7.38 % of new data.'
     """
-    if (counts.errors is None) == (counts.mean_cost is None):
-        raise UsageError("give errors, how many, or mean_cost.")
     fault, condition = _named_fault(counts), _condition(counts)
-    if counts.mean_cost is not None or counts.kept is not None:
-        forms = _faulty(counts)
-        if fault is None or forms[0].value is None:
-            return Calculation(forms, "", condition=condition)
-        provided = f", provided that {condition}" if condition else ""
-        said = f"The network {fault.says(percent(forms[0].value))}{provided}."
-        return Calculation(forms, said, condition=condition)
     is_holdout, bits, picks, looks = counts.is_holdout, counts.bits, counts.picks, counts.looks
     if is_holdout and ((bits and looks is None) or picks is not None):
         raise UsageError("a hold-out bound has neither message nor picks: leave out bits and picks.")
@@ -168,8 +150,9 @@ def _condition(counts: Counts) -> str:
         return f"all {counts.looks:,} networks were fixed before the first was tried"
     if counts.bits is not None:
         return f"all that was known of the examples when it was chosen is in answers of {counts.bits:g} bits"
-    told = "numbers of errors" if counts.kept is None else "numbers of errors and of answers"
-    return f"nothing was known of the examples when it was chosen but the {told} of the other networks"
+    return (
+        "nothing was known of the examples when it was chosen but the numbers of errors of the other networks"
+    )
 
 
 def _answer_bits(counts: Counts) -> float:
@@ -177,30 +160,18 @@ def _answer_bits(counts: Counts) -> float:
     if counts.bits is not None or counts.looks in (None, 1) or counts.is_fixed_before:
         return counts.bits or 0.0
     assert counts.looks is not None
-    if counts.mean_cost is not None:
-        raise UsageError(
-            "with looks at a mean cost, bits is missing: the length of all mean costs that were seen before "
-            "this network was chosen. Give bits, or say that all networks were fixed before the first look."
-        )
-    numbers = 1 if counts.kept is None else 2  # errors, and what was kept
-    return exact_answer_bits(numbers * (counts.looks - 1), n=counts.n)
+    return exact_answer_bits(counts.looks - 1, n=counts.n)
 
 
 def _named_fault(counts: Counts) -> Fault | None:
     if counts.fault is None:
         return None
     fault = parse_fault(counts.fault)
-    if not fault.is_of_values:
-        fault = parse_fault(counts.fault, classes=counts.classes)
-    for kind, value, name in (("abstain", counts.kept, "kept"), ("cost", counts.mean_cost, "mean_cost")):
-        if (fault.kind == kind) != (value is not None):
-            raise UsageError(f"{name} belongs to the fault {kind}: give both, or leave out one.")
-    return fault
+    return fault if fault.is_of_values else parse_fault(counts.fault, classes=counts.classes)
 
 
 def _plain(counts: Counts) -> dict[str, tuple[RiskBound, tuple[str, str]]]:
     """Bounds on a share of errors, with what each is."""
-    assert counts.errors is not None
     errors, bits = counts.errors, _answer_bits(counts)
     told = OccamFacts(errors=errors, n=counts.n, code_bits=bits, delta=counts.delta, classes=counts.classes)
     common: dict[str, Any] = {"n": told.n, "delta": told.delta, "classes": told.classes}
@@ -222,31 +193,3 @@ def _plain(counts: Counts) -> dict[str, tuple[RiskBound, tuple[str, str]]]:
     if not counts.is_holdout:
         return forms
     return {"holdout": (holdout(HoldoutFacts(errors=errors, **common)), _HOLDOUT), **forms}
-
-
-def _faulty(counts: Counts) -> tuple[Form, ...]:
-    """Bounds that are no plain share of errors: with abstaining, or on a cost."""
-    n, errors, kept, picks, delta = counts.n, counts.errors, counts.kept, counts.picks, counts.delta
-    if picks is not None and counts.mean_cost is not None:
-        raise UsageError(
-            "after picks a mean cost is bounded cost by cost (docs/picked.md): ask for each cost-above with "
-            "errors, at delta divided by their number; certify with the fault cost:COSTS does all of it."
-        )
-    bits = _answer_bits(counts) + (0.0 if counts.looks is None else log2_up(counts.looks))
-    if counts.mean_cost is not None:
-        cost = occam_cost(mean_cost=counts.mean_cost, n=n, code_bits=bits, delta=delta)
-        return (Form("cost", _COST[0], cost, _COST[1]),)
-    assert kept is not None  # one or the other was given
-    assert errors is not None
-    error: float | None
-    if picks is None:
-        error, abstained = occam_abstaining(errors=errors, kept=kept, n=n, code_bits=bits, delta=delta)
-    else:
-        if not errors <= kept <= n - picks:
-            raise UsageError(f"kept lies between errors and n - picks = {n - picks}. Got {kept}.")
-        facts = PickedFacts(picks=picks, errors=errors, n=n, code_bits=bits, delta=delta)
-        error, abstained = picked_abstaining(facts, abstained=n - picks - kept)
-    return (
-        Form("kept", _KEPT[0], error, _KEPT[1]),
-        Form("abstained", _ABSTAINED[0], abstained, _ABSTAINED[1]),
-    )

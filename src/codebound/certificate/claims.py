@@ -23,7 +23,7 @@ from codebound.bounds.facts import (
     SplitFacts,
 )
 from codebound.bounds.held_out import holdout, occam_split
-from codebound.bounds.loss_bounds import part_disagreement, picked_abstaining, picked_cost
+from codebound.bounds.loss_bounds import part_disagreement
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.original import grid_theta, occam_disagreement, occam_domain
 from codebound.bounds.picked import picked_risk
@@ -37,8 +37,6 @@ from codebound.sample.rows import require_disjoint, rows_of
 from codebound_networks.about_f.domain import covering_theta
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from torch import nn
 
     from codebound.bounds.risk import RiskBound
@@ -64,13 +62,13 @@ class Conclusion:
         bound: On the risk.
         added: What it is above the bound for g: a limit on how often f and g disagree, where it rests on one.
         counted: What was counted beside the errors, by its name in the certificate.
-        tally: What the fault counts beside its errors, by its name in the certificate; None: nothing.
+        part: What is stated of the part that the fault can happen on, ``tally`` in the certificate; or None.
     """
 
     bound: RiskBound
     added: float = 0.0
     counted: dict[str, Any] = field(default_factory=dict)
-    tally: dict[str, Any] | None = None
+    part: dict[str, Any] | None = None
 
 
 class AbstractClaim(AbstractStatement):
@@ -123,13 +121,8 @@ class AbstractClaim(AbstractStatement):
     @classmethod
     def terms(cls, certificate: Certificate) -> list[Term]:
         """The limit for g, at its share of the failure probability."""
-        facts, fault, tally = certificate.facts, certificate.fault, certificate.facts.tally or {}
-        term = Term("binomial", facts.errors, facts.n, facts.code_bits, cls.delta_share)
-        if fault.is_mean:
-            term = replace(term, law="kl", count=tally["cost"] / fault.largest_cost(facts.classes))
-        if "abstained" in tally:
-            term = replace(term, n=tally["kept"], share=term.share / 2.0)
-        return [term]
+        facts = certificate.facts
+        return [Term("binomial", facts.errors, facts.n, facts.code_bits, cls.delta_share)]
 
 
 def _training_errors(facts: CertificateFacts) -> Counted:
@@ -177,24 +170,15 @@ class FromPicks(AbstractStatement):
     has_looser_forms: ClassVar[bool] = False
 
     @staticmethod
-    def conclude(
-        facts: PickedFacts, *, picks: int, tally: dict[str, Any] | None = None, costs: tuple[int, ...] = ()
-    ) -> Conclusion:
+    def conclude(facts: PickedFacts, *, picks: int, part: dict[str, Any] | None = None) -> Conclusion:
         """The bound that follows from picks and errors.
 
         Args:
             facts: Picks and errors on the examples that the fault can happen on.
             picks: All that were picked.
-            tally: What the fault counts beside its errors.
-            costs: The costs that there are, of a fault that is their mean.
+            part: What is stated of the part that the fault can happen on.
         """
-        bound, tally = picked_risk(facts), dict(tally) if tally else None
-        if tally and "above" in tally:
-            bound = replace(bound, value=picked_cost(facts, above=tally["above"], costs=costs))
-        if tally and "abstained" in tally:
-            value, tally["share"] = picked_abstaining(facts, abstained=tally["abstained"])
-            bound = replace(bound, value=value)
-        return Conclusion(bound, counted={"first": facts.n_first, "picks": picks}, tally=tally)
+        return Conclusion(picked_risk(facts), counted={"first": facts.n_first, "picks": picks}, part=part)
 
     @staticmethod
     def counts(facts: CertificateFacts) -> tuple[Counted, ...]:  # noqa: D102
@@ -216,25 +200,10 @@ class FromPicks(AbstractStatement):
 
     @classmethod
     def terms(cls, certificate: Certificate) -> list[Term]:  # noqa: D102
-        facts, fault, tally = certificate.facts, certificate.fault, certificate.facts.tally or {}
-        picks = tally.get("picks", facts.extra["picks"])
+        facts = certificate.facts
+        picks = (facts.tally or {}).get("picks", facts.extra["picks"])
         is_held_out, counted = cls.is_held_out(certificate), facts.errors + picks
-        term = Term("binomial" if is_held_out else "picked", counted, facts.n, facts.code_bits)
-        if fault.is_mean:
-            return _terms_of_costs(term, picks, tally["above"], fault.costs(facts.classes))
-        if "abstained" in tally:
-            term = replace(term, share=0.5)
-            term = replace(term, outside=replace(term, count=tally["abstained"] + picks))
-        return [term]
-
-
-def _terms_of_costs(term: Term, picks: int, above: Sequence[int], costs: Sequence[int]) -> list[Term]:
-    """The terms of a mean cost after picks: one for each cost that there is."""
-    steps = [(cost - before) / costs[-1] for before, cost in zip((0, *costs), costs, strict=False)]
-    return [
-        replace(term, count=picks + count, share=term.share / len(costs), weight=step)
-        for count, step in zip(above, steps, strict=True)
-    ]
+        return [Term("binomial" if is_held_out else "picked", counted, facts.n, facts.code_bits)]
 
 
 @dataclass(frozen=True)
@@ -388,7 +357,7 @@ class ByDisagreement(AbstractClaimAboutF):
             occam_disagreement(DisagreementFacts(risk=facts, disagreement=apart)),
             holdout(apart).value,
         )
-        tally = None
+        part = None
         if self.fault.has_part:
             value, share = part_disagreement(risk=facts, disagreement=apart, examples=task.sample.n)
             if value is None:
@@ -399,7 +368,7 @@ class ByDisagreement(AbstractClaimAboutF):
             bound = replace(
                 bound, value=value, delta=2.0 * facts.delta, assumptions=(*bound.assumptions, PART_FIRST)
             )
-            added, tally = added / share * (1.0 + 1e-15), {"examples": task.sample.n, "share": share}
+            added, part = added / share * (1.0 + 1e-15), {"examples": task.sample.n, "share": share}
         return Conclusion(
             bound,
             added=added,
@@ -409,7 +378,7 @@ class ByDisagreement(AbstractClaimAboutF):
                 "delta_risk": task.delta / 2.0,
                 "delta_disagreement": delta,
             },
-            tally=tally,
+            part=part,
         )
 
     def described(self, task: Task) -> dict[str, Any]:  # noqa: D102
@@ -438,8 +407,6 @@ class ByDisagreement(AbstractClaimAboutF):
         facts, fault, tally = certificate.facts, certificate.fault, certificate.facts.tally or {}
         (of_g,) = super().terms(certificate)
         apart = Term("binomial", facts.extra["disagreements"], facts.extra["n_unlabelled"], share=0.5)
-        if "abstained" in tally:
-            apart = replace(apart, outside=replace(of_g, count=tally["abstained"], n=facts.n))
         if fault.has_part:
             others = Term("binomial", tally["examples"] - facts.n, tally["examples"], share=0.25)
             apart = replace(apart, share=0.25, outside=others)

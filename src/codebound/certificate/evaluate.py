@@ -42,18 +42,13 @@ class Count:
     """Result of an evaluation.
 
     Attributes:
-        counts: Examples that are wrong, ambiguous or not finite; of some faults several numbers.
+        errors: Examples that are wrong, ambiguous or not finite.
         float32_deviation: Largest difference between float32 and float64 logits, as a share of the largest
             absolute logit of the example, over the first examples.
     """
 
-    counts: tuple[int, ...]
+    errors: int
     float32_deviation: float
-
-    @property
-    def errors(self) -> int:
-        """The first of the counts, which is the only one of most faults."""
-        return self.counts[0]
 
 
 @torch.no_grad()
@@ -85,7 +80,7 @@ def count_errors(
     deviation = _float32_deviation(network, sample, chunk_size)
     screen = _SCREEN if deviation < _SCREEN / 10.0 else math.inf
     if engine is None:
-        counts = errors_in(
+        errors = errors_in(
             network,
             sample,
             theta=theta,
@@ -98,9 +93,9 @@ def count_errors(
         settings = {"theta": theta, "fault": fault, "screen": screen, "chunk_size": chunk_size}
         arguments = {"network": network, "sample": sample, **settings}
         parts = over_shards(f"{__name__}:errors_in", arguments, of="sample", engine=engine, progress=progress)
-        counts = tuple(map(sum, zip(*parts, strict=True)))
+        errors = sum(parts)
     network.float()
-    return Count(counts, deviation)
+    return Count(errors, deviation)
 
 
 @torch.no_grad()
@@ -113,25 +108,24 @@ def errors_in(
     screen: float = math.inf,
     chunk_size: int,
     progress: Progress = silent,
-) -> tuple[int, ...]:
+) -> int:
     """Faults in one part of a sample; margins within ``screen`` of the limit are those of float64."""
     evaluate = _Evaluation(network, sample.scaling)
-    counts, done = torch.zeros((), dtype=torch.int64), 0
+    errors = done = 0
     for x, y in sample.chunks(chunk_size, torch.float64):
         if math.isfinite(screen):
             logits, is_sure = evaluate.narrow(x)
             leads = fault.leads(logits, y) - theta
             # negated, so that NaN is not clear
-            is_close = ~(leads.abs() > screen * logits.abs().amax(dim=1, keepdim=True)).all(dim=1)
-            faults = (leads < 0.0) | ~is_sure.unsqueeze(1)
-            counts = counts + faults[~is_close].sum(dim=0).cpu()
+            is_close = ~(leads.abs() > screen * logits.abs().amax(dim=1))
+            errors += int((((leads < 0.0) | ~is_sure) & ~is_close).sum())
             x, y = x[is_close], y[is_close]
         if len(y):
             logits, is_sure = evaluate.wide(x)
-            counts = counts + (_are_faults(logits, y, theta, fault) | ~is_sure.unsqueeze(1)).sum(dim=0).cpu()
+            errors += int((_are_faults(logits, y, theta, fault) | ~is_sure).sum())
         done += chunk_size
         progress(min(done, sample.n), sample.n)
-    return tuple(counts.tolist())
+    return errors
 
 
 @torch.no_grad()
@@ -146,7 +140,7 @@ def judged_logits(
     evaluate = _Evaluation(network, sample.scaling)
     for x, y in sample.chunks(chunk_size or chunk_size_of(sample), torch.float64):
         logits, is_sure = evaluate.wide(x)
-        yield logits, _are_faults(logits, y, 0.0)[:, 0] | ~is_sure, is_sure
+        yield logits, _are_faults(logits, y, 0.0) | ~is_sure, is_sure
 
 
 class _Evaluation:
@@ -209,7 +203,7 @@ def chunk_size_of(sample: DeviceData) -> int:
 
 def _are_faults(logits: Tensor, labels: Tensor, theta: float, fault: Fault = WRONG) -> Tensor:
     # negated, so that NaN is a fault
-    return ~(fault.leads(logits, labels) - theta > TOLERANCE * logits.abs().amax(dim=1, keepdim=True))
+    return ~(fault.leads(logits, labels) - theta > TOLERANCE * logits.abs().amax(dim=1))
 
 
 def _float32_deviation(network: nn.Module, sample: DeviceData, chunk_size: int) -> float:
@@ -238,8 +232,7 @@ def count_disagreements(
         first: One network.
         second: The other.
         sample: The inputs.
-        fault: What is asked: as many guesses as it allows, whose order does not matter, and no answer where
-            it abstains.
+        fault: What is asked: as many guesses as it allows, whose order does not matter.
     """
     total = 0
     networks = [_Evaluation(network, sample.scaling) for network in (first, second)]
@@ -250,8 +243,8 @@ def count_disagreements(
 
 
 def _answers(logits: Tensor, is_sure: Tensor, fault: Fault) -> tuple[Tensor, Tensor]:
-    """The classes that win, in their own order, -1 for none, and whether that is so beyond the tolerance."""
+    """The classes that win, in their own order, and whether that is so beyond the tolerance."""
     best = logits.topk(1 + fault.guesses, dim=1)
-    lead = best.values[:, -2] - best.values[:, -1] - fault.threshold
-    is_sound = is_sure & logits.isfinite().all(dim=1) & (lead.abs() > TOLERANCE * logits.abs().amax(dim=1))
-    return best.indices[:, :-1].sort(dim=1).values.masked_fill(lead.unsqueeze(1) < 0.0, -1), is_sound
+    lead = best.values[:, -2] - best.values[:, -1]
+    is_sound = is_sure & logits.isfinite().all(dim=1) & (lead > TOLERANCE * logits.abs().amax(dim=1))
+    return best.indices[:, :-1].sort(dim=1).values, is_sound

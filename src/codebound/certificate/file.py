@@ -54,7 +54,7 @@ class CertificateFacts:
     """Counts behind the bound. ``extra`` holds those that a claim other than C-2 needs.
 
     ``commonest`` counts the commonest label, ``copies`` and ``contradictions`` rows that occur again;
-    ``tally`` holds the extra counts of a fault.
+    ``tally`` describes the part of the data that a fault can happen on.
     """
 
     n: int
@@ -174,7 +174,7 @@ class Certificate:
     @property
     def does(self) -> str:
         """Verb phrase of the claim. For plain errors: "errs on at most 2.00 % of new data"."""
-        does = self.fault.says(percent(self.claim.bound), self.facts.tally, classes=self.facts.classes)
+        does = self.fault.says(percent(self.claim.bound))
         about = self.kind.about(self.facts)
         return does if about == "new data" else f"{does}, for {about}"
 

@@ -9,11 +9,11 @@ import torch
 
 from codebound.bounds.picked import picked_risk
 from codebound.bounds.risk import count_of
-from codebound.certificate.assessment import AbstractAssessed, ClassBound, require_same, tally_of
+from codebound.certificate.assessment import AbstractAssessed, ClassBound, require_same
 from codebound.certificate.claims import FromPicks
 from codebound.certificate.evaluate import Count
 from codebound.learn.kernel_network import PickedNetwork, count_faults
-from codebound.learn.picking import fault_counts_of, permutation
+from codebound.learn.picking import faults_of, permutation
 from codebound.learn.rule_message import PickedMessage, decode_rule
 from codebound.sample.losses import WRONG, OfClass, possible_examples
 
@@ -65,7 +65,7 @@ class AssessedPicks(AbstractAssessed):
         """None: the bound itself."""
         return self.bound.value, self.bound.value
 
-    def counts_on(self, data: Dataset, fault: Fault, engine: Engine | None) -> tuple[int, ...]:  # noqa: D102
+    def errors_on(self, data: Dataset, fault: Fault, engine: Engine | None) -> int:  # noqa: D102
         return count_faults(self.network, data, fault)
 
     def class_bounds(self, task: Task, rest: Dataset, *, engine: Engine | None) -> tuple[ClassBound, ...]:
@@ -75,7 +75,7 @@ class AssessedPicks(AbstractAssessed):
         for label in range(sample.classes):
             row = ClassBound(label, 0, 0, None)
             if (labels == label).any():
-                own, _ = _on_part(self.picked, sample, OfClass(label), replace(self.facts, delta=delta))
+                own = _on_part(self.picked, sample, OfClass(label), replace(self.facts, delta=delta))
                 row = ClassBound(label, own.errors, own.n, picked_risk(own).value, own.picks)
             rows.append(row)
         return tuple(rows)
@@ -92,35 +92,27 @@ def assess_picked(picked: Picked, task: Task) -> AssessedPicks:
     message = PickedMessage(task.options, picked.rule, sample.input_shape, spare)
     bits, ledger = message.encode()
     facts = picked.facts(code_bits=bits.length, delta=task.delta, classes=sample.classes)
-    counts: tuple[int, ...] = (facts.errors,)
     if fault != WRONG:
-        facts, counts = _on_part(picked, sample, fault, facts)
-    tally, costs = tally_of(fault, counts, facts.n - facts.picks), fault.costs(sample.classes)
-    if fault.has_part:
-        tally = {"picks": facts.picks}
-    if costs:
-        tally["above"] = [counts[cost - 1] for cost in costs]
-        facts = replace(facts, errors=-(-tally["cost"] // costs[-1]))
+        facts = _on_part(picked, sample, fault, facts)
     network = PickedNetwork.of(picked, torch.from_numpy(sample.x), sample.scaling.divisor)
-    conclusion = FromPicks.conclude(facts, picks=picked.last.picks, tally=tally or None, costs=costs)
+    part = {"picks": facts.picks} if fault.has_part else None
+    conclusion = FromPicks.conclude(facts, picks=picked.last.picks, part=part)
     rest = sample.select(order[picked.rule.first :], role="certify")
     counted = possible_examples(fault, rest)
-    count, alone = Count(counts, 0.0), conclusion.bound.value
+    count, alone = Count(facts.errors, 0.0), conclusion.bound.value
     version = 3 if facts.is_held_out else message.version  # the third has the bound of a hold-out set
     return AssessedPicks(
         message, bits, ledger, network, count, facts, conclusion, counted, FromPicks, version, alone, picked
     )
 
 
-def _on_part(
-    picked: Picked, sample: Dataset, fault: Fault, facts: PickedFacts
-) -> tuple[PickedFacts, tuple[int, ...]]:
+def _on_part(picked: Picked, sample: Dataset, fault: Fault, facts: PickedFacts) -> PickedFacts:
     """Picks and faults on the examples that a fault can happen on (docs/format-3.md, section 10.7)."""
     labels = torch.from_numpy(sample.y)
     rest = torch.from_numpy(permutation(sample.n)[picked.rule.first :])
     is_possible = fault.is_counted(labels)
     is_left = is_possible.clone()
     is_left[torch.from_numpy(picked.order)] = False
-    counts = fault_counts_of(picked.learned.outputs[is_left], labels[is_left], fault)
+    errors = faults_of(picked.learned.outputs[is_left], labels[is_left], fault)
     n, left = int(is_possible[rest].sum()), int(is_left.sum())
-    return replace(facts, picks=n - left, errors=counts[0], n=n), counts
+    return replace(facts, picks=n - left, errors=errors, n=n)

@@ -8,10 +8,10 @@ from __future__ import annotations
 import hashlib
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from codebound.bounds.numerics import binomial_inverse_upper, kl_inverse_upper, picked_inverse_upper
+from codebound.bounds.numerics import binomial_inverse_upper, picked_inverse_upper
 from codebound.sample.losses import WRONG
 
 if TYPE_CHECKING:
@@ -26,32 +26,26 @@ class Term:
     """A limit that a bound is a sum of.
 
     Attributes:
-        law: ``binomial`` as in C-2, ``picked`` as in C-15, or ``kl`` as in C-17 for costs.
-        count: What was counted; of costs, their sum divided by the largest.
+        law: ``binomial`` as in C-2, or ``picked`` as in C-15.
+        count: What was counted.
         n: Out of how many.
         bits: Length of the message.
         share: Of the failure probability.
         outside: A limit on how often it does not apply; it is divided by the rest.
-        weight: What the limit is multiplied by.
     """
 
-    law: Literal["binomial", "picked", "kl"]
-    count: float
+    law: Literal["binomial", "picked"]
+    count: int
     n: int
     bits: float = 0.0
     share: float = 1.0
     outside: Term | None = None
-    weight: float = 1.0
 
     def limit(self, delta: float) -> float:
         """The limit at a failure probability of the whole bound."""
         log_delta = math.log(delta * self.share) - self.bits * math.log(2.0)
-        if self.law == "kl":
-            found = kl_inverse_upper(self.count / self.n, -log_delta / self.n)
-        else:
-            inverse = binomial_inverse_upper if self.law == "binomial" else picked_inverse_upper
-            found = inverse(int(self.count), self.n, log_delta)
-        found *= self.weight
+        inverse = binomial_inverse_upper if self.law == "binomial" else picked_inverse_upper
+        found = inverse(self.count, self.n, log_delta)
         if self.outside is None:
             return found
         rest = 1.0 - self.outside.limit(delta)
@@ -149,20 +143,10 @@ class AbstractStatement(ABC):
 def fault_counts(certificate: Certificate, plain: tuple[Counted, ...]) -> tuple[Counted, ...]:
     """The counts of a certificate about a fault, from those that a claim about plain errors has."""
     fault, facts, key = certificate.fault, certificate.facts, certificate.kind.errors_key
-    tally, of = facts.tally or {}, next((each.of for each in plain if each.key == key), facts.n)
+    of = next((each.of for each in plain if each.key == key), facts.n)
     meaning = (
         f"examples on which the decoded network makes the fault {fault}, among those that it can happen on; "
         "whatever is not clear counts"
     )
-    found = [Counted("faults", f"faults of g ({fault})", facts.errors, tally.get("kept", of), meaning)]
-    if fault.is_mean:
-        most, meaning = of * fault.largest_cost(facts.classes), "of all examples; the worst counts"
-        found = [Counted("cost", f"costs of g ({fault})", tally["cost"], most, meaning)]
-        plain = tuple(
-            replace(each, meaning=each.meaning.replace("as an error", "as the largest cost"))
-            for each in plain
-        )
-    if "abstained" in tally:
-        meaning = "examples that g abstains from, or may abstain from"
-        found.append(Counted("abstained", "abstained", tally["abstained"], of, meaning))
-    return (*(each for each in plain if each.key != key), *found)
+    own = Counted("faults", f"faults of g ({fault})", facts.errors, of, meaning)
+    return (*(each for each in plain if each.key != key), own)

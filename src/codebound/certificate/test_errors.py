@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from codebound.bounds.facts import HoldoutFacts
 from codebound.bounds.held_out import holdout
-from codebound.certificate.assessment import tally_of
 from codebound.certificate.evaluate import count_errors
 from codebound.sample.losses import possible_examples
 
@@ -23,12 +22,15 @@ def held_out(best: AbstractAssessed, task: Task, test_set: Dataset, engine: Engi
     fault = task.claim.fault
     tested = possible_examples(fault, test_set)
     if task.claim.is_about_f:
-        counts = count_errors(task.f.build(), tested.on("cpu"), fault=fault, engine=engine).counts
+        errors = count_errors(task.f.build(), tested.on("cpu"), fault=fault, engine=engine).errors
     else:
-        counts = best.counts_on(tested, fault, engine)
-    kept = tally_of(fault, counts, tested.n).get("kept", tested.n)
+        errors = best.errors_on(tested, fault, engine)
     facts = HoldoutFacts(
-        errors=counts[0], n=kept, delta=task.delta, classes=task.sample.classes, subject=best.bound.subject
+        errors=errors,
+        n=tested.n,
+        delta=task.delta,
+        classes=task.sample.classes,
+        subject=best.bound.subject,
     )
     return holdout(facts)
 

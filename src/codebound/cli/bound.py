@@ -12,9 +12,7 @@ from codebound.report.tables import tabulate
 
 def command(
     n: Annotated[int, option("Sample size.", None, "--n")],
-    errors: Annotated[
-        int | None, option("Errors of the network on the sample; ties count as errors.")
-    ] = None,
+    errors: Annotated[int, option("Errors of the network on the sample; ties count as errors.")],
     bits: Annotated[
         float | None, option("Length of the whole message in bits; required unless --holdout or --picks.")
     ] = None,
@@ -25,17 +23,11 @@ def command(
             "among the others, and --bits is the length of what names the rule."
         ),
     ] = None,
-    kept: Annotated[
-        int | None, option("Examples that the network did not abstain from; --errors are among them (C-17).")
-    ] = None,
-    mean_cost: Annotated[
-        float | None, option("Mean cost on the sample, between 0 and 1, in place of --errors (C-17).")
-    ] = None,
     fault: Annotated[
         str | None,
         option(
             "What --errors counts, as in certify and holdout seal, and what --n can happen on: for the "
-            "sentence; abstain:T goes with --kept, cost:COSTS with --mean-cost."
+            "sentence."
         ),
     ] = None,
     delta: opt.Delta = 0.05,
@@ -74,10 +66,7 @@ def command(
     from codebound.certificate.calculator import Counts, calculate
 
     found = calculate(Counts(**options))
-    rows = [
-        (each.name, each.ref, "-" if each.value is None else percent(each.value, 4), each.meaning)
-        for each in found.forms
-    ]
+    rows = [(each.name, each.ref, percent(each.value, 4), each.meaning) for each in found.forms]
     emit(found.record(), output, [tabulate(("form", "reference", "bound", "what it is"), rows)])
-    if output is Format.table and found.sentence:
+    if output is Format.table:
         note(found.sentence)

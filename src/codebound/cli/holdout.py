@@ -165,8 +165,7 @@ def _show(ledger: Ledger, output: Format) -> None:
         return
     last = ledger.looks[-1] if ledger.looks else None
     if last is not None and last["bound"] is not None:
-        classes, tally = told["data"]["classes"], last.get("tally")
-        does = fault.says(percent(last["bound"]), tally, classes=classes)
+        does = fault.says(percent(last["bound"]))
         note(
             f"With probability at least 1 - {told['delta']!r} over the draw of the test sample, for all "
             f"looks at once: {last['model']['name']} {does}."

@@ -63,8 +63,8 @@ Delta = Annotated[float, option("Failure probability over the draw of the sample
 FaultName = Annotated[
     str,
     option(
-        "What counts: wrong, class:C (errors on class C), confused:C:D, false-alarm:C, top:K, abstain:T, "
-        "cost-above:L:COSTS, cost:COSTS; for two classes also missed and false-alarm. See docs/faults.md."
+        "What counts: wrong, class:C (errors on class C), confused:C:D, false-alarm:C, top:K, "
+        "cost-above:L:COSTS; for two classes also missed and false-alarm. See docs/faults.md."
     ),
 ]
 Base = Annotated[

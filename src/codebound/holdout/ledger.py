@@ -63,8 +63,7 @@ class Ledger:
         fault, sizes = parse_fault(seal["fault"]), [size for size in seal.get("by_class") or [] if size]
         if fault == WRONG and sizes:
             return sizes
-        largest = fault.largest_cost(seal["data"]["classes"])
-        return [largest * seal["n"]] * (3 if fault.threshold else 1) + sizes
+        return [seal["n"], *sizes]
 
     @property
     def unlisted(self) -> int:

@@ -73,11 +73,6 @@ class RiskBoundMetric:
         self.classes, self.delta, self.looks = classes, delta, looks
         self.fault = parse_fault(fault, classes=classes) if isinstance(fault, str) else fault
         self.fault.check(classes)
-        if not self.fault.is_yes_or_no:
-            raise UsageError(
-                f"the fault {self.fault} is more than a yes or no for each example: seal the examples "
-                "(codebound holdout), which has a bound for it."
-            )
         self.has_classes = has_classes
         self._looked = 0
         self.reset()
@@ -107,7 +102,7 @@ class RiskBoundMetric:
             )
         self._errors += int(self.fault.is_made(scores, labels).sum())
         self._n += int(self.fault.is_counted(labels).sum())
-        is_wrong = WRONG.is_made(scores, labels)[:, 0]
+        is_wrong = WRONG.is_made(scores, labels)
         for row, each in enumerate((labels[is_wrong], labels)):
             self._by_class[row] += torch.bincount(each, minlength=self.classes)
         self._is_told = False

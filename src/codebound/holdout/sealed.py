@@ -14,7 +14,6 @@ import torch
 from codebound.bounds.adaptive_holdout import ladder_bits, looked_risk
 from codebound.bounds.facts import LookFacts, check_delta
 from codebound.bounds.lengths import log2_up
-from codebound.bounds.numerics import kl_inverse_upper, round_up
 from codebound.bounds.risk import count_of
 from codebound.holdout.ledger import (
     Ledger,
@@ -80,10 +79,7 @@ class SealSettings:
             raise UsageError(f"`looks` counts the looks intended, from 1 on. Got {self.looks}.")
         if self.answers is None:
             is_free = self.looks is not None and self.looks in (1, len(self.models))
-            is_exact = (is_free and self.step is None) or not self.fault.is_yes_or_no
-            object.__setattr__(self, "answers", "exact" if is_exact else "levels")
-        if self.answers != "exact" and not self.fault.is_yes_or_no:
-            raise UsageError(f"the fault {self.fault} counts more than one number: its answers are exact.")
+            object.__setattr__(self, "answers", "exact" if is_free and self.step is None else "levels")
         if self.by_class and self.fault.is_of_values:
             raise UsageError("values have no classes: leave out by_class.")
         if self.answers not in get_args(Answers):
@@ -215,9 +211,9 @@ def look(
         is_listed = identity in told["models"]
         _require_allowed(ledger, identity, is_listed=is_listed, is_final=is_final)
         labels = torch.from_numpy(data.y)
-        counts = count_faults(parse_fault(told["fault"]), scores, labels)
+        errors = count_faults(parse_fault(told["fault"]), scores, labels)
         bits = 0.0 if is_listed else ledger.answer_bits
-        answer = _answer(ledger, counts, is_final=is_final)
+        answer = _answer(ledger, errors, is_final=is_final)
         record: dict[str, Any] = {
             "kind": "look",
             "date": max(_now(), (ledger.looks or (told,))[-1]["date"]),
@@ -233,7 +229,7 @@ def look(
             record |= {"tally": None, "by_class": None}
         if answer is not None:
             number = 1 if is_listed else ledger.unlisted + 1
-            record |= _Limits(told, number, bits).record(answer, counts, scores, labels, is_final=is_final)
+            record |= _Limits(told, number, bits).record(answer, scores, labels, is_final=is_final)
             record["meets"] = None if told["target"] is None else record["bound"] <= told["target"]
         grown = ledger.with_line(record)
         write_ledger(grown, examples_sha256(data.ranked() if isinstance(data, Values) else data))
@@ -248,25 +244,13 @@ class _Limits:
     number: int
     bits: float
 
-    def record(
-        self, answer: int, counts: tuple[int, ...], scores: Tensor, labels: Tensor, *, is_final: bool
-    ) -> dict[str, Any]:
+    def record(self, answer: int, scores: Tensor, labels: Tensor, *, is_final: bool) -> dict[str, Any]:
         """The limits, by their names in the line."""
-        fault, n, sizes = parse_fault(self.seal["fault"]), self.seal["n"], self.seal.get("by_class")
+        sizes = self.seal.get("by_class")
         shared = 1.0 if sizes else 0.0  # bits: half of the level is for the table
-        tally = fault.tally(counts, n)
-        if "cost" in tally:
-            largest = fault.largest_cost(self.seal["data"]["classes"])
-            nats = round_up(self._facts(0, n, shared).nats / n)
-            mean = min(1.0, round_up(answer / (largest * n))) if answer else 0.0
-            found: dict[str, Any] = {"bound": kl_inverse_upper(mean, nats)}
-        elif "kept" in tally:
-            tally["share"] = self._limit(tally["abstained"], n, shared + 1.0)
-            found = {"bound": self._limit(counts[0], tally["kept"], shared + 1.0), "tally": tally}
-        else:
-            found = {"bound": self._limit(answer, n, shared)}
+        found: dict[str, Any] = {"bound": self._limit(answer, self.seal["n"], shared)}
         if sizes and (is_final or self.seal["levels"] is None):
-            wrong = torch.bincount(labels[WRONG.is_made(scores, labels)[:, 0]], minlength=len(sizes)).tolist()
+            wrong = torch.bincount(labels[WRONG.is_made(scores, labels)], minlength=len(sizes)).tolist()
             apart = 1.0 + log2_up(len(sizes))
             found["by_class"] = [
                 [errors, self._limit(errors, size, apart) if size else None]
@@ -275,10 +259,7 @@ class _Limits:
         return found
 
     def _limit(self, errors: int, n: int, shared: float) -> float:
-        return looked_risk(self._facts(errors, n, shared)).value if n else 1.0
-
-    def _facts(self, errors: int, n: int, shared: float) -> LookFacts:
-        return LookFacts(
+        facts = LookFacts(
             errors=errors,
             n=n,
             delta=self.seal["delta"],
@@ -286,6 +267,7 @@ class _Limits:
             number=self.number,
             answer_bits=self.bits + shared,
         )
+        return looked_risk(facts).value
 
 
 def _require_allowed(ledger: Ledger, identity: str, *, is_listed: bool, is_final: bool) -> None:
@@ -306,21 +288,20 @@ def _require_allowed(ledger: Ledger, identity: str, *, is_listed: bool, is_final
         )
 
 
-def _answer(ledger: Ledger, counts: tuple[int, ...], *, is_final: bool) -> int | None:
-    """Return the answer of a look for counts of faults or costs."""
+def _answer(ledger: Ledger, errors: int, *, is_final: bool) -> int | None:
+    """Return the answer of a look for a count of faults."""
     levels = ledger.seal["levels"]
-    errors: int = parse_fault(ledger.seal["fault"]).tally(counts, ledger.seal["n"]).get("cost", counts[0])
     if levels is None or is_final:
         return errors
     best = min((each["answer"] for each in ledger.looks if each["answer"] is not None), default=math.inf)
     return min((level for level in levels if errors <= level < best), default=None)
 
 
-def count_faults(fault: Fault, scores: Tensor, labels: Tensor) -> tuple[int, ...]:
-    """All that a fault counts, from a row of scores for each example, or a value; ties and NaN are faults."""
+def count_faults(fault: Fault, scores: Tensor, labels: Tensor) -> int:
+    """Count faults, from a row of scores for each example, or a value; ties and NaN are faults."""
     if len(scores) != len(labels):
         raise DataError(f"there are scores of {len(scores)} examples, and {len(labels)} were sealed.")
-    return tuple(fault.is_made(scores, labels).sum(dim=0).tolist())
+    return int(fault.is_made(scores, labels).sum())
 
 
 def network_scores(network: nn.Module, data: Dataset) -> Tensor:

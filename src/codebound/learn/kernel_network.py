@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from codebound.learn.features import FeatureMap, RoomError
-from codebound.learn.picking import fault_counts_of
+from codebound.learn.picking import faults_of
 from codebound.learn.ridge import kernel
 from codebound.run.device import exact_products
 from codebound.run.errors import FormatError, ModelError
@@ -171,17 +171,17 @@ def _fits(rule: Rule, divisor: float, own: Mapping[str, Tensor], known: Mapping[
 
 def count_wrong(network: nn.Module, data: Dataset, *, device: str | torch.device = "cpu") -> int:
     """Count the errors of a picked network, ambiguous outputs included. It is on the device already."""
-    return count_faults(network, data, WRONG, device=device)[0]
+    return count_faults(network, data, WRONG, device=device)
 
 
 def count_faults(
     network: nn.Module, data: Dataset, fault: Fault, *, device: str | torch.device = "cpu"
-) -> tuple[int, ...]:
-    """Count the examples that make each part of a fault. It has to be possible on all of them."""
-    counts = torch.zeros((), dtype=torch.int64)
+) -> int:
+    """Count the examples that make a fault. It has to be possible on all of them."""
+    count = 0
     for start in range(0, data.n, _ROWS):
         inputs = torch.from_numpy(np.ascontiguousarray(data.x[start : start + _ROWS]))
         outputs = network(inputs.to(device)).cpu()
         labels = torch.from_numpy(data.y[start : start + _ROWS])
-        counts = counts + torch.tensor(fault_counts_of(outputs, labels, fault))
-    return tuple(counts.tolist())
+        count += faults_of(outputs, labels, fault)
+    return count

@@ -145,16 +145,16 @@ class Picked:
 
 def is_wrong(outputs: Tensor, labels: Tensor) -> Tensor:
     """Return a mask of wrong and nearly wrong outputs. Another machine might count the latter as wrong."""
-    return _too_small(margins(outputs, labels).unsqueeze(1), outputs)[:, 0]
+    return _too_small(margins(outputs, labels), outputs)
 
 
-def fault_counts_of(outputs: Tensor, labels: Tensor, fault: Fault) -> tuple[int, ...]:
-    """Count the outputs that make each part of a fault, or nearly. Another machine might count the latter."""
-    return tuple(_too_small(fault.leads(outputs, labels), outputs).sum(dim=0).tolist())
+def faults_of(outputs: Tensor, labels: Tensor, fault: Fault) -> int:
+    """Count the outputs that make a fault, or nearly. Another machine might count the latter."""
+    return int(_too_small(fault.leads(outputs, labels), outputs).sum())
 
 
 def _too_small(leads: Tensor, outputs: Tensor) -> Tensor:
-    room = (_TOLERANCE * outputs.abs().amax(dim=1, keepdim=True)).clamp(min=_LEAST_MARGIN)
+    room = (_TOLERANCE * outputs.abs().amax(dim=1)).clamp(min=_LEAST_MARGIN)
     return ~(leads > room)  # negated, so that what is not finite is a fault
 
 

@@ -1,5 +1,5 @@
 /* The bounds of a page at another delta. The formulas are those of docs/picked.md and docs/references.md (C-2, C-15); a test
-   compares them with the library. A term is {law, count, n, bits, share, outside, weight}; a bound is the sum of its terms, at most 1. */
+   compares them with the library. A term is {law, count, n, bits, share, outside}; a bound is the sum of its terms, at most 1. */
 const bounds = (() => {
   "use strict";
   const LOG_SQRT_2PI = 0.5 * Math.log(2 * Math.PI);
@@ -75,16 +75,10 @@ const bounds = (() => {
     });
   }
 
-  /* max of p with kl(k/n, p) <= nats/n */
-  function kl(k, n, nats) {
-    if (k >= n) return 1;
-    return root(k, n, (p) => deviance(k, n * p, k - n * p) + deviance(n - k, n * (1 - p), n * p - k) >= nats);
-  }
-
-  const laws = { binomial, picked, kl };
+  const laws = { binomial, picked };
 
   function limit(term, delta) {
-    const found = term.weight * laws[term.law](term.count, term.n, term.bits * Math.LN2 - Math.log(delta * term.share));
+    const found = laws[term.law](term.count, term.n, term.bits * Math.LN2 - Math.log(delta * term.share));
     if (!term.outside) return found;
     const rest = 1 - limit(term.outside, delta);
     return rest > 0 ? found / rest : 1;

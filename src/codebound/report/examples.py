@@ -94,7 +94,7 @@ def _wrong_examples(
         labels = torch.from_numpy(sample.y[start : start + _CHUNK])
         inputs = stored if isinstance(network, PickedNetwork) else sample.scaling.apply(stored)
         outputs = network(inputs)
-        is_wrong = fault.is_made(outputs, labels)[:, 0]
+        is_wrong = fault.is_made(outputs, labels)
         said = outputs.argmax(dim=1)
         for at in is_wrong.nonzero()[:, 0].tolist():
             if start + at not in learned:

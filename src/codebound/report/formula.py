@@ -49,11 +49,11 @@ def costs(certificate: Certificate) -> list[tuple[str, float]]:
     """Parts of a certified error. Empty where they do not add up to it."""
     claim, facts = certificate.claim, certificate.facts
     first, *others = certificate.kind.terms(certificate)
-    if first.law == "kl" or first.outside is not None or first.weight != 1.0:
+    if first.outside is not None:
         return []
     plain = replace(first, law="binomial", count=facts.errors, bits=0.0)
     steps = [("what is still wrong", facts.errors / first.n), ("chance", plain.limit(claim.delta))]
-    if picks := int(first.count) - facts.errors:
+    if picks := first.count - facts.errors:
         steps.append((f"{picks:,} picked examples", replace(first, bits=0.0).limit(claim.delta)))
     steps.append((f"{facts.code_bits:,} bits of message", first.limit(claim.delta)))
     if others:

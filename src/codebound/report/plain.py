@@ -239,11 +239,8 @@ def meanings(certificate: Certificate, result: Mapping[str, Any]) -> tuple[list[
     claim = certificate.claim
     is_plain, most = certificate.fault == WRONG, math.ceil(1000.0 * claim.bound)
     of = "" if is_plain else " that the fault can happen on"
-    expected = f"Out of 1,000 new examples{of}, on average at most {most:,} count against it."
-    if certificate.fault.is_mean:
-        expected = "It is a mean over new data: single ones may cost as much as the largest cost."
     means = [
-        expected,
+        f"Out of 1,000 new examples{of}, on average at most {most:,} count against it.",
         _labels(certificate),
         "Anybody with the sample can check the file, with a program that shares no code with this one.",
     ]

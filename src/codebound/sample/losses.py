@@ -1,4 +1,4 @@
-"""Losses, called faults here: yes or no, or a bounded cost.
+"""Losses, called faults here: each says yes or no of an example.
 
 Each kind is a final class that knows all that is ever asked about it. To add one, write in this file a frozen
 dataclass and name it in ``FAULTS``: its ``kind`` is the first word of its name, its fields are the others, as
@@ -9,18 +9,17 @@ dataclass and name it in ``FAULTS``: its ``kind`` is the first word of its name,
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
+from abc import ABC
 from dataclasses import asdict, astuple, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 
-from codebound.bounds.risk import percent
 from codebound.run.errors import DataError, UsageError
 from codebound.sample.scores import margins
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable
     from typing import Self  # since Python 3.11
 
     from torch import Tensor
@@ -29,10 +28,6 @@ if TYPE_CHECKING:
 
     Choose = Callable[[int, int], int]
 
-_LOW = "0.01 0.02 0.03 0.05 0.07 0.1 0.15 0.2 0.25 0.3 0.4 0.5 0.6 0.7 0.8 0.9"
-_HIGH = "1 1.25 1.5 1.75 2 2.5 3 3.5 4 5 6 7 8 10 12 15"
-THRESHOLDS = (*_LOW.split(), *_HIGH.split())
-"""By how much the best score has to exceed the second, so that a network does not abstain: five bits."""
 MOST_COST = 15
 MOST_CLASSES = 19  # of a matrix of costs
 DISTANCE = "distance"
@@ -40,11 +35,15 @@ _NUMBER = r"0|[1-9]\d{0,5}"
 _TABLE = rf"{DISTANCE}|[0-9a-f]+(,[0-9a-f]+)+"
 _MEANINGS = (
     "wrong (any error), class:C (errors on examples of class C), confused:A:B (class A taken for B), "
-    "false-alarm:C (class C seen where it is not), top:K (label not among the K best guesses), abstain:T "
-    "(wrong although the best score exceeds the second by more than T), cost:COSTS (the mean cost) and "
-    "cost-above:L:COSTS, with COSTS distance or a digit 0-9a-f for each label and class such as "
-    "01,50; for two classes missed and false-alarm (1 is the alarm); for values residual:TAU"
+    "false-alarm:C (class C seen where it is not), top:K (label not among the K best guesses), "
+    "cost-above:L:COSTS (a cost above L), with COSTS distance or a digit 0-9a-f for each label and class "
+    "such as 01,50; for two classes missed and false-alarm (1 is the alarm); for values residual:TAU"
 )
+_NOT_YES_OR_NO = {
+    "abstain": ("counts errors among the examples that are answered", "wrong, which counts all, or class:C"),
+    "cost": ("is a mean", "cost-above:L:COSTS, how often a cost exceeds L, or class:C"),
+}
+"""Losses that files of version 3 may state: what they are, and what to ask for instead."""
 _FOR_TWO_CLASSES = {"missed": "class:1", "false-alarm": "class:0"}
 
 
@@ -64,8 +63,6 @@ class Fault(ABC):
         least: The smallest number that it can have in its name.
         is_new: Whether files had no word for it before version 3.
         has_part: Whether it can happen on a part of the examples only.
-        is_yes_or_no: Whether it is one number, of examples; others are told exactly or not at all.
-        is_mean: Whether it is a mean over all examples, which a share of them says nothing of.
         is_ranked: Whether the scores decide where several guesses are allowed, not the predicted class.
         is_of_values: Whether labels and predictions are values, without classes.
     """
@@ -77,8 +74,6 @@ class Fault(ABC):
     least: ClassVar[int] = 0
     is_new: ClassVar[bool] = False
     has_part: ClassVar[bool] = False
-    is_yes_or_no: ClassVar[bool] = True
-    is_mean: ClassVar[bool] = False
     is_ranked: ClassVar[bool] = False
     is_of_values: ClassVar[bool] = False
 
@@ -104,11 +99,6 @@ class Fault(ABC):
         return 1
 
     @property
-    def threshold(self) -> float:
-        """Lead that the best score must exceed. It is 0 where a network never abstains."""
-        return 0.0
-
-    @property
     def least_classes(self) -> int:
         """Number of classes that it is written out for."""
         return 1
@@ -122,14 +112,6 @@ class Fault(ABC):
                 f"{classes - 1}."
             )
 
-    def largest_cost(self, classes: int) -> int:
-        """The largest cost, which a mean cost is divided by; 1 for what is no cost."""
-        return max(self.costs(classes), default=1)
-
-    def costs(self, classes: int) -> tuple[int, ...]:
-        """The costs above 0 that a mean is made of, from small to large."""
-        return ()
-
     def is_counted(self, labels: Tensor) -> Tensor:
         """Return a mask of the examples it can happen on."""
         return torch.ones_like(labels, dtype=torch.bool)
@@ -137,29 +119,20 @@ class Fault(ABC):
     def leads(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return the distance to the fault, in units of the scores. It happens at 0 and below.
 
-        Ties, NaN and infinities are faults. All that is counted has a column (docs/format-3.md, 6.4).
+        Ties, NaN and infinities are faults.
         """
-        return margins(logits, labels).unsqueeze(1)
+        return margins(logits, labels)
 
     def is_made(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """Return a mask of faults, one column for each lead.
-
-        The scores are a row, or a value, for each example.
-        """
-        return self.is_counted(labels).unsqueeze(1) & (self.leads(scores, labels) <= 0.0)
+        """Return a mask of faults. The scores are a row, or a value, for each example."""
+        return self.is_counted(labels) & (self.leads(scores, labels) <= 0.0)
 
     def guess_rate(self, classes: int) -> float:
         """Return the rate of this fault for blind guesses. A bound as large says nothing."""
         return 1.0 - self.guesses / classes
 
-    def tally(self, counts: tuple[int, ...], n: int) -> dict[str, Any]:
-        """Return extra counts for n examples, by their names in a file."""
-        return {}
-
-    def says(self, share: str, tally: Mapping[str, Any] | None = None, *, classes: int | None = None) -> str:
-        """Describe a network that makes this fault on at most a share. Some add what was tallied beside.
-
-        Where the number of classes is known, a mean cost says its largest one, and what that needs.
+    def says(self, share: str) -> str:
+        """Describe a network that makes this fault on at most a share.
 
         Example:
             >>> parse_fault("confused:3:5").says("2.00 %")
@@ -195,7 +168,7 @@ class AbstractSeen(Fault):
 
     def leads(self, logits: Tensor, labels: Tensor) -> Tensor:  # noqa: D102
         found = margins(logits, torch.full_like(labels, self.seen))
-        return torch.where(found.isfinite(), -found, -torch.inf).unsqueeze(1)
+        return torch.where(found.isfinite(), -found, -torch.inf)
 
     def guess_rate(self, classes: int) -> float:  # noqa: D102
         return 1.0 / classes
@@ -251,115 +224,39 @@ class Top(Fault):
 
     def leads(self, logits: Tensor, labels: Tensor) -> Tensor:  # noqa: D102
         scores, column = logits.detach().double(), labels.long().unsqueeze(1)
-        others = scores.scatter(1, column, -torch.inf).topk(self.best, dim=1).values[:, -1:]
-        return _where_finite(scores, scores.gather(1, column) - others)
+        others = scores.scatter(1, column, -torch.inf).topk(self.best, dim=1).values[:, -1]
+        return _where_finite(scores, scores.gather(1, column)[:, 0] - others)
 
 
-@dataclass(frozen=True)
-class Abstain(Fault):
-    """An error of a network that abstains where its best score hardly exceeds the second.
+def cost_matrix(table: str, classes: int) -> tuple[tuple[int, ...], ...]:
+    """Return the costs of predicted classes, a row for each label: digits of a table, or their distance.
 
-    It counts three things: neither right nor silent; not kept; not right.
+    Raises:
+        UsageError: The costs are for another number of classes, or out of range.
     """
-
-    kind, number, spelling, is_new, is_yes_or_no = "abstain", 0, ("(?s).*",), True, False
-    promise = "errs on at most {share} of the new data that it does not abstain from"
-    gap: str
-
-    def __post_init__(self) -> None:
-        if self.gap not in THRESHOLDS:
-            raise UsageError(
-                f"a network abstains by one of the thresholds {', '.join(THRESHOLDS)}: so the choice is paid "
-                f"for in five bits. Got {self.gap!r:.40}."
-            )
-
-    @classmethod
-    def code(cls, choose: Choose, given: Fault, classes: int, table: Callable[[], str]) -> Self:  # noqa: D102
-        (gap,) = astuple(given) or THRESHOLDS[:1]
-        return cls(THRESHOLDS[choose(THRESHOLDS.index(gap), len(THRESHOLDS))])
-
-    @property
-    def threshold(self) -> float:  # noqa: D102
-        return float(self.gap)
-
-    def leads(self, logits: Tensor, labels: Tensor) -> Tensor:  # noqa: D102
-        scores = logits.detach().double()
-        best = scores.topk(2, dim=1).values
-        kept = best[:, :1] - best[:, 1:] - self.threshold
-        right = margins(logits, labels).unsqueeze(1) - self.threshold
-        return _where_finite(scores, torch.cat([torch.maximum(right, -kept), kept, right], dim=1))
-
-    def tally(self, counts: tuple[int, ...], n: int) -> dict[str, Any]:  # noqa: D102
-        errors, abstained, not_right = counts
-        return {"abstained": abstained, "kept": n - not_right + errors}
-
-    def says(  # noqa: D102
-        self, share: str, tally: Mapping[str, Any] | None = None, *, classes: int | None = None
-    ) -> str:
-        silent = f", and abstains from at most {percent(tally['share'])} of new data" if tally else ""
-        return super().says(share) + silent
-
-
-class AbstractCosts(Fault):
-    """Costs of predicted classes, by label: a table of digits, or their distance."""
-
-    is_new = True
-    table: str
-
-    @abstractmethod
-    def limits(self, classes: int) -> Sequence[int]:
-        """The costs above which it counts, one column each."""
-
-    def matrix(self, classes: int) -> tuple[tuple[int, ...], ...]:
-        """Return the costs of predicted classes, a row for each label.
-
-        Raises:
-            UsageError: The costs are for another number of classes, or out of range.
-        """
-        if self.table == DISTANCE:
-            rows = tuple(tuple(abs(y - j) for j in range(classes)) for y in range(classes))
-        else:
-            rows = tuple(tuple(int(digit, 16) for digit in row) for row in self.table.split(","))
-        if [*map(len, rows)] != [classes] * classes or any(rows[y][y] for y in range(classes)):
-            raise UsageError(
-                f"costs for {classes} classes are as many rows, one for each label, separated by commas and "
-                f"of one digit for each class, with 0 for the label itself. Got {self.table!r:.60}."
-            )
-        most_classes = MOST_COST + 1 if self.table == DISTANCE else MOST_CLASSES
-        if classes > most_classes or not 1 <= max(map(max, rows)) <= MOST_COST:
-            raise UsageError(
-                f"costs go from 0 to 1 .. {MOST_COST}, for at most {MOST_CLASSES} classes ({MOST_COST + 1} "
-                f"for {DISTANCE}). Got {self.table!r:.60} for {classes}."
-            )
-        return rows
-
-    def check(self, classes: int) -> None:  # noqa: D102
-        largest, limit = max(map(max, self.matrix(classes))), max(self.limits(classes))
-        if limit >= largest:
-            raise UsageError(f"no cost is above {limit}: the largest is {largest}. Name a smaller limit.")
-
-    @property
-    def least_classes(self) -> int:  # noqa: D102
-        return self.table.count(",") + 1
-
-    def leads(self, logits: Tensor, labels: Tensor) -> Tensor:  # noqa: D102
-        scores = logits.detach().double()
-        costs = torch.tensor(self.matrix(scores.shape[1]), device=scores.device)[labels.long()]
-        limits = self.limits(scores.shape[1])
-        ahead = [_best(scores, costs <= most) - _best(scores, costs > most) for most in limits]
-        return _where_finite(scores, torch.stack(ahead, dim=1))
-
-    def guess_rate(self, classes: int) -> float:  # noqa: D102
-        limits, columns = self.limits(classes), zip(*self.matrix(classes), strict=True)
-        least: int = min(sum(cost > most for cost in column for most in limits) for column in columns)
-        return least / (len(limits) * classes)
+    if table == DISTANCE:
+        rows = tuple(tuple(abs(y - j) for j in range(classes)) for y in range(classes))
+    else:
+        rows = tuple(tuple(int(digit, 16) for digit in row) for row in table.split(","))
+    if [*map(len, rows)] != [classes] * classes or any(rows[y][y] for y in range(classes)):
+        raise UsageError(
+            f"costs for {classes} classes are as many rows, one for each label, separated by commas and "
+            f"of one digit for each class, with 0 for the label itself. Got {table!r:.60}."
+        )
+    most_classes = MOST_COST + 1 if table == DISTANCE else MOST_CLASSES
+    if classes > most_classes or not 1 <= max(map(max, rows)) <= MOST_COST:
+        raise UsageError(
+            f"costs go from 0 to 1 .. {MOST_COST}, for at most {MOST_CLASSES} classes ({MOST_COST + 1} "
+            f"for {DISTANCE}). Got {table!r:.60} for {classes}."
+        )
+    return rows
 
 
 @dataclass(frozen=True)
-class CostAbove(AbstractCosts):
-    """A cost that is too much."""
+class CostAbove(Fault):
+    """A cost of a predicted class, by its label, that is too much."""
 
-    kind, number, spelling = "cost-above", 1, (_NUMBER, _TABLE)
+    kind, number, spelling, is_new = "cost-above", 1, (_NUMBER, _TABLE), True
     promise = "causes a cost above {limit} on at most {share} of new data"
     limit: int
     table: str
@@ -367,42 +264,29 @@ class CostAbove(AbstractCosts):
     @classmethod
     def code(cls, choose: Choose, given: Fault, classes: int, table: Callable[[], str]) -> Self:  # noqa: D102
         (limit, *_), costs = astuple(given) or (0,), table()
-        return cls(choose(limit, Cost(costs).largest_cost(classes)), costs)
+        return cls(choose(limit, max(map(max, cost_matrix(costs, classes)))), costs)
 
-    def limits(self, classes: int) -> Sequence[int]:  # noqa: D102
-        return (self.limit,)
+    def check(self, classes: int) -> None:  # noqa: D102
+        largest = max(map(max, cost_matrix(self.table, classes)))
+        if self.limit >= largest:
+            raise UsageError(
+                f"no cost is above {self.limit}: the largest is {largest}. Name a smaller limit."
+            )
 
+    @property
+    def least_classes(self) -> int:  # noqa: D102
+        return self.table.count(",") + 1
 
-@dataclass(frozen=True)
-class Cost(AbstractCosts):
-    """The mean cost: how often it is above 0, above 1, and so on."""
+    def leads(self, logits: Tensor, labels: Tensor) -> Tensor:  # noqa: D102
+        scores = logits.detach().double()
+        costs = torch.tensor(cost_matrix(self.table, scores.shape[1]), device=scores.device)[labels.long()]
+        is_dear = costs > self.limit
+        return _where_finite(scores, _best(scores, ~is_dear) - _best(scores, is_dear))
 
-    kind, number, spelling, is_yes_or_no, is_mean = "cost", 2, (_TABLE,), False, True
-    promise = "costs on average at most {share} of the largest cost on new data"
-    table: str
-
-    @classmethod
-    def code(cls, choose: Choose, given: Fault, classes: int, table: Callable[[], str]) -> Self:  # noqa: D102
-        return cls(table())
-
-    def limits(self, classes: int) -> Sequence[int]:  # noqa: D102
-        return range(self.largest_cost(classes))
-
-    def costs(self, classes: int) -> tuple[int, ...]:  # noqa: D102
-        return tuple(sorted({cost for row in self.matrix(classes) for cost in row} - {0}))
-
-    def tally(self, counts: tuple[int, ...], n: int) -> dict[str, Any]:  # noqa: D102
-        return {"cost": sum(counts)}
-
-    def says(  # noqa: D102
-        self, share: str, tally: Mapping[str, Any] | None = None, *, classes: int | None = None
-    ) -> str:
-        if classes is None:
-            return super().says(share)
-        return (
-            f"costs on average at most {share} of the largest cost, which is {self.largest_cost(classes)}, "
-            f"on new data, if their labels are among the classes 0 to {classes - 1}"
-        )
+    def guess_rate(self, classes: int) -> float:  # noqa: D102
+        columns = zip(*cost_matrix(self.table, classes), strict=True)
+        least: int = min(sum(cost > self.limit for cost in column) for column in columns)
+        return least / classes
 
 
 @dataclass(frozen=True)
@@ -421,12 +305,11 @@ class LargeResidual(Fault):
         )
 
     def is_made(self, scores: Tensor, labels: Tensor) -> Tensor:  # noqa: D102
-        return ~((scores - labels).abs() <= float(self.tau)).unsqueeze(1)
+        return ~((scores - labels).abs() <= float(self.tau))
 
 
 FAULTS: dict[str, type[Fault]] = {
-    each.kind: each
-    for each in (Wrong, OfClass, Confused, FalseAlarm, Top, Abstain, CostAbove, Cost, LargeResidual)
+    each.kind: each for each in (Wrong, OfClass, Confused, FalseAlarm, Top, CostAbove, LargeResidual)
 }
 """All kinds by the first word of their names."""
 WRONG = Wrong()
@@ -438,7 +321,7 @@ def _best(scores: Tensor, among: Tensor) -> Tensor:
 
 
 def _where_finite(scores: Tensor, leads: Tensor) -> Tensor:
-    return torch.where(scores.isfinite().all(dim=1, keepdim=True), leads, -torch.inf)
+    return torch.where(scores.isfinite().all(dim=1), leads, -torch.inf)
 
 
 def parse_fault(text: str, *, classes: int | None = None) -> Fault:
@@ -446,7 +329,7 @@ def parse_fault(text: str, *, classes: int | None = None) -> Fault:
 
     Args:
         text: Such as ``wrong``, ``class:3``, ``confused:3:5``, ``false-alarm:1``, ``top:5``, ``missed``,
-            ``abstain:0.5``, ``cost:01,50``, ``cost-above:2:distance``, ``residual:0.1``.
+            ``cost-above:2:distance``, ``residual:0.1``.
         classes: Number of classes, where it is known: the fault has to fit them.
 
     Example:
@@ -458,6 +341,12 @@ def parse_fault(text: str, *, classes: int | None = None) -> Fault:
             raise UsageError(f"the fault {text!r} needs two classes. Got {classes}; name one, as in class:3.")
         text = _FOR_TWO_CLASSES[text]
     kind, *words = text.split(":")
+    if kind in _NOT_YES_OR_NO:
+        what, instead = _NOT_YES_OR_NO[kind]
+        raise UsageError(
+            f"the loss {text:.80} {what}, which this program no longer bounds: a loss is yes or no for each "
+            f"example. Ask for {instead}."
+        )
     known = FAULTS.get(kind)
     if (
         known is None
