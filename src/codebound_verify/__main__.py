@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 PROGRAM = "codebound-verify"
-DEMANDS = ("max_error", "max_delta", "fault", "max_abstained", "signed_by")
+DEMANDS = ("max_error", "max_delta", "fault", "signed_by")
 REFUTED = 3  # exit status: accepted, and refuted by test data
 
 
@@ -93,7 +93,6 @@ def _conclude(
             max_error=options.max_error,
             max_delta=options.max_delta,
             fault=(verdict.fault, options.fault),
-            abstained=(verdict.share, options.max_abstained),
             signed_by=options.signed_by,
         )
     except (Refused, OSError) as error:
@@ -173,7 +172,6 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     add("--max-error", type=float, help="status 1 unless the bound is at most this")
     add("--max-delta", type=float, help="status 1 unless the failure probability is at most this")
     add("--fault", help="status 1 unless the bound is on this fault, such as wrong or class:3")
-    add("--max-abstained", type=float, help="status 1 unless at most this share is abstained from")
     add("--signed-by", type=Path, help="public Ed25519 key (PEM): status 1 unless FILE.sig is its signature")
     add("--allow-copies", action="store_true", help="vouch that equal examples are independent draws")
     add("--format", choices=("text", "json"), default="text", help="how to print the verdict")

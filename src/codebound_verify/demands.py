@@ -22,12 +22,11 @@ def unmet_demands(
     max_error: float | None,
     max_delta: float | None,
     fault: tuple[str | None, str | None],
-    abstained: tuple[float | None, float | None],
     signed_by: Path | None,
 ) -> tuple[str, ...]:
     """Every demand that a file does not meet; ``bound`` and ``delta`` are None if it was refused.
 
-    ``fault`` and ``abstained`` have what the file says first, None if it says nothing, and then the demand.
+    ``fault`` has what the file says first, None if it says nothing, and then the demand.
     """
     unmet = []
     if max_error is not None and (bound is None or bound > max_error):
@@ -37,9 +36,6 @@ def unmet_demands(
     counted, wanted = fault
     if None not in fault and counted != TWO_CLASSES.get(str(wanted), wanted):
         unmet.append(f"nothing is shown about the fault {wanted}: the bound is on the fault {counted}")
-    share, most = abstained
-    if None not in abstained and share > most:  # type: ignore[operator]
-        unmet.append(f"abstaining from at most {most} is not shown: it is at most {share}")
     if signed_by is not None and (reason := _unsigned(file, signed_by)):
         unmet.append(reason)
     return tuple(unmet)

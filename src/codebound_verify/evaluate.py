@@ -100,17 +100,13 @@ class Evaluator:
     def predictions(self, x: Inputs, fault: Fault = WRONG) -> Iterator[Tensor]:
         """The classes of the largest logits of consecutive batches, -1 where they are ambiguous (section 7).
 
-        Their order among each other does not count: they are in that of their numbers. A network that
-        abstains says one class more than there are.
+        Their order among each other does not count: they are in that of their numbers.
         """
-        asked = fault if fault.kind in ("top", "abstain") else WRONG
+        asked = fault if fault.kind == "top" else WRONG
         for _, logits in self._logits(x):
             where = logits.values.topk(asked.named[0] if asked.kind == "top" else 1, dim=1).indices
             clear = _is_right(logits, where[:, -1], 0.0, asked)
-            answers = torch.where(clear[:, -1:], where.sort(1).values, -1)
-            if asked.kind == "abstain":  # right or silent, kept, right: of what it predicts itself
-                answers = torch.where(clear[:, :1] & ~clear[:, 2:], self._classes, answers)
-            yield answers
+            yield torch.where(clear[:, None], where.sort(1).values, -1)
 
     def _logits(self, x: Inputs) -> Iterator[tuple[slice, Logits]]:
         for part, found in self._over(len(x), lambda part: self._evaluated(self._functions.wide, x[part])):
@@ -120,10 +116,7 @@ class Evaluator:
     def right(
         self, x: Inputs, y: Labels, *, theta: float, fault: Fault = WRONG, screen: bool = True
     ) -> Generator[Tensor, None, None]:
-        """Masks of the examples that are no errors (section 6), in batches; the screen is float32.
-
-        There is a column for each number that the fault counts.
-        """
+        """Which examples are no errors, by section 6, in batches; the screen is float32."""
         done = 0
         for found, decided in self._decided(x, y, theta, fault, screen):
             try:
@@ -159,9 +152,8 @@ class Evaluator:
 
         likely: list[Labels] = []
         others: list[Labels] = []
-        for part, (found, is_doubtful, seem_right) in self._over(len(x), screened):
-            is_open = is_doubtful.any(1)
-            yield found & ~is_open[:, None], int((~is_open).sum())
+        for part, (found, is_open, seem_right) in self._over(len(x), screened):
+            yield found & ~is_open, int((~is_open).sum())
             for places, which in ((likely, seem_right), (others, ~seem_right)):
                 places.append(part.start + np.flatnonzero((is_open & which).numpy()))
         rest = np.concatenate(likely + others)
@@ -180,7 +172,7 @@ class Evaluator:
         for function in self._functions.narrow:
             logits, seconds = self._timed(function, x)
             labels = torch.from_numpy(y)
-            is_open = _screened(logits, labels, theta, fault)[1].any(1)
+            is_open = _screened(logits, labels, theta, fault)[1]
             again = is_open & _seem_right(logits, labels, theta, fault)
             seconds += whole * float(again.double().mean())
             if seconds < least:
@@ -235,24 +227,24 @@ class Evaluator:
 def _is_right(logits: Logits, y: Tensor, theta: float, fault: Fault = WRONG) -> Tensor:
     """Mask of the examples that are no errors (section 6); logits that are not finite are errors."""
     largest = logits.values.abs().amax(1)
-    is_wide = fault.distances(logits.values, y) - theta > TOLERANCE * largest[:, None]
+    is_wide = fault.distances(logits.values, y) - theta > TOLERANCE * largest
     is_sure = (logits.error <= ROUNDING * largest) & logits.values.isfinite().all(1)
-    return is_wide & is_sure[:, None]
+    return is_wide & is_sure
 
 
 def _screened(logits: Logits, y: Tensor, theta: float, fault: Fault = WRONG) -> tuple[Tensor, Tensor]:
-    """Masks of the examples that are certainly no errors, and of the undecided ones."""
-    largest, lead = logits.values.abs().amax(1, keepdim=True), fault.distances(logits.values, y) - theta
-    error = logits.error[:, None]
+    """Which examples are certainly no errors, and which are neither that nor certainly errors."""
+    largest, lead = logits.values.abs().amax(1), fault.distances(logits.values, y) - theta
+    error = logits.error
     doubt = 1.43 * error  # two logits are off by no more than the root of 2 times all of them
-    is_sound = logits.values.isfinite().all(1, keepdim=True) & (error <= largest / 4)
+    is_sound = logits.values.isfinite().all(1) & (error <= largest / 4)
     right = is_sound & (lead - doubt > (TOLERANCE + 4 * ROUNDING) * (largest + error))
     return right, ~(right | (is_sound & (lead + doubt < 0)))
 
 
 def _seem_right(logits: Logits, y: Tensor, theta: float, fault: Fault) -> Tensor:
-    """Mask of the examples that are no errors by all that the fault counts, rounding ignored."""
-    return (fault.distances(logits.values, y) > theta).all(1)
+    """Which examples are no errors, if nothing was rounded."""
+    return fault.distances(logits.values, y) > theta
 
 
 @lru_cache(maxsize=1)
@@ -373,16 +365,6 @@ def logits_of(steps: Sequence[tuple[Operation, Layers]], x: Rounded) -> Logits:
 
 
 def count_errors(
-    network: Evaluator, x: Inputs, y: Labels, *, theta: float = 0.0, fault: Fault = WRONG, screen: bool = True
-) -> int:
-    """Errors by section 6, at margin ``theta``; or other faults, on examples that they can happen on.
-
-    There are as many with float32 as a screen as without.
-    """
-    return count_faults(network, x, y, theta=theta, fault=fault, screen=screen)[0]
-
-
-def count_faults(
     network: Evaluator,
     x: Inputs,
     y: Labels,
@@ -391,8 +373,10 @@ def count_faults(
     fault: Fault = WRONG,
     screen: bool = True,
     stated: int | None = None,
-) -> tuple[int, ...]:
-    """All numbers that a fault counts; most have one.
+) -> int:
+    """Errors by section 6, at margin ``theta``; or other faults, on examples that they can happen on.
+
+    There are as many with float32 as a screen as without.
 
     Args:
         network: The network.
@@ -401,17 +385,17 @@ def count_faults(
         theta: The margin.
         fault: What is counted.
         screen: Whether float32 may decide first.
-        stated: The first number is only compared with this one: where it is not above it, counting ends as
-            soon as that is certain, with all that was not looked at as errors.
+        stated: The number is only compared with this one: where it is not above it, counting ends as soon as
+            that is certain, with all that was not looked at as errors.
     """
-    right = torch.zeros((), dtype=torch.int64)
+    right = 0
     ways = network.right(x, y, theta=theta, fault=fault, screen=screen)
     with _plain_sums(), freed_memory_kept(), closing(ways):
         for part in ways:
-            right = right + part.sum(0)
-            if stated is not None and len(x) - int(right[0]) <= stated:
+            right += int(part.sum())
+            if stated is not None and len(x) - right <= stated:
                 break
-    return tuple((len(x) - right).tolist())
+    return len(x) - right
 
 
 def count_disagreements(first: Evaluator, second: Evaluator, x: Inputs, fault: Fault = WRONG) -> int:

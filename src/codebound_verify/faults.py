@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -21,13 +20,9 @@ if TYPE_CHECKING:
     from .sample import Labels
 
 KINDS = ("class", "confused", "false-alarm", "top")
-"""Kinds of faults in the order of their numbers in a message; the fault "wrong" has none."""
-GAPS = (
-    *("0.01", "0.02", "0.03", "0.05", "0.07", "0.1", "0.15", "0.2", "0.25", "0.3", "0.4", "0.5"),
-    *("0.6", "0.7", "0.8", "0.9", "1", "1.25", "1.5", "1.75", "2", "2.5", "3", "3.5", "4", "5", "6", "7"),
-    *("8", "10", "12", "15"),
-)
-"""Gaps between the two largest logits up to which a network may abstain."""
+"""In the order of their numbers in a message; the fault "wrong" has none."""
+NO_LONGER = {"abstain": "counts errors among the examples that are answered", "cost": "is a mean"}
+"""What version 3 also has, and this program refuses: they say no yes or no for every example."""
 COST_LIMIT = 15
 LITERAL_CLASSES = 19
 DISTANCE = "distance"
@@ -39,30 +34,18 @@ Costs = tuple[tuple[int, ...], ...]
 class Fault:
     """``kind`` and what it names: classes, a number of allowed guesses, or a cost that is not too much.
 
-    ``gap`` is that of an abstaining network, ``costs`` are those of every label, ``spelled`` is their text.
+    ``costs`` are those of every label, ``spelled`` is their text.
     """
 
     kind: str = "wrong"
     named: tuple[int, ...] = ()
-    gap: str = ""
     spelled: str = ""
     costs: Costs = ()
 
     @property
     def text(self) -> str:
-        """Text of the fault, as the header writes it."""
-        return ":".join([self.kind, *map(str, self.named), *filter(None, (self.gap, self.spelled))])
-
-    @property
-    def largest(self) -> int:
-        """Largest cost, of which mean costs are shares."""
-        return max(map(max, self.costs))
-
-    @property
-    def ladder(self) -> list[tuple[int, int]]:
-        """The costs that occur, upwards from 0: each as the one below it and the step up to it."""
-        rungs = sorted({0}.union(*self.costs))
-        return [(low, high - low) for low, high in itertools.pairwise(rungs)]
+        """As the header writes it."""
+        return ":".join([self.kind, *map(str, self.named), *([self.spelled] if self.spelled else [])])
 
     @property
     def is_partial(self) -> bool:
@@ -77,44 +60,27 @@ class Fault:
         return ~is_named if self.kind == "false-alarm" else is_named
 
     def distances(self, logits: Tensor, y: Tensor) -> Tensor:
-        """Distances of the logits from all that is counted, one column each.
-
-        For ``abstain`` that is: neither right nor silent, not kept, not right; for ``cost``: a cost above 0,
-        above 1, ..
-        """
+        """How far the logits are from what is counted."""
         label = y[:, None]
-        own, others = logits.gather(1, label), logits.scatter(1, label, -torch.inf)
+        own, others = logits.gather(1, label)[:, 0], logits.scatter(1, label, -torch.inf)
         if self.kind in ("confused", "false-alarm"):
             seen = self.named[-1]
             rest = torch.cat([logits[:, :seen], logits[:, seen + 1 :]], dim=1)
-            return rest.amax(1, keepdim=True) - logits[:, seen : seen + 1]
+            return rest.amax(1) - logits[:, seen]
         if self.kind == "top":
-            return own - others.topk(self.named[0], dim=1).values[:, -1:]
-        margin = own - others.amax(1, keepdim=True)
-        if self.kind == "abstain":
-            two, gap = logits.topk(2, dim=1).values, float(self.gap)
-            lead = two[:, :1] - two[:, 1:]
-            right = margin - gap
-            return torch.cat([torch.maximum(right, gap - lead), lead - gap, right], dim=1)
-        if self.costs:
-            limits = self.named if self.kind == "cost-above" else tuple(range(self.largest))
-            return torch.cat([self._under(limit, logits, y) for limit in limits], dim=1)
-        return margin
-
-    def _under(self, limit: int, logits: Tensor, y: Tensor) -> Tensor:
-        """The best class that does not cost too much, less the best one that does."""
-        is_dear = (torch.tensor(self.costs, device=logits.device) > limit)[y]
-        cheap = torch.where(is_dear, -torch.inf, logits).amax(1, keepdim=True)
-        return cheap - torch.where(is_dear, logits, -torch.inf).amax(1, keepdim=True)
+            return own - others.topk(self.named[0], dim=1).values[:, -1]
+        if self.costs:  # the best class that does not cost too much, less the best one that does
+            is_dear = (torch.tensor(self.costs, device=logits.device) > self.named[0])[y]
+            cheap = torch.where(is_dear, -torch.inf, logits).amax(1)
+            return cheap - torch.where(is_dear, logits, -torch.inf).amax(1)
+        return own - others.amax(1)
 
     def guessing(self, classes: int) -> float:
         """Rate of this fault for a class at random, or K; for costs, of the best class for all."""
         if self.kind in ("confused", "false-alarm"):
             return 1 / classes
         if self.costs:
-            by_class = list(zip(*self.costs, strict=True))
-            if self.kind == "cost":
-                return int(min(sum(each) for each in by_class)) / (self.largest * classes)
+            by_class = zip(*self.costs, strict=True)
             return int(min(sum(cost > self.named[0] for cost in each) for each in by_class)) / classes
         return 1 - (self.named[0] if self.kind == "top" else 1) / classes
 
@@ -126,9 +92,7 @@ class Fault:
             "confused": "share of class {0} that is taken for class {1}",
             "false-alarm": "share of the other classes that is taken for class {0}",
             "top": "share of labels outside the best {0}",
-            "abstain": "error, where it does not abstain,",
             "cost-above": "share of predictions that cost more than {0}",
-            "cost": "mean cost, as a share of the largest,",
         }
         return words.get(self.kind, "error").format(*self.named)
 
@@ -143,8 +107,10 @@ def read_fault(text: object, classes: int, *, has_new: bool) -> Fault | None:
     if not isinstance(text, str):
         return None
     kind, *words = text.split(":")
-    if kind in ("abstain", "cost-above", "cost"):
-        return _read_new(kind, words, classes) if has_new else None
+    if kind in NO_LONGER and has_new:
+        raise Refused(f"Fault: the loss {text:.80} {NO_LONGER[kind]}, which this program no longer checks.")
+    if kind == "cost-above":
+        return _cost_above(words, classes) if has_new else None
     if not re.fullmatch(r"[a-z-]+(:(0|[1-9][0-9]{0,4})){1,2}", text):
         return None
     fault = Fault(kind, tuple(map(int, words)))
@@ -154,19 +120,13 @@ def read_fault(text: object, classes: int, *, has_new: bool) -> Fault | None:
     return fault if is_fitting and (kind != "top" or fault.named[0] >= 1) else None
 
 
-def _read_new(kind: str, words: list[str], classes: int) -> Fault | None:
-    if kind == "abstain":
-        return Fault(kind, gap=words[0]) if len(words) == 1 and words[0] in GAPS else None
-    if len(words) != (2 if kind == "cost-above" else 1):
-        return None
-    costs = _spelled_costs(words[-1], classes)
+def _cost_above(words: list[str], classes: int) -> Fault | None:
+    costs = _spelled_costs(words[1], classes) if len(words) == 2 else None
     if costs is None:
         return None
-    fault = Fault(kind, spelled=words[-1], costs=costs)
-    if kind == "cost":
-        return fault
-    limits = {str(limit): limit for limit in range(fault.largest)}
-    return Fault(kind, (limits[words[0]],), spelled=words[-1], costs=costs) if words[0] in limits else None
+    limits = {str(limit): limit for limit in range(max(map(max, costs)))}
+    named = limits.get(words[0])
+    return None if named is None else Fault("cost-above", (named,), spelled=words[1], costs=costs)
 
 
 def _spelled_costs(text: str, classes: int) -> Costs | None:
@@ -201,15 +161,14 @@ def decode_fault(decoder: Decoder, classes: int) -> Fault:
 
 
 def decode_new_fault(decoder: Decoder, classes: int) -> Fault:
-    """One of those that version 3 has (docs/format-3.md, section 5)."""
+    """The one of those that version 3 has and that is still checked (docs/format-3.md, section 5)."""
     number = decoder.uniform(4)
-    if number == 0:
-        return Fault("abstain", gap=GAPS[decoder.uniform(len(GAPS))])
     if number == 3:
         raise Refused("Message: a fault of kind 3 is reserved.")
+    if number != 1:
+        what = NO_LONGER["cost" if number else "abstain"]
+        raise Refused(f"Message: a fault of kind {number} {what}, which this program no longer checks.")
     spelled, costs = _decode_costs(decoder, classes)
-    if number == 2:
-        return Fault("cost", spelled=spelled, costs=costs)
     limit = decoder.uniform(max(map(max, costs)))
     return Fault("cost-above", (limit,), spelled=spelled, costs=costs)
 

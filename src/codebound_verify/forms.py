@@ -12,10 +12,9 @@ from .formulas import (
     clopper_pearson,
     is_honest,
     least_share,
-    mean_cost,
     occam,
 )
-from .header import Abstaining, Costly, Disagreement, Header, PartOfSample, Picked
+from .header import Disagreement, Header, PartOfSample, Picked
 from .refusal import Refused
 
 
@@ -58,39 +57,12 @@ def _exact_forms(header: Header) -> tuple[Forms, list[str]]:
     if isinstance(tally, PartOfSample):
         added, found = _on_part(header, tally, added)
         reasons += found
-    if isinstance(tally, Abstaining) and header.errors > tally.kept:
-        reasons.append(f"Facts: errors is {header.errors}; only {tally.kept} examples are kept.")
-        return Forms(*[mpmath.mpf(1)] * 3), reasons
     if isinstance(extra, Picked):
         from .picks.limits import picked_forms
 
-        forms, found = picked_forms(header, extra)
-        return forms, reasons + found
-    bits = header.code_bits
-    if isinstance(tally, Costly):
-        if header.errors != -(-tally.cost // header.fault.largest):
-            reasons.append(f"Facts: errors is {header.errors}, which a cost of {tally.cost} does not give.")
-        largest = header.fault.largest
-        costs = mean_cost(cost=tally.cost, largest=largest, n=header.n, code_bits=bits, delta=delta)
-        return costs.plus(added), reasons
-    if isinstance(tally, Abstaining):
-        silent = occam(errors=tally.abstained, n=header.n, code_bits=bits, delta=delta / 2).bound
-        kept = occam(errors=header.errors, n=tally.kept, code_bits=bits, delta=delta / 2)
-        if isinstance(extra, Disagreement):
-            return _kept_by_f(tally, kept, silent, added, reasons)
-        return kept, reasons + dishonest("share", tally.share, silent)
-    return occam(errors=header.errors, n=header.n, code_bits=bits, delta=delta).plus(added), reasons
-
-
-def _kept_by_f(
-    tally: Abstaining, kept: Forms, silent: mpmath.mpf, disagreement: mpmath.mpf, reasons: list[str]
-) -> tuple[Forms, list[str]]:
-    """C-12b with abstaining: the forms for f, from the limits for g and for disagreements."""
-    with mpmath.workdps(DIGITS):
-        if silent >= 1:
-            return Forms(*[mpmath.mpf(1)] * 3), [*reasons, "Claim: g may abstain from all new data."]
-        forms, share = kept.plus(disagreement / (1 - silent)), min(mpmath.mpf(1), silent + disagreement)
-    return forms, reasons + dishonest("share", tally.share, share)
+        return picked_forms(header, extra), reasons
+    forms = occam(errors=header.errors, n=header.n, code_bits=header.code_bits, delta=delta)
+    return forms.plus(added), reasons
 
 
 def _on_part(header: Header, tally: PartOfSample, disagreement: mpmath.mpf) -> tuple[mpmath.mpf, list[str]]:

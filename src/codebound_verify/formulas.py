@@ -54,31 +54,10 @@ def occam(*, errors: int, n: int, code_bits: int, delta: float | mpf) -> Forms:
         )
 
 
-def mean_cost(*, cost: int, largest: int, n: int, code_bits: int, delta: float | mpf) -> Forms:
-    """C-17 for costs up to ``largest`` that add up to ``cost`` on n examples, as shares of the largest.
-
-    The binomial form has no such extension: the bound is the kl form, whose exponent is that of
-    ``largest n`` examples at ``largest`` times the nats.
-    """
-    with mpmath.workdps(DIGITS):
-        nats = code_bits * mpmath.ln2 - mpmath.log(mpf(delta))
-        if cost == largest * n:
-            return Forms(mpf(1), mpf(1), mpf(1))
-        kl = -mpmath.expm1(_kl_inverse(cost, largest * n, largest * nats))
-        hoeffding = mpf(cost) / (largest * n) + mpmath.sqrt(nats / (2 * n))
-        return Forms(bound=kl, kl=kl, hoeffding=min(mpf(1), hoeffding))
-
-
 def least_share(*, inside: int, n: int, delta: float | mpf) -> mpf:
     """C-11 from below: the share of new data in a part that ``inside`` of n examples belong to."""
     with mpmath.workdps(DIGITS):
         return 1 - clopper_pearson(errors=n - inside, n=n, delta=delta)
-
-
-def quotient(error: mpf, abstained: mpf) -> mpf:
-    """Error outside the abstentions, from an error and an abstention as shares of all data."""
-    with mpmath.workdps(DIGITS):
-        return mpf(1) if abstained >= 1 else min(mpf(1), error / (1 - abstained))
 
 
 def clopper_pearson(*, errors: int, n: int, delta: float | mpf) -> mpf:
@@ -102,20 +81,6 @@ def probability_of_more(errors: int, n: int, risk: float) -> mpf:
         if errors > n * p:  # by symmetry: right answers of a network that is right with probability 1 - p
             return min(mpf(1), _lower_tail(n - errors, n, right=p) * (1 + ROUNDING))
         return 1 - _lower_tail(errors - 1, n, right=1 - p) * (1 - ROUNDING)
-
-
-def probability_of_costs(cost: int, largest: int, n: int, risk: float) -> mpf:
-    """Upper bound on P(n costs add up to ``cost`` or more) at mean ``risk`` (Hoeffding 1963)."""
-    with mpmath.workdps(DIGITS):
-        mean, p = mpf(cost) / (largest * n), mpf(risk)
-        if mean <= p or p >= 1:
-            return mpf(1)
-        if p <= 0:
-            return mpf(0)
-        kl = mean * mpmath.log(mean / p)
-        if mean < 1:
-            kl += (1 - mean) * mpmath.log((1 - mean) / (1 - p))
-        return mpmath.exp(-n * kl)
 
 
 def _lower_tail(k: int, n: int, *, right: mpf) -> mpf:

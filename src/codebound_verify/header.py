@@ -88,23 +88,6 @@ Extra: TypeAlias = Split | Domain | Disagreement | Picked | None
 
 
 @dataclass(frozen=True)
-class Abstaining:
-    """``facts.tally`` of ``abstain``: at most ``share`` of new data is abstained from."""
-
-    abstained: int
-    kept: int
-    share: float
-
-
-@dataclass(frozen=True)
-class Costly:
-    """``facts.tally`` of ``cost``: the sum over all examples; in C-15 how many cost more than each cost."""
-
-    cost: int
-    above: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True)
 class PartOfSample:
     """``facts.tally`` of C-12b for a fault on a part: of all ``examples``, at least ``share`` of new data."""
 
@@ -119,7 +102,7 @@ class PartOfPicks:
     picks: int
 
 
-Tally: TypeAlias = Abstaining | Costly | PartOfSample | PartOfPicks | None
+Tally: TypeAlias = PartOfSample | PartOfPicks | None
 
 
 @dataclass(frozen=True)
@@ -329,21 +312,8 @@ def _fault(fields: _Fields, value: object, statement: Statement, classes: object
 
 
 def _tally(fields: _Fields, value: object, statement: Statement, fault: Fault, n: int) -> Tally:
-    """Numbers that the fault counts beside its errors (docs/format-3.md, sections 6.4, 7 and 10.7)."""
+    """What is stated of the part that the fault is counted on (docs/format-3.md, sections 7 and 10.7)."""
     where = "facts.tally"
-    if fault.kind == "abstain":
-        found = fields.record(value, where, "abstained kept share")
-        return Abstaining(
-            abstained=fields.integer(found["abstained"], f"{where}.abstained", 0, n),
-            kept=fields.integer(found["kept"], f"{where}.kept", 1, n),
-            share=fields.real(found["share"], f"{where}.share", 0.0, 1.0),
-        )
-    if fault.kind == "cost":
-        steps = fault.ladder if statement == "C-15" else []
-        found = fields.record(value, where, "above cost" if steps else "cost")
-        cost = fields.integer(found["cost"], f"{where}.cost", 0, fault.largest * n)
-        entries = fields.items(found["above"], f"{where}.above", len(steps), len(steps)) if steps else []
-        return Costly(cost, tuple(fields.integer(each, f"{where}.above", 0, n) for each in entries))
     if fault.is_partial and statement == "C-12b":
         found = fields.record(value, where, "examples share")
         return PartOfSample(

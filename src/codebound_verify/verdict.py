@@ -10,7 +10,6 @@ from .container import Source, load, read
 from .course import Course, Given, decoded
 from .developed import developed_on
 from .forms import guessing
-from .header import Abstaining
 from .refusal import Refused
 from .words import Counted, claimed, counts
 
@@ -47,7 +46,6 @@ class Verdict:
     statement: str | None = None
     subject: str | None = None
     fault: str | None = None
-    share: float | None = None  # of new data that the network abstains from, at most
     delta: float | None = None
     n: int | None = None
     errors: int | None = None
@@ -152,7 +150,6 @@ def _concluded(course: Course) -> Verdict:
         statement=header.statement,
         subject=header.subject,
         fault=header.fault.text,
-        share=header.tally.share if isinstance(header.tally, Abstaining) else None,
         delta=header.delta,
         n=header.n,
         errors=header.errors,

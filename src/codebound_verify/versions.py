@@ -34,7 +34,7 @@ class Version:
     page: Page | None
     has_witness: bool
     codes_setting: bool  # classes and scaling are in the message
-    has_tally: bool  # faults that count more than errors, and faults of every statement
+    has_tally: bool  # costs above a limit, and faults of every statement
     has_layers: bool  # features of picked networks that are weighted by the message
     schemes: int  # those of messages are 1 .. schemes
     has_short: bool = False  # short messages, and the limit of a hold-out set where nothing is picked

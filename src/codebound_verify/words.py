@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from .faults import WRONG
-from .header import Abstaining, Costly, Disagreement, Domain, Header, PartOfPicks, Picked, Split
+from .header import Disagreement, Domain, Header, PartOfPicks, Picked, Split
 
 _ENCODER = re.compile("The inputs are rows of the encoder (.*?) [(]SHA-256 ([0-9a-f]{64})")
 
@@ -62,15 +62,8 @@ def _fault_counts(header: Header) -> tuple[Counted, ...]:
         what = "examples that the rule picked to learn from and that the fault can happen on"
         found.append(Counted(what, picks, n))
         n -= picks
-    if isinstance(tally, Costly):
-        what = f"the costs of all predictions of g ({header.fault.text}), of the most that there can be"
-        found.append(Counted(what, tally.cost, n * header.fault.largest))
-    else:
-        of = tally.kept if isinstance(tally, Abstaining) else n
-        what = f"faults {header.fault.text} of g, on the examples that it can happen on"
-        found.append(Counted(what, errors, of))
-    if isinstance(tally, Abstaining):
-        found.append(Counted("examples that g abstains from, or may abstain from", tally.abstained, n))
+    what = f"faults {header.fault.text} of g, on the examples that it can happen on"
+    found.append(Counted(what, errors, n))
     if isinstance(extra, Disagreement):
         what = "unlabelled inputs, a second draw, on which f and g disagree"
         found.append(Counted(what, extra.disagreements, extra.n_unlabelled))
@@ -97,7 +90,7 @@ def claimed(header: Header, *, vacuous: bool) -> str:
         data += " and if the base never did," if has_encoder else f", if the base never saw {unseen},"
     return (
         f"With probability at least 1 - {header.delta} over the draw of {drawn}, the {header.fault.claim} of "
-        f"{header.subject} on {data} is at most {percent(header.bound)}{_share(header)} ({header.bound!r}, "
+        f"{header.subject} on {data} is at most {percent(header.bound)} ({header.bound!r}, "
         f"{header.statement}" + (", VACUOUS)." if vacuous else ").")
     )
 
@@ -111,9 +104,3 @@ def percent(bound: float) -> str:
     """
     hundredths = math.ceil(Fraction(bound) * 10_000)
     return f"{hundredths // 100}.{hundredths % 100:02d} %"
-
-
-def _share(header: Header) -> str:
-    if not isinstance(header.tally, Abstaining):
-        return ""
-    return f", and the share that it abstains from at most {header.tally.share!r}"

@@ -13,8 +13,8 @@ import mpmath
 import numpy as np
 from mpmath import mpf
 
-from ..faults import Fault, read_fault
-from ..formulas import DIGITS, is_honest, mean_cost, occam
+from ..faults import read_fault
+from ..formulas import DIGITS, is_honest, occam
 from ..refusal import Refused
 from ..sample import Inputs, canonical_inputs, canonical_labels, canonical_values, sample_sha256
 
@@ -26,7 +26,6 @@ HASH = re.compile(r"[0-9a-f]{64}")
 DATE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 FAULT = re.compile(r"wrong|(?:class|false-alarm|top):(\d{1,6})|confused:(\d{1,6}):(\d{1,6})")
 RESIDUAL = re.compile(r"residual:\d{1,15}(\.\d{1,15})?(e-?\d{1,2})?")
-TALLIED = ("abstain", "cost")  # faults that count more than their errors
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,6 @@ class LedgerVerdict:
     is_final: bool | None = None
     delta: float | None = None
     fault: str | None = None
-    share: float | None = None  # of new data that the best network abstains from, at most
     n: int | None = None
     best: float | None = None
     best_model: str | None = None
@@ -99,7 +97,6 @@ def verify_ledger(
         is_final=bool(lines[1:] and lines[-1]["final"]),
         delta=seal["delta"],
         fault=seal["fault"],
-        share=None if best is None else (best.get("tally") or {}).get("share"),
         n=seal["n"],
         best=bound,
         best_model=None if best is None else best["model"]["name"],
@@ -216,8 +213,6 @@ def _checked_seal(seal: dict[str, Any]) -> dict[str, Any]:
         _check_fault(seal)
     if len(seal["models"]) > (seal["looks"] or 0):
         raise Refused("Ledger: the seal lists more networks than it plans looks.")
-    if version == 2 and seal["levels"] is not None and seal["fault"].split(":")[0] in TALLIED:
-        raise Refused(f"Ledger: answers to the fault {seal['fault']} are exact; the seal has levels.")
     levels = [seal["n"], *(seal["levels"] or [])]
     if not all(_is_whole(low, 0, high - 1) for high, low in pairwise(levels)):
         raise Refused("Ledger: the levels must be whole numbers that fall, from n - 1 to 0.")
@@ -243,24 +238,9 @@ def _check_fault(seal: dict[str, Any]) -> None:
         raise Refused(f"Ledger: `by_class` of the seal adds up to {sum(sizes)}; {examples} were sealed.")
 
 
-def _tallied(seal: dict[str, Any]) -> Fault | None:
-    """The fault, where it counts more than its errors."""
-    if seal["fault"].split(":")[0] not in TALLIED:
-        return None
-    return read_fault(seal["fault"], seal["data"]["classes"], has_new=True)
-
-
-def _most(seal: dict[str, Any]) -> int:
-    """The largest answer."""
-    fault = _tallied(seal)
-    return int(seal["n"]) * (fault.largest if fault is not None and fault.costs else 1)
-
-
 def _possible_answers(seal: dict[str, Any]) -> int:
-    """Number of different exact answers that a look can have."""
-    count, sizes = _most(seal) + 1, seal.get("by_class")
-    if seal["fault"].startswith("abstain"):
-        count **= 3
+    """How many different exact answers there are."""
+    count, sizes = int(seal["n"]) + 1, seal.get("by_class")
     if sizes is not None:
         count = 1 if seal["fault"] == "wrong" else count
         for size in sizes:
@@ -280,13 +260,13 @@ def _check_looks(seal: dict[str, Any], looks: list[dict[str, Any]]) -> None:
             "model": lambda v: type(v) is dict,
             "listed": lambda v: type(v) is bool,
             "final": lambda v: type(v) is bool,
-            "answer": lambda v: v is None or _is_whole(v, 0, _most(seal)),
+            "answer": lambda v: v is None or _is_whole(v, 0, seal["n"]),
             "answer_bits": lambda v: type(v) in (int, float) and v >= 0,
             "bound": lambda v: v is None or _is_limit(v),
             "meets": lambda v: v is None or type(v) is bool,
         }
         if seal["version"] == 2:
-            rules["tally"] = lambda v: v is None or type(v) is dict
+            rules["tally"] = lambda v: v is None
             rules["by_class"] = lambda v: v is None or type(v) is list
         _has(look, rules, where)
         _has(look["model"], {"name": _is_text, "sha256": _is_hash}, f"`model` of {where}")
@@ -345,7 +325,7 @@ def _check_price(seal: dict[str, Any], look: dict[str, Any], bits: mpf, unlisted
             f"they take {mpmath.nstr(bits, 17)}."
         )
     if look["answer"] is None:
-        told = look["bound"], look["meets"], look.get("tally"), look.get("by_class")
+        told = look["bound"], look["meets"], look.get("by_class")
         if look["final"] or any(each is not None for each in told):
             raise Refused(f"Ledger: {where} has no answer, so it has no bound either, and is not the last.")
         return
@@ -355,42 +335,11 @@ def _check_price(seal: dict[str, Any], look: dict[str, Any], bits: mpf, unlisted
         if seal.get("by_class") is not None:
             level /= 2
     _check_classes(seal, look, level, where)
-    exact = _exact_bound(seal, look, level, where)
+    exact = occam(errors=look["answer"], n=seal["n"], code_bits=0, delta=level).bound
     if look["bound"] is None or not is_honest(look["bound"], exact):
         raise Refused(f"Ledger: {where} prints the bound {look['bound']}; it is {mpmath.nstr(exact, 17)}.")
     if look["meets"] != (None if seal["target"] is None else look["bound"] <= seal["target"]):
         raise Refused(f"Ledger: {where} says meets = {look['meets']} for the target {seal['target']}.")
-
-
-def _exact_bound(seal: dict[str, Any], look: dict[str, Any], level: mpf, where: str) -> mpf:
-    """The limit of what is counted at a level."""
-    answer, n, fault, tally = look["answer"], seal["n"], _tallied(seal), look.get("tally")
-    if fault is None or fault.costs:
-        if tally is not None:
-            raise Refused(f"Ledger: {where} has a tally, and the fault {seal['fault']:.80} has none.")
-        if fault is None:
-            return occam(errors=answer, n=n, code_bits=0, delta=level).bound
-        return mean_cost(cost=answer, largest=fault.largest, n=n, code_bits=0, delta=level).bound
-    _has(
-        tally,
-        {
-            "abstained": lambda v: _is_whole(v, 0, n),
-            "kept": lambda v: _is_whole(v, answer, n),
-            "share": _is_limit,
-        },
-        f"`tally` of {where}",
-    )
-    assert tally is not None  # checked
-    if tally["kept"] + tally["abstained"] < n:
-        raise Refused(f"Ledger: {where} neither keeps nor abstains from some of the {n} examples.")
-    with mpmath.workdps(DIGITS):
-        level /= 2
-    share = occam(errors=tally["abstained"], n=n, code_bits=0, delta=level).bound
-    if not is_honest(tally["share"], share):
-        raise Refused(f"Ledger: {where} prints the share {tally['share']}; it is {mpmath.nstr(share, 17)}.")
-    if not tally["kept"]:
-        return mpf(1)
-    return occam(errors=answer, n=tally["kept"], code_bits=0, delta=level).bound
 
 
 def _check_classes(seal: dict[str, Any], look: dict[str, Any], level: mpf, where: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..checks import check_counts, counted_places
+from ..checks import check_count, counted_places
 from ..header import Header, PartOfPicks, Picked
 from ..refusal import Refused
 from ..sample import Inputs, Labels, permutation
@@ -31,10 +31,10 @@ def check_picks(
     check_share(rule, sample[1], permutation(len(sample[1])), header.classes)
     learned = learn(rule, header, *sample, progress)
     places = counted_places(header, sample[1])
-    picks, counts = learned.counted(header.fault, sample[1], places)
+    picks, errors = learned.counted(header.fault, sample[1], places)
     if isinstance(header.tally, PartOfPicks) and header.tally.picks != picks:
         raise Refused(f"Facts: tally.picks is {header.tally.picks}; the rule picks {picks} of that part.")
-    check_counts(header, counts, len(places) - picks, "the network that the rule learns")
+    check_count(header, errors, len(places) - picks, "the network that the rule learns")
     return learned
 
 

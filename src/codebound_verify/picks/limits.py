@@ -2,54 +2,24 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import TYPE_CHECKING
 
 import mpmath
 from mpmath import mpf
 
-from ..forms import dishonest
-from ..formulas import DIGITS, STEPS, Forms, occam, quotient, tail_ratio
-from ..header import Abstaining, Costly, Header, PartOfPicks, Picked
+from ..formulas import DIGITS, STEPS, Forms, occam, tail_ratio
+from ..header import Header, PartOfPicks, Picked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def picked_forms(header: Header, extra: Picked) -> tuple[Forms, list[str]]:
+def picked_forms(header: Header, extra: Picked) -> Forms:
     """The one form of C-15."""
-    tally, n, code_bits = header.tally, header.n, header.code_bits
-    limit = limit_of(header, extra)
-    if isinstance(tally, Abstaining):
-        error, share = (
-            limit(counted=extra.picks + count, n=n, code_bits=code_bits, delta=mpf(header.delta) / 2)
-            for count in (header.errors, tally.abstained)
-        )
-        return Forms(*[quotient(error, share)] * 3), dishonest("share", tally.share, share)
-    if isinstance(tally, Costly):
-        return _picked_cost(header, extra, tally)
-    picks = tally.picks if isinstance(tally, PartOfPicks) else extra.picks
-    value = limit(counted=picks + header.errors, n=n, code_bits=code_bits, delta=header.delta)
-    return Forms(value, value, value), []
-
-
-def _picked_cost(header: Header, extra: Picked, tally: Costly) -> tuple[Forms, list[str]]:
-    """A mean cost after picks, from how many examples cost more than each cost (docs/format-3.md, 10.7)."""
-    ladder, largest, reasons = header.fault.ladder, header.fault.largest, []
-    limit = limit_of(header, extra)
-    if sum(step * count for (_, step), count in zip(ladder, tally.above, strict=True)) != tally.cost:
-        reasons.append(f"Facts: tally.cost is {tally.cost}, which {list(tally.above)} do not add up to.")
-    if any(more > fewer for fewer, more in itertools.pairwise(tally.above)):
-        reasons.append(f"Facts: more examples cost more: tally.above is {list(tally.above)}.")
-    if header.errors != -(-tally.cost // largest):
-        reasons.append(f"Facts: errors is {header.errors}, which a cost of {tally.cost} does not give.")
-    with mpmath.workdps(DIGITS):
-        level, total = mpf(header.delta) / len(ladder), mpf(0)
-        for (_, step), count in zip(ladder, tally.above, strict=True):
-            found = limit(counted=extra.picks + count, n=header.n, code_bits=header.code_bits, delta=level)
-            total += step * found
-        value = total / largest
-    return Forms(value, value, value), reasons
+    picks = header.tally.picks if isinstance(header.tally, PartOfPicks) else extra.picks
+    limit, counted = limit_of(header, extra), picks + header.errors
+    value = limit(counted=counted, n=header.n, code_bits=header.code_bits, delta=header.delta)
+    return Forms(value, value, value)
 
 
 def limit_of(header: Header, extra: Picked) -> Callable[..., mpf]:

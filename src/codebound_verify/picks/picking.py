@@ -51,25 +51,21 @@ class Learned:
         self._rule, self._kernel, self._supports, self._coefficients = rule, kernel, supports, coefficients
         self.picked, self.errors, self._found = picked, errors, found
 
-    def counted(self, fault: Fault, y: Labels, places: Integers) -> tuple[int, tuple[int, ...]]:
-        """Picks among some places of the sample, and all numbers that a fault counts on the others there."""
+    def counted(self, fault: Fault, y: Labels, places: Integers) -> tuple[int, int]:
+        """Picks among some places of the sample, and the faults on the others there."""
         left = np.setdiff1d(places, self.picked)
-        return len(places) - len(left), _counts(self._found[left], y[left], fault)
+        return len(places) - len(left), _errors(self._found[left], y[left], fault)
 
-    def count_errors(self, x: Inputs, y: Labels) -> int:
-        """Errors on stored inputs, counted as on the sample."""
-        return self.count_faults(x, y, WRONG)[0]
-
-    def count_faults(self, x: Inputs, y: Labels, fault: Fault) -> tuple[int, ...]:
-        """All numbers that a fault counts on stored inputs."""
+    def count_errors(self, x: Inputs, y: Labels, fault: Fault = WRONG) -> int:
+        """Errors, or other faults, on stored inputs, counted as on the sample."""
         check_finite(x)
-        counts = []
+        count = 0
         with full_precision():
             for part in parts(len(x), 4 * STEP):
                 points = points_of(self._kernel, x[part])
                 kept = self._kept(points)
-                counts.append(_counts(outputs(kept, self._coefficients, len(points)), y[part], fault))
-        return tuple(map(sum, zip(*counts, strict=True)))
+                count += _errors(outputs(kept, self._coefficients, len(points)), y[part], fault)
+        return count
 
     def check_weights(self, tensors: Mapping[str, NDArray[Any]], x: Inputs, y: Labels) -> None:
         """Refuse weights of another network: their picks are these, and their residual is as small.
@@ -193,7 +189,7 @@ class _Run:
             supports,
             ridge.coefficients,
             picked=np.concatenate(picked),
-            errors=_counts(found[left], self._y[left], WRONG)[0],
+            errors=_errors(found[left], self._y[left], WRONG),
             found=found.copy(),
         )
 
@@ -222,12 +218,12 @@ class _Run:
             )
 
 
-def _counts(found: Doubles, labels: Labels, fault: Fault) -> tuple[int, ...]:
-    """Outputs that are not right with room for rounding, for all that a fault counts."""
+def _errors(found: Doubles, labels: Labels, fault: Fault) -> int:
+    """Outputs that are not right with room for rounding."""
     far = fault.distances(torch.from_numpy(found), torch.from_numpy(labels)).numpy()
     room = np.maximum(TOLERANCE * np.abs(found).max(axis=1, initial=0.0), LEAST_MARGIN)
-    right = (far > room[:, None]) & np.isfinite(found).all(axis=1, keepdims=True)
-    return tuple((~right).sum(axis=0).tolist())
+    right = (far > room) & np.isfinite(found).all(axis=1)
+    return int((~right).sum())
 
 
 def _margins(found: Doubles, labels: Labels) -> Doubles:

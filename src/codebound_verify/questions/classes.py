@@ -46,7 +46,7 @@ def class_table(
         if not isinstance(network, Evaluator):
             from ..picks.limits import limit_of
 
-            picks, (errors,) = network.counted(WRONG, y, own)
+            picks, errors = network.counted(WRONG, y, own)
             assert isinstance(header.extra, Picked)  # it was learned
             limit = limit_of(header, header.extra)
             exact = limit(counted=picks + errors, n=len(own), **common) if len(own) else None

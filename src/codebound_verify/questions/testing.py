@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..evaluate import Evaluator, count_faults
+from ..evaluate import Evaluator, count_errors
 from ..faults import WRONG
-from ..formulas import probability_of_costs, probability_of_more
-from ..header import Abstaining, Costly, Header
+from ..formulas import probability_of_more
 from ..refusal import Refused
 from ..rows import count_shared
 from ..sample import Inputs, canonical_inputs, canonical_labels
 
 if TYPE_CHECKING:
+    from ..header import Header
     from ..picks.picking import Learned
 
 LEVEL = 1e-3  # test errors less likely than this, were the bound true, refute it
@@ -35,15 +35,10 @@ def count_on_test(
         raise Refused(f"Test data: the fault {header.fault.text} can happen on none of the examples.")
     x, labels = x[possible], labels[possible]
     if isinstance(network, Evaluator):
-        counts = count_faults(network, x, labels, fault=header.fault)
+        errors = count_errors(network, x, labels, fault=header.fault)
     else:
-        counts = network.count_faults(x, labels, header.fault)
-    errors, n = counts[0], len(x)
-    if isinstance(header.tally, Costly):
-        errors, n = sum(counts), n * header.fault.largest
-    if isinstance(header.tally, Abstaining):
-        n += errors - counts[2]
-    return errors, n, count_shared(sample, x)
+        errors = network.count_errors(x, labels, header.fault)
+    return errors, len(x), count_shared(sample, x)
 
 
 @dataclass(frozen=True)
@@ -66,15 +61,7 @@ def compare_with_test(header: Header, errors: int, n: int, shared: int) -> Teste
     """Compare test errors with the printed bound."""
     does = "errs" if header.fault == WRONG else f"makes the fault {header.fault.text}"
     seen = f"{header.subject} {does} on {errors} of {n} test examples, of which {shared} occur in the sample"
-    if isinstance(header.tally, Costly):
-        largest = header.fault.largest
-        tail = probability_of_costs(errors, largest, n // largest, header.bound)
-        seen = (
-            f"{header.subject} costs {errors} on {n // largest} test examples, {n} at most; {shared} of them "
-            "occur in the sample"
-        )
-    else:
-        tail = probability_of_more(errors, n, header.bound)
+    tail = probability_of_more(errors, n, header.bound)
     refuted = bool(tail < LEVEL)
     if not refuted:
         return Tested(errors, n, shared, float(tail), refuted, f"{seen}; that does not contradict the bound.")
