@@ -305,7 +305,7 @@ def test_a_method_is_a_function_and_a_line(monkeypatch, digits):
 
     def propose(search) -> None:
         seen.append(search.running)
-        METHODS["prune"].propose(search)
+        known_methods()["prune"].propose(search)
 
     monkeypatch.setitem(METHODS, "toy", Method("Says that it ran, then prunes.", propose))
     found = certify(linear(digits), digits, effort="quick", method="toy")

@@ -116,7 +116,7 @@ class Evaluator:
     def right(
         self, x: Inputs, y: Labels, *, theta: float, fault: Fault = WRONG, screen: bool = True
     ) -> Generator[Tensor, None, None]:
-        """Which examples are no errors, by section 6, in batches; the screen is float32."""
+        """Masks of the examples that are no errors (section 6), in batches; the screen is float32."""
         done = 0
         for found, decided in self._decided(x, y, theta, fault, screen):
             try:
@@ -233,7 +233,7 @@ def _is_right(logits: Logits, y: Tensor, theta: float, fault: Fault = WRONG) -> 
 
 
 def _screened(logits: Logits, y: Tensor, theta: float, fault: Fault = WRONG) -> tuple[Tensor, Tensor]:
-    """Which examples are certainly no errors, and which are neither that nor certainly errors."""
+    """Masks of the examples that are certainly no errors, and of the undecided ones."""
     largest, lead = logits.values.abs().amax(1), fault.distances(logits.values, y) - theta
     error = logits.error
     doubt = 1.43 * error  # two logits are off by no more than the root of 2 times all of them
@@ -243,7 +243,7 @@ def _screened(logits: Logits, y: Tensor, theta: float, fault: Fault = WRONG) -> 
 
 
 def _seem_right(logits: Logits, y: Tensor, theta: float, fault: Fault) -> Tensor:
-    """Which examples are no errors, if nothing was rounded."""
+    """Mask of the examples that are no errors, if nothing was rounded."""
     return fault.distances(logits.values, y) > theta
 
 

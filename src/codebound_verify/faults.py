@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 KINDS = ("class", "confused", "false-alarm", "top")
 """In the order of their numbers in a message; the fault "wrong" has none."""
 NO_LONGER = {"abstain": "counts errors among the examples that are answered", "cost": "is a mean"}
-"""What version 3 also has, and this program refuses: they say no yes or no for every example."""
+"""Faults of version 3 that this program refuses: they say no yes or no for every example."""
 COST_LIMIT = 15
 LITERAL_CLASSES = 19
 DISTANCE = "distance"
@@ -60,7 +60,7 @@ class Fault:
         return ~is_named if self.kind == "false-alarm" else is_named
 
     def distances(self, logits: Tensor, y: Tensor) -> Tensor:
-        """How far the logits are from what is counted."""
+        """Distance of the logits from a fault."""
         label = y[:, None]
         own, others = logits.gather(1, label)[:, 0], logits.scatter(1, label, -torch.inf)
         if self.kind in ("confused", "false-alarm"):

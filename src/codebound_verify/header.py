@@ -312,7 +312,7 @@ def _fault(fields: _Fields, value: object, statement: Statement, classes: object
 
 
 def _tally(fields: _Fields, value: object, statement: Statement, fault: Fault, n: int) -> Tally:
-    """What is stated of the part that the fault is counted on (docs/format-3.md, sections 7 and 10.7)."""
+    """Statement about the part that the fault is counted on (docs/format-3.md, sections 7 and 10.7)."""
     where = "facts.tally"
     if fault.is_partial and statement == "C-12b":
         found = fields.record(value, where, "examples share")

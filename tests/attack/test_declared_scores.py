@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from attack.networks import ATTACKS, SAMPLE, EachByItself, Residual
-from codebound_networks.reading.provenance import Origin, remember
+from codebound.known.provenance import Origin, remember
 
 from codebound.certificate.decoding import verify
 from codebound.certificate.file import Certificate

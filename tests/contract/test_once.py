@@ -118,7 +118,7 @@ def trained():
         (measured, lambda: made(Normed), {"trace": 1, "wrap": 1, "fold": 1, "send": 1}),
         (certified, trained, {"trace": 1, "send": 1}),
         (certified, lambda: made(Normed), {"trace": 1, "fold": 1, "send": 1}),
-        # as it is written, as it is exported, and without its batch norms; the second trace is of largest scores
+        # as it is written, as it is exported, and without its batch norms; then the largest scores
         (scored, lambda: made(Skipping), {"trace": 2, "fold": 3, "export": 1, "send": 1}),
         # f as it is given, and as every compressor takes it
         (lambda f: certified(f, "auto"), trained, {"trace": 2, "wrap": 1, "send": 1}),

@@ -239,7 +239,7 @@ def _check_fault(seal: dict[str, Any]) -> None:
 
 
 def _possible_answers(seal: dict[str, Any]) -> int:
-    """How many different exact answers there are."""
+    """Number of different exact answers."""
     count, sizes = int(seal["n"]) + 1, seal.get("by_class")
     if sizes is not None:
         count = 1 if seal["fault"] == "wrong" else count

@@ -65,11 +65,11 @@ def test_the_first_extension_to_name_a_thing_has_it(installed):
 def test_an_extension_replaces_nothing_of_ours(installed, codebound):
     installed(
         a=SimpleNamespace(
-            METHODS={"prune": Method("Not ours.", "nowhere:at_all")},
+            METHODS={"split": Method("Not ours.", "nowhere:at_all")},
             VERBS={"bound": Verb("nowhere:at_all", after="train"), "last": Verb("x:y", after="no such verb")},
         )
     )
-    assert known_methods()["prune"] is METHODS["prune"]
+    assert known_methods()["split"] is METHODS["split"]
     assert list(known_methods()) == list(METHODS)
     code, out, _ = codebound("bound", "--errors", "1", "--n", "10", "--bits", "1", "--format", "json")
     assert (code, "binomial" in out) == (0, True)
