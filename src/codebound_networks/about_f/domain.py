@@ -37,7 +37,7 @@ def covering_theta(
     Of the sample only the input shape and the scaling are used; the domain is as declared.
     """
     chain = message.chain
-    if chain is None or not all(operation.is_bounded for operation in chain.operations):
+    if not all(operation.is_bounded for operation in chain.operations):
         raise CertificateError(
             "a certificate on a bounded domain needs a chain of linear, convolution and pooling operations; "
             "the deviation of other operations is not bounded here."
