@@ -30,7 +30,7 @@ from codebound.certificate.statement import Counted, bound_at
 from codebound.certificate.versions import PAGES, Page
 from codebound.certification import certify
 from codebound.classifier import load_classifier
-from codebound.methods.registry import METHODS, Method
+from codebound.methods.registry import METHODS, Method, known_methods
 from codebound.methods.search import UnsuitedError
 from codebound.report.formula import formulas
 from codebound.report.html import scale_rows

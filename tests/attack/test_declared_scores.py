@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from attack.networks import ATTACKS, SAMPLE, EachByItself, Residual
-from codebound.known.provenance import Origin, remember
 
 from codebound.certificate.decoding import verify
 from codebound.certificate.file import Certificate
 from codebound.certification import certify
+from codebound.known.provenance import Origin, remember
 from codebound.run.errors import CertificateError, CodeboundError
 from codebound_networks.about_f.base import Pretrained
 

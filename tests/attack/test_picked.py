@@ -264,7 +264,7 @@ def test_rule_and_statement_belong_together():
     case.fields["facts"]["extra"] = {"first": 10, "picks": 0}
     refused(case.data(), "it has not a rule", case.x, case.y)
     named = {"name": "net", "graph_sha256": "0" * 64, "sources": []}
-    refused(altered(architecture=named), "The architecture net is outside the file")
+    refused(altered(architecture=named), "the file needs code of others")
 
 
 def test_a_witness_that_nothing_needs():
