@@ -107,11 +107,11 @@ def claims() -> list[Seed]:
     found = []
     plain = (AboutG(), AfterSplit(3), OnDomain(0.0, 16.0), ByDisagreement(fresh))
     old = ("class:1", "confused:0:2", "false-alarm:2", "top:2")
-    new = ("abstain:0.05", "cost-above:1:distance", "cost:012,103,f10")
+    new = ("cost-above:1:distance", "cost-above:2:012,103,f10")
     others = [
         *(AboutG(fault=parse_fault(text)) for text in (*old, *new)),
         OnDomain(0.0, 16.0, fault=parse_fault("confused:0:2")),
-        *(ByDisagreement(fresh, fault=parse_fault(text)) for text in ("class:1", "abstain:0.05")),
+        *(ByDisagreement(fresh, fault=parse_fault(text)) for text in ("class:1", "top:2")),
     ]
     for claim in (*others, *plain):
         base = ("zero", zeros) if claim.trains_base else None
@@ -193,7 +193,7 @@ def picks() -> list[Seed]:
         (ColumnFeatures(True), 0, "wrong"),
         (FilterFeatures(True, 3, 3), 2, "wrong"),
         (PatchFeatures(3, 256, 1, 2, 2), 1, "wrong"),
-        *((ColumnFeatures(), 0, fault) for fault in ("class:1", "abstain:0.05", "cost:012,103,f10")),
+        *((ColumnFeatures(), 0, fault) for fault in ("class:1", "cost-above:2:012,103,f10")),
         (LayerFeatures(ColumnFeatures(), (2, 3, 2, 1, 0, 2) * 6), 0, "wrong"),
         (LayerFeatures(FilterFeatures(True, 3, 3), (2, 3, 2, 1), by_window=True), 2, "wrong"),
         (LayerFeatures(PatchFeatures(3, 256, 1, 2, 2), (2, 3)), 1, "wrong"),
@@ -752,27 +752,15 @@ def false_picks(seed: Seed, certificate) -> list[str]:
     part[torch.from_numpy(picked.order[: message.rule.first])] = False
     left = part.clone()
     left[torch.from_numpy(picked.order)] = False
-    counts = (fault.leads(picked.learned.outputs[left], labels[left]) <= 0.0).sum(dim=0).tolist()
+    errors = int((fault.leads(picked.learned.outputs[left], labels[left]) <= 0.0).sum())
     n, picks = int(part.sum()), int(part.sum() - left.sum())
     tally = facts.tally or {}
-    delta = claim.delta / 2 if "abstained" in tally else claim.delta
     limit = rules.picked_limit
     if certificate.version == 3 and not message.rule.rounds:  # a hold-out set
         limit = writer.binomial_limit
-    least = limit(picks + facts.errors, n, facts.code_bits, delta)
-    if "abstained" in tally:
-        share = limit(picks + tally["abstained"], n, facts.code_bits, delta)
-        least = least / (1.0 - share) if share < 1.0 else 1.0
-    errors = counts[0]
-    if "above" in tally:
-        costs = sorted({int(each, 16) for each in claim.fault.split(":")[1].replace(",", "")} - {0})
-        steps = np.diff([0, *costs])
-        limits = [limit(picks + count, n, facts.code_bits, delta / len(costs)) for count in tally["above"]]
-        least, errors = float(steps @ limits) / costs[-1], -(-sum(counts) // costs[-1])
+    least = limit(picks + facts.errors, n, facts.code_bits, claim.delta)
     checks = {
         f"the rule leaves {errors} errors": errors <= facts.errors,
-        "it costs more": sum(counts) <= tally.get("cost", math.inf),
-        "it abstains more often": counts[-2:][0] <= tally.get("abstained", counts[-2:][0]),
         f"the rule picks {picks} there": tally.get("picks", picks) == picks,
         "the rule picks others": picked.rule == message.rule,
         "another share comes first": rule.tenths is None or rule.first == rule.tenths * len(seed.y) // 10,
@@ -815,33 +803,14 @@ def falsehoods(seed: Seed) -> list[str]:
             limit = float(np.nanmax(np.abs(leads - others)))  # theta is larger: this is seen on the sample
     if claim.statement == "C-12b":
         added, differ = _disagreements(seed, network, certificate)
-        share = tally.get("share", 1.0)
-        if "kept" in tally:
-            level = facts.extra["delta_risk"] / 2
-            silent = writer.binomial_limit(tally["abstained"], facts.n, facts.code_bits, level)
-            added, shared = added / (1 - silent), min(1.0, silent + added)
-        else:
-            added /= share
-    counts = (~(leads[counted] > limit)).sum(axis=0)
-    errors = int(counts[0])
+        added /= tally.get("share", 1.0)
+    errors = int((~(leads[counted] > limit)).sum())
     delta = facts.extra.get("delta_risk", claim.delta)
-    if "cost" in tally:
-        largest = certificate.fault.largest_cost(facts.classes)
-        errors = -(-int(counts.sum()) // largest)
-        mean, nats = tally["cost"] / (largest * facts.n), facts.code_bits * math.log(2) - math.log(delta)
-        least = _kl_limit(mean, nats / facts.n) + added
-    else:
-        level = delta / 2 if "kept" in tally else delta
-        least = (
-            writer.binomial_limit(facts.errors, tally.get("kept", facts.n), facts.code_bits, level) + added
-        )
+    least = writer.binomial_limit(facts.errors, facts.n, facts.code_bits, delta) + added
     digest = hashlib.sha256(certificate.message.data).hexdigest()
     checks = {
         f"it makes {errors} errors, not {facts.errors}": errors <= facts.errors,
         f"n is {len(counted)}, not {facts.n}": facts.n == len(counted),
-        "it costs more": counts.sum() <= tally.get("cost", counts.sum()),
-        "it abstains more often": counts[-2:][0] <= tally.get("abstained", counts[-2:][0]),
-        "it keeps fewer": "kept" not in tally or len(counted) - counts[-1] >= tally["kept"] - facts.errors,
         f"the bound is {least}, not {claim.bound}": min(1.0, least) <= claim.bound * (1 + 1e-12),
         "the sample is another": writer.sample_hash(seed.x, seed.y) == facts.sample_sha256,
         "the message is another": digest == facts.message_sha256,
@@ -855,23 +824,9 @@ def falsehoods(seed: Seed) -> list[str]:
         checks["rows occur again"] = repeats == (facts.copies, facts.contradictions)
         common = int(np.bincount(seed.y[counted]).max())
         checks["the commonest label is another"] = common == facts.commonest
-    if claim.statement == "C-12b" and "kept" in tally:
-        checks["f abstains more often"] = shared <= share * (1 + 1e-12)
     if claim.statement == "C-12b":
         checks["f and g disagree more often"] = differ <= facts.extra["disagreements"]
     return [what for what, is_so in checks.items() if not is_so]
-
-
-def _kl_limit(mean: float, nats: float) -> float:
-    """The largest p with kl(mean, p) <= nats, by bisection."""
-    low, high = mean, 1.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        kl = (mean * math.log(mean / middle) if mean else 0.0) + (1 - mean) * math.log(
-            (1 - mean) / (1 - middle) if middle < 1.0 else math.inf
-        )
-        low, high = (middle, high) if kl <= nats else (low, middle)
-    return low
 
 
 def _guessing(facts, fault) -> float:
@@ -908,10 +863,6 @@ def _disagreements(seed: Seed, network, certificate) -> tuple[float, int]:
     limit = writer.binomial_limit(stated, facts.extra["n_unlabelled"], 0, facts.extra["delta_disagreement"])
     best = certificate.fault.guesses
     guesses = [np.sort(np.argsort(-each, axis=1)[:, :best], axis=1) for each in (first, second)]
-    if certificate.fault.threshold:
-        two = [np.sort(each, axis=1)[:, -2:] for each in (first, second)]
-        silent = [each[:, 1:] - each[:, :1] <= certificate.fault.threshold for each in two]
-        guesses = [np.where(quiet, -1, guess) for quiet, guess in zip(silent, guesses, strict=True)]
     return limit, int((guesses[0] != guesses[1]).any(axis=1).sum())
 
 

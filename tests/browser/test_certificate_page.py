@@ -28,8 +28,7 @@ ASKED = {
     "message": {"by_class": True},
     "original": {"claim": ByDisagreement(images(300, 1, "unlabelled"))},
     "fault": {"claim": AboutG(fault=parse_fault("class:1"))},
-    "abstain": {"method": "picks", "fault": "abstain:0.1"},
-    "cost": {"fault": "cost:distance"},
+    "costs": {"fault": "cost-above:0:distance"},
     "base": {"base": Pretrained(solved().build(), "rows seen elsewhere, and never these")},
     "class of f": {"claim": ByDisagreement(images(500, 3, "unlabelled"), fault=parse_fault("class:1"))},
 }

@@ -15,15 +15,12 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 OLD, NEW = HERE / "version-1", HERE / "version-3"
 MADE_BY = {"codebound": "0.1", "commit": "", "date": "2026-11-16"}
-FAULTS = {"class": "class:1", "abstain": "abstain:0.2", "cost": "cost:012,103,f10"}
+FAULTS = {"class": "class:1"}
 G = {
-    "abstain": {"fault": "abstain:0.5"},
-    "cost": {"fault": "cost:012,103,f10"},
     "cost-above": {"fault": "cost-above:1:distance"},
     "domain": {"fault": "confused:1:2", "input_range": (0.0, 16.0)},
     "disagreement": {"fault": "class:1"},
     "disagreement-top": {"fault": "top:2"},
-    "disagreement-abstain": {"fault": "abstain:0.5"},
 }
 SHARES = {"share": {}, **{f"share-{name}": {"fault": fault} for name, fault in FAULTS.items()}}
 

@@ -121,7 +121,7 @@ def ended_by_errors(count):
 
 
 def beside_errors(rule, stop=None):
-    """What is counted beside the errors, such as abstaining, in their place: any function of the model."""
+    """What is counted in the place of the errors: any function of the model."""
 
     def compress(seed, sample):
         learner = AnyLearner(seed, sample)

@@ -1,4 +1,4 @@
-"""Faults on a part of the data, tables, abstaining and costs, in worlds of known risk."""
+"""Faults on a part of the data, and tables, in worlds of known risk."""
 
 from functools import partial
 
@@ -7,7 +7,7 @@ import pytest
 from worlds import rates
 
 from codebound.bounds.facts import OccamFacts
-from codebound.bounds.loss_bounds import occam_abstaining, occam_cost, occam_fault, occam_table
+from codebound.bounds.loss_bounds import occam_fault, occam_table
 
 N, DELTA, REPS, CLASS_BITS = 300, 0.1, 1000, 5
 SHARES = np.array([0.5, 0.3, 0.15, 0.05])  # of the classes
@@ -65,43 +65,3 @@ def test_all_rows_hold_at_once():
 @pytest.mark.thorough
 def test_rows_that_do_not_share_are_caught():
     assert exceeds(table_misses(share=DELTA * len(SHARES)))
-
-
-def abstaining_misses(*, n_of) -> int:
-    """A network that keeps 60 % of the examples and errs on a fifth of those."""
-    rng = np.random.default_rng(2)
-    found = 0
-    for _ in range(REPS):
-        kept = int(rng.binomial(N, 0.6))
-        errors = int(rng.binomial(kept, 0.2))
-        error, abstained = occam_abstaining(errors=errors, kept=n_of(kept), n=N, code_bits=0, delta=DELTA)
-        found += error < 0.2 or abstained < 0.4
-    return found
-
-
-@pytest.mark.thorough
-def test_abstaining_holds():
-    assert not exceeds(abstaining_misses(n_of=lambda kept: kept))
-
-
-@pytest.mark.thorough
-def test_examples_that_were_abstained_from_cannot_count_as_kept():
-    assert exceeds(abstaining_misses(n_of=lambda kept: N))
-
-
-def cost_misses(*, bits: float) -> int:
-    """Costs of 0, 0.9 and 1; the cheapest of many equal networks."""
-    rng = np.random.default_rng(3)
-    values, chances = np.array([0.0, 0.9, 1.0]), np.array([0.6, 0.1, 0.3])
-    expected = float(values @ chances)
-    means = (rng.multinomial(N, chances, size=(REPS, 2**CLASS_BITS)) @ values).min(axis=1) / N
-    limits = {m: occam_cost(mean_cost=m, n=N, code_bits=bits, delta=DELTA) for m in set(means.tolist())}
-    return sum(limits[m] < expected for m in means.tolist())
-
-
-def test_costs_hold():
-    assert not exceeds(cost_misses(bits=CLASS_BITS))
-
-
-def test_costs_without_bits_are_caught():
-    assert exceeds(cost_misses(bits=0.0))

@@ -1,7 +1,7 @@
-"""C-15 on a part of the data, with abstaining, and costs, in worlds of known risk; what is broken is caught.
+"""C-15 on a part of the data, in worlds of known risk; what is broken is caught.
 
-Inputs are cells with a probability of the label 1 each. The learner votes among the picks of a cell and
-abstains where few votes decide, so that everything about it is known exactly.
+Inputs are cells with a probability of the label 1 each. The learner votes among the picks of a
+cell, so that everything about it is known exactly.
 """
 
 from functools import cache, partial
@@ -11,8 +11,7 @@ import pytest
 from worlds import rates
 
 from codebound.bounds.facts import HoldoutFacts, OccamFacts, PickedFacts
-from codebound.bounds.held_out import holdout
-from codebound.bounds.loss_bounds import kept_disagreement, part_disagreement, picked_abstaining, picked_cost
+from codebound.bounds.loss_bounds import part_disagreement
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.picked import picked_risk
 
@@ -80,46 +79,6 @@ def test_a_part_without_its_picks_or_with_all_examples_is_caught(broken):
     assert any(exceeds(part_misses(world, broken)) for world in WORLDS.values())
 
 
-def abstaining_misses(world: np.ndarray, bound) -> int:
-    """How often one of the two limits lies below what it bounds; two votes too few are no answer."""
-    found = 0
-    for cells, labels, picked, scores in runs(world, 30):
-        is_kept = np.abs(scores) > 1.0
-        wrong = (scores[cells] > 0.0) != (labels == 1)
-        errors = int((~picked & wrong & is_kept[cells]).sum())
-        abstained = int((~picked & ~is_kept[cells]).sum())
-        chance = np.where(scores > 0.0, 1.0 - world, world)
-        risk = float(chance[is_kept].mean()) if is_kept.any() else 0.0
-        limit, share = bound(int(picked.sum()), errors, abstained)
-        found += limit < risk or share < 1.0 - is_kept.mean()
-    return found
-
-
-@cache
-def pair(picks: int, errors: int, abstained: int) -> tuple[float, float]:
-    return picked_abstaining(PickedFacts(picks=picks, errors=errors, n=N, delta=DELTA), abstained=abstained)
-
-
-def as_if_drawn(picks: int, errors: int, abstained: int) -> tuple[float, float]:
-    """Those that are kept as a test set of their own."""
-    kept = N - picks - abstained
-    if not kept:
-        return 1.0, 1.0
-    facts = OccamFacts(errors=errors, n=kept, code_bits=0, delta=DELTA / 2)
-    return occam_binomial(facts).value, 1.0
-
-
-@pytest.mark.thorough
-def test_abstaining_after_picks_holds():
-    for world in WORLDS.values():
-        assert not exceeds(abstaining_misses(world, pair))
-
-
-@pytest.mark.thorough
-def test_the_kept_as_a_test_set_are_caught():
-    assert any(exceeds(abstaining_misses(world, as_if_drawn)) for world in WORLDS.values())
-
-
 def disagreement_misses(*, is_divided: bool) -> int:
     """A part of a tenth of the data, on which alone f differs from g, and is then wrong."""
     rng, share, apart, error = np.random.default_rng(1), 0.1, 0.3, 0.05
@@ -165,88 +124,3 @@ def test_a_part_that_was_named_beforehand_holds():
 def test_a_part_that_was_named_after_a_look_is_caught():
     """The class that occurs too often: no bits pay for that, so certificates declare that nobody looked."""
     assert exceeds(named_misses(max), reps=FEW)
-
-
-def cost_misses(world: np.ndarray, picks_of) -> int:
-    """A false alarm costs 1, a missed one 5; how often the limit lies below the mean."""
-    found = 0
-    for cells, labels, picked, scores in runs(world, 10):
-        missed = int((~picked & (labels == 1) & (scores[cells] <= 0.0)).sum())
-        alarms = int((~picked & (labels == 0) & (scores[cells] > 0.0)).sum())
-        mean = float(np.where(scores > 0.0, 1.0 - world, 5.0 * world).mean() / 5.0)
-        found += cost_limit(picks_of(int(picked.sum())), missed + alarms, missed) < mean
-    return found
-
-
-@cache
-def cost_limit(picks: int, *above: int) -> float:
-    facts = PickedFacts(picks=picks, errors=0, n=N, delta=DELTA)
-    return picked_cost(facts, above=above, costs=[1, 5])
-
-
-def test_a_mean_cost_after_picks_holds():
-    for world in WORLDS.values():
-        assert not exceeds(cost_misses(world, lambda picks: picks))
-
-
-def test_a_mean_cost_without_its_picks_is_caught():
-    assert any(exceeds(cost_misses(world, lambda picks: 0)) for world in WORLDS.values())
-
-
-KEEPS, ERRS, APART = 0.6, 0.1, 0.1
-"""How often g answers, errs where it does, and f is apart from it."""
-RIVALS = {  # what f does where it is apart: its error where it answers, and how often it abstains
-    "wrong where g is right": (ERRS + APART / KEEPS, 1.0 - KEEPS),
-    "wrong where g abstains": ((ERRS * KEEPS + APART) / (KEEPS + APART), 1.0 - KEEPS - APART),
-    "silent where g is right": (ERRS * KEEPS / (KEEPS - APART), 1.0 - KEEPS + APART),
-}
-
-
-@cache
-def quarter(errors: int, n: int) -> float:
-    return occam_binomial(OccamFacts(errors=errors, n=n, code_bits=0, delta=DELTA / 4)).value
-
-
-def kept_misses(rival: str, bound) -> int:
-    """How often one of the two limits for f lies below what it bounds."""
-    rng, n, fresh, found = np.random.default_rng(2), 800, 3000, 0
-    for _ in range(REPS):
-        kept = int(rng.binomial(n, KEEPS))
-        counts = ((int(rng.binomial(kept, ERRS)), kept), (n - kept, n))
-        error, silent = (quarter(*each) for each in counts)
-        apart = HoldoutFacts(errors=int(rng.binomial(fresh, APART)), n=fresh, delta=DELTA / 2)
-        limit, share = bound(error, silent, apart)
-        found += limit < RIVALS[rival][0] or share < RIVALS[rival][1]
-    return found
-
-
-def through(error: float, silent: float, apart: HoldoutFacts) -> tuple[float, float]:
-    return kept_disagreement(error, silent, disagreement=apart)
-
-
-def undivided(error: float, silent: float, apart: HoldoutFacts) -> tuple[float, float]:
-    return error + holdout(apart).value, 1.0
-
-
-def of_g(error: float, silent: float, apart: HoldoutFacts) -> tuple[float, float]:
-    """As if nothing but another prediction were a disagreement: then f is never apart in the last world."""
-    return error, silent
-
-
-@pytest.mark.few(2)
-@pytest.mark.parametrize("rival", RIVALS)
-def test_what_f_does_where_it_does_not_abstain_holds(rival):
-    assert not exceeds(kept_misses(rival, through))
-
-
-@pytest.mark.parametrize(
-    ("rival", "broken"), [("wrong where g is right", undivided), ("silent where g is right", of_g)]
-)
-def test_disagreements_that_are_not_divided_or_not_seen_are_caught(rival, broken):
-    assert exceeds(kept_misses(rival, broken))
-
-
-@pytest.mark.parametrize("errors", [0, 7])
-def test_where_g_may_abstain_from_everything_nothing_is_known(errors):
-    apart = HoldoutFacts(errors=errors, n=100, delta=0.05)
-    assert kept_disagreement(0.1, 1.0, disagreement=apart) == (None, 1.0)

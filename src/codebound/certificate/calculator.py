@@ -80,19 +80,19 @@ class Calculation:
     Attributes:
         forms: The bounds.
         sentence: What the first says.
+        vacuous: Whether it says no more than guessing.
         condition: What has to be true of the looks; empty where there were none before.
-        vacuous: Whether it says no more than guessing; None where guessing has no error to compare with.
     """
 
     forms: tuple[Form, ...]
     sentence: str
-    vacuous: bool | None = None
+    vacuous: bool
     condition: str = ""
 
     def record(self) -> dict[str, Any]:
         """As JSON."""
         values: dict[str, Any] = {each.name: each.value for each in self.forms}
-        values |= {} if self.vacuous is None else {"vacuous": self.vacuous}
+        values["vacuous"] = self.vacuous
         return values | ({"provided": self.condition} if self.condition else {})
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from codebound.any_learner.learners import Fitter, LearnerError, abstains
+from codebound.any_learner.learners import Fitter, LearnerError
 from codebound.sample.losses import parse_fault
 
 SCORES = np.array([[0.7, 0.2, 0.1], [0.3, 0.4, 0.3], [0.25, 0.5, 0.25], [0.1, 0.2, 0.7], [0.4, 0.4, 0.2]])
@@ -50,7 +50,6 @@ def test_wrong_examples_are_ordered_by_the_margin_of_their_label():
     assert found.wrong.tolist() == [False, True, True, True, True]
     margins = [0.0, 0.3 - 0.4, 0.25 - 0.5, 0.2 - 0.7, 0.4 - 0.4]
     assert found.score == pytest.approx(margins, abs=2**-15)
-    assert found.beside is None
 
 
 def test_margins_near_an_aim_come_first():
@@ -65,22 +64,11 @@ def test_margins_near_an_aim_come_first():
         ("class:0", [False, True, False, False, False]),
         ("confused:1:2", [False, False, False, True, False]),
         ("cost-above:1:distance", [False, False, False, False, False]),
-        ("cost:distance", [False, True, True, True, True]),
+        ("cost-above:0:distance", [False, True, True, True, True]),
     ],
 )
 def test_faults_are_those_by_hand(fault, wrong):
     assert judged(fault=parse_fault(fault)).wrong.tolist() == wrong
-
-
-def test_every_cost_is_counted_beside():
-    found = judged(labels=np.array([0, 0, 2, 0, 1]), fault=parse_fault("cost:distance"))
-    assert found.beside.tolist() == [
-        [False, False],
-        [True, False],
-        [True, False],
-        [True, True],
-        [True, False],
-    ]
 
 
 def test_a_class_that_nobody_knows_costs_the_most():
@@ -88,21 +76,7 @@ def test_a_class_that_nobody_knows_costs_the_most():
         def predict(self, inputs):
             return np.full(len(inputs), 7)
 
-    assert judged(Strange(), fault=parse_fault("cost:distance")).beside.all()
-
-
-def test_a_learner_abstains_where_it_does_not_lead():
-    assert abstains(Told(), EVERY[:, None], 0.05).tolist() == [False, False, False, False, True]
-    assert abstains(Told(), EVERY[:, None], 0.1).tolist() == [False, True, False, False, True]
-    found = judged(fault=parse_fault("abstain:0.1"))
-    assert found.wrong.tolist() == [False, False, True, True, False]
-    assert found.beside[:, 0].tolist() == [False, True, False, False, True]
-
-
-def test_one_known_class_is_no_answer():
-    one = Told(np.ones((5, 1)))
-    one.classes_ = np.zeros(1)
-    assert abstains(one, EVERY[:, None], 0.0).all()
+    assert judged(Strange(), fault=parse_fault("cost-above:1:distance")).wrong.all()
 
 
 @pytest.mark.parametrize("tau", [0.5, 1.0])
@@ -155,10 +129,15 @@ class Failing(Told):
         return np.zeros((len(inputs), 2))
 
 
+class NoScores:
+    def predict(self, inputs):
+        return np.zeros(len(inputs))
+
+
 def test_failures_of_a_learner_are_told_as_its_own():
     with pytest.raises(LearnerError, match=r"Failing failed on 5 examples with ValueError: needs more"):
         fitter(Failing()).learn(EVERY, None)
     with pytest.raises(LearnerError, match=r"predicts values of shape \(5, 2\) for 5"):
         fitter().judge(Failing(), EVERY)
     with pytest.raises(LearnerError, match="has no scores"):
-        abstains(object(), EVERY, 0.1)
+        fitter(fault=parse_fault("top:2")).judge(NoScores(), EVERY)

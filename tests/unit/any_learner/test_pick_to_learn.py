@@ -29,7 +29,6 @@ import codebound
 from codebound.any_learner.learners import _part
 from codebound.any_learner.round_value import RuleMessage
 from codebound.bounds.facts import PickedFacts
-from codebound.bounds.loss_bounds import picked_abstaining, picked_cost
 from codebound.bounds.picked import picked_risk
 from codebound.run.errors import CodeboundError, UsageError
 from codebound.sample.losses import parse_fault
@@ -491,48 +490,18 @@ def test_the_label_is_among_the_best_guesses():
     assert len(model.errors_) < len(plain.errors_) or len(model.picks_) < len(plain.picks_)
 
 
-def test_where_it_abstains_it_makes_no_errors_and_that_is_bounded_too():
-    model, rest, facts = fitted_with("abstain:0.5")
-    ordered = np.sort(model.predict_proba(X), axis=1)
-    silent = ordered[:, -1] - ordered[:, -2] <= 0.5
-    assert np.array_equal(model.abstains(X), silent)
-    assert silent[rest].any()
-    assert np.array_equal(rest[~silent[rest] & (model.predict(X)[rest] != Y[rest])], model.errors_)
-    both = picked_abstaining(facts, abstained=int(silent[rest].sum()))
-    assert (model.risk_bound_.value, model.abstained_) == pytest.approx(both, rel=1e-12)
-    assert "and abstains from at most" in model.claim_
-
-
-@pytest.mark.parametrize("costs", ["distance", "013,103,520"])
-def test_a_mean_cost_is_bounded_cost_by_cost(costs):
-    model, rest, facts = fitted_with(f"cost:{costs}")
-    matrix = np.abs(np.subtract.outer(np.arange(3), np.arange(3)))
-    if costs != "distance":
-        matrix = np.array([[0, 1, 3], [1, 0, 3], [5, 2, 0]])
-    found = matrix[Y, model.predict(X)][rest]
-    values = sorted(set(matrix.ravel().tolist()) - {0})
-    above = [int((found >= value).sum()) for value in values]
-    assert model.risk_bound_.value == pytest.approx(picked_cost(facts, above=above, costs=values), rel=1e-12)
-    largest = 2 if costs == "distance" else 5
-    assert "costs on average" in model.claim_
-    assert f"of the largest cost, which is {largest}, on new data, if their labels are among" in model.claim_
-
-
 @pytest.mark.thorough
-def test_abstaining_needs_scores_and_its_fault():
-    with pytest.raises(UsageError, match="has no scores"):
-        PickToLearn(Scripted([], 0, None), fault="abstain:0.5").fit(X, Y)
+def test_several_guesses_need_scores():
     with pytest.raises(UsageError, match="has no scores"):
         PickToLearn(Scripted([], 0, None), fault="top:2").fit(X, Y)
-    with pytest.raises(UsageError, match="abstain:T alone"):
-        PickToLearn(GaussianNB()).fit(X, Y).abstains(X)
 
 
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"fault": "abstain:0.51"}, "thresholds"),
-        ({"fault": "cost:01,10"}, "costs for 3 classes"),
+        ({"fault": "abstain:0.5"}, "no longer bounds"),
+        ({"fault": "cost:distance"}, "is a mean"),
+        ({"fault": "cost-above:0:01,10"}, "costs for 3 classes"),
         ({"fault": "top:3"}, "does not fit 3 classes"),
         ({"fault": "class:9"}, "can have the fault"),
         ({"fault": "nonsense"}, "unknown fault"),

@@ -129,6 +129,7 @@ def test_a_header_that_names_another_fault_than_the_message_is_refused(other):
         "top:10",
         "cost:1",
         "cost:distance",
+        "cost-above:1:distance",
         "abstain:0.5",
         3,
     ],

@@ -32,7 +32,7 @@ def assessed(rule=RULE, fault="wrong"):
 def test_the_bound_is_that_of_picks_and_errors_and_has_no_looser_form(rule):
     found, task = assessed(rule)
     left = np.setdiff1d(permutation(SAMPLE.n)[rule.first :], found.picked.order)
-    (errors,) = found.counts_on(SAMPLE.select(left, role="certify"), WRONG, None)
+    errors = found.errors_on(SAMPLE.select(left, role="certify"), WRONG, None)
     assert (found.facts.errors, found.facts.picks) == (errors, SAMPLE.n - rule.first - len(left))
     assert found.alone == found.bound.value == picked_risk(found.facts).value
     assert found.looser_forms(task) == (found.bound.value, found.bound.value)
@@ -78,4 +78,4 @@ def test_its_network_is_defined_to_the_last_bit_so_nothing_is_said_about_precisi
 def test_other_data_are_counted_as_stored():
     found, _ = assessed()
     data, fault = written_clusters(90, seed=4), parse_fault("top:2", classes=3)
-    assert found.counts_on(data, fault, None) == count_faults(found.network, data, fault)
+    assert found.errors_on(data, fault, None) == count_faults(found.network, data, fault)

@@ -68,17 +68,6 @@ def test_another_fault_shows_nothing(codebound, ledger):
     assert codebound("check", "other.looks.jsonl", "--max-error", 0.5, "--fault", "missed")[0] == 0
 
 
-def test_who_abstains_too_often_is_stopped(codebound, ledger):
-    np.savez("more.npz", x=np.arange(1000.0).reshape(500, 2) + 0.25, y=np.arange(500) % 2)
-    np.save("s.npy", np.eye(2)[np.arange(500) % 2] * np.where(np.arange(500) < 100, 0.1, 2.0)[:, None])
-    codebound("holdout", "seal", "more.npz", "--fault", "abstain:0.5")
-    codebound("holdout", "look", "more.looks.jsonl", "--predictions", "s.npy")
-    asked = ("check", "more.looks.jsonl", "--max-error", 0.1, "--fault", "abstain:0.5", "--max-abstained")
-    assert codebound(*asked, 0.3)[0] == 0
-    code, out, _ = codebound(*asked, 0.2)
-    assert (code, "abstaining from at most 0.2 is not shown" in out) == (1, True)
-
-
 def test_a_file_that_is_not_true_shows_nothing(ledger, codebound, tmp_path):
     content = (tmp_path / ledger).read_text().replace('"answer":10', '"answer":9')
     (tmp_path / "forged.jsonl").write_text(content)

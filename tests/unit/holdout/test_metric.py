@@ -83,12 +83,6 @@ def test_what_no_batch_is_is_refused():
         RiskBoundMetric(classes=3, looks=0)
 
 
-@pytest.mark.parametrize("fault", ["abstain:0.5", "cost:distance"])
-def test_what_is_no_yes_or_no_is_for_a_ledger(fault):
-    with pytest.raises(UsageError, match="codebound holdout"):
-        RiskBoundMetric(classes=3, fault=fault)
-
-
 @pytest.mark.thorough
 def test_it_agrees_with_the_accuracy_of_torchmetrics():
     torchmetrics = pytest.importorskip("torchmetrics")

@@ -14,13 +14,7 @@ from worlds.bright_rows import images, solved
 
 from codebound.bounds import risk
 from codebound.bounds.facts import DisagreementFacts, HoldoutFacts, OccamFacts, PickedFacts
-from codebound.bounds.loss_bounds import (
-    kept_disagreement,
-    occam_cost,
-    part_disagreement,
-    picked_abstaining,
-    picked_cost,
-)
+from codebound.bounds.loss_bounds import part_disagreement
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.original import occam_disagreement
 from codebound.bounds.picked import picked_risk
@@ -105,16 +99,9 @@ def test_every_class_has_its_terms(folders, faulty):
 FAULTS = {
     "picked classes": {"method": "picks", "by_class": True},
     "picked class": {"method": "picks", "fault": "class:1"},
-    "picked abstain": {"method": "picks", "fault": "abstain:0.1"},
-    "picked cost": {"method": "picks", "fault": "cost:distance"},
-    "abstain": {"fault": "abstain:0.1"},
-    "cost": {"fault": "cost:distance"},
     "cost above": {"fault": "cost-above:1:distance"},
     "class of f": {
         "claim": ByDisagreement(images(500, 1, "unlabelled"), fault=parse_fault("class:1")),
-    },
-    "abstain of f": {
-        "claim": ByDisagreement(images(500, 1, "unlabelled"), fault=parse_fault("abstain:0.1")),
     },
 }
 
@@ -139,32 +126,8 @@ def of_the_library(name, certificate, delta):
     facts, tally = certificate.facts, certificate.facts.tally or {}
     occam = OccamFacts(errors=facts.errors, n=facts.n, code_bits=facts.code_bits, delta=delta)
     picks = tally.get("picks", facts.extra.get("picks", 0))
-    if name in ("picked abstain", "picked cost"):
-        picked = PickedFacts(
-            picks=picks,
-            errors=facts.errors,
-            n=facts.n,
-            code_bits=facts.code_bits,
-            delta=delta,
-            is_held_out=not facts.extra["picks"],
-        )
-        if name == "picked cost":
-            return picked_cost(picked, above=tally["above"], costs=(1, 2))
-        return picked_abstaining(picked, abstained=tally["abstained"])[0]
     if name.startswith("picked"):
         return library(replace(certificate, facts=replace(facts, extra={"picks": picks})), delta)
-    if name == "abstain":
-        return occam_binomial(replace(occam, n=tally["kept"], delta=delta / 2)).value
-    if name == "cost":
-        mean = tally["cost"] / (2 * facts.n)
-        return occam_cost(mean_cost=mean, n=facts.n, code_bits=facts.code_bits, delta=delta)
-    if name == "abstain of f":
-        apart = HoldoutFacts(errors=facts.extra["disagreements"], n=500, delta=delta / 2)
-        error, silent = (
-            occam_binomial(replace(occam, errors=k, n=n, delta=delta / 4)).value
-            for k, n in ((facts.errors, tally["kept"]), (tally["abstained"], facts.n))
-        )
-        return kept_disagreement(error, silent, disagreement=apart)[0]
     if name == "class of f":
         apart = HoldoutFacts(errors=facts.extra["disagreements"], n=500, delta=delta / 4)
         risk_facts = replace(occam, delta=delta / 2)

@@ -10,7 +10,7 @@ from codebound_verify import checks
 from codebound_verify.chain import described_chain
 from codebound_verify.evaluate import chain_evaluator
 from codebound_verify.faults import read_fault
-from codebound_verify.header import Abstaining, Costly, Domain, Picked, Split, parse_header
+from codebound_verify.header import Domain, Picked, Split, parse_header
 from codebound_verify.message import Network
 from codebound_verify.refusal import Refused
 from codebound_verify.rows import count_repeats
@@ -98,27 +98,6 @@ def test_the_split_is_that_of_the_message():
     header = replace(HEADER, extra=Split(n_prior=100), n=300)
     found = refused(checks.check_errors, header, replace(NETWORK, split=3), EVALUATOR, X, Y)
     assert "n_prior is 100; 3/10 of 400 examples are 120" in found
-
-
-def test_costs_and_silence_are_at_most_those_stated():
-    predicted = LOGITS.argmax(1)
-    cost = int(np.abs(predicted - Y).sum())
-    header = replace(HEADER, fault=fault("cost:distance"), tally=Costly(cost=cost))
-    checks.check_errors(header, NETWORK, EVALUATOR, X, Y)
-    cheap = replace(header, tally=Costly(cost=cost - 1))
-    assert f"costs {cost} on" in refused(checks.check_errors, cheap, NETWORK, EVALUATOR, X, Y)
-
-    ordered = np.sort(LOGITS, axis=1)
-    silent = ordered[:, -1] - ordered[:, -2] <= 0.5
-    errors, kept = int((wrong() & ~silent).sum()), int((~silent).sum())
-    tally = Abstaining(abstained=400 - kept, kept=kept, share=1.0)
-    header = replace(HEADER, fault=fault("abstain:0.5"), tally=tally, errors=errors)
-    checks.check_errors(header, NETWORK, EVALUATOR, X, Y)
-    for lie in (
-        replace(header, tally=replace(tally, abstained=tally.abstained - 1)),
-        replace(header, tally=replace(tally, kept=kept + 1)),
-    ):
-        assert "the certificate states" in refused(checks.check_errors, lie, NETWORK, EVALUATOR, X, Y)
 
 
 def test_copies_are_those_that_are_stated_and_few():

@@ -8,7 +8,7 @@ from scipy.stats import beta
 
 from codebound_verify.faults import read_fault
 from codebound_verify.forms import check_claim, guessing
-from codebound_verify.header import Abstaining, Disagreement, Picked, parse_header
+from codebound_verify.header import Disagreement, Picked, parse_header
 from codebound_verify.refusal import Refused
 from codebound_verify.versions import VERSIONS
 
@@ -80,27 +80,6 @@ def test_disagreements_are_added_at_half_of_delta_each():
 
 def test_a_split_of_delta_that_was_chosen_is_refused():
     assert "they must be half of delta and half of it" in refusal(disagreeing(0.9, 0.1))
-
-
-def abstaining(kept, abstained, errors):
-    head = header(fault=read_fault("abstain:0.5", 3, has_new=True), errors=errors)
-    scale = 2.0**-head.code_bits * head.delta / 2
-    share = limit(abstained, head.n, scale)
-    return replace(
-        head,
-        bound=limit(errors, kept, scale) * (1 + 1e-12),
-        tally=Abstaining(kept=kept, abstained=abstained, share=share * (1 + 1e-12)),
-    )
-
-
-def test_abstaining_is_paid_with_half_of_delta():
-    found = refusal(abstaining(350, 50, 10))
-    assert "bound is printed" not in found
-    assert "share is printed" not in found
-    head = abstaining(350, 50, 10)
-    small = replace(head, tally=replace(head.tally, share=head.tally.share * 0.999))
-    assert "share is printed" in refusal(small)
-    assert "only 5 examples are kept" in refusal(replace(head, tally=replace(head.tally, kept=5)))
 
 
 def test_a_picked_network_has_one_form():

@@ -16,11 +16,8 @@ from codebound_verify.formulas import (
     clopper_pearson,
     is_honest,
     least_share,
-    mean_cost,
     occam,
-    probability_of_costs,
     probability_of_more,
-    quotient,
 )
 
 DELTAS = st.floats(1e-12, 0.999)
@@ -149,29 +146,6 @@ def test_another_risk_is_added_and_capped():
     assert (forms.bound, forms.kl, forms.hoeffding) == (0.5, 0.75, 1)
 
 
-@pytest.mark.parametrize(
-    ("cost", "largest", "n", "risk"), [(30, 1, 100, 0.2), (70, 4, 40, 0.3), (9, 9, 1, 0.1)]
-)
-def test_costs_are_at_most_as_likely_as_they_can_be(cost, largest, n, risk):
-    """The most spread-out costs of a mean are 0 and the largest: even these exceed it no more often."""
-    found = probability_of_costs(cost, largest, n, risk)
-    exact = float(binom.sf(-(-cost // largest) - 1, n, risk))
-    assert exact * (1 - 1e-12) <= found <= 1
-    assert probability_of_costs(0, largest, n, risk) == 1
-    assert probability_of_costs(largest * n, largest, n, risk) == pytest.approx(risk**n)
-
-
-def test_a_cost_of_zeros_and_ones_is_the_kl_form():
-    for cost, n in ((0, 50), (7, 50), (50, 50)):
-        forms = mean_cost(cost=cost, largest=1, n=n, code_bits=30, delta=0.05)
-        plain = occam(errors=cost, n=n, code_bits=30, delta=0.05)
-        assert (forms.bound, forms.kl, forms.hoeffding) == (plain.kl, plain.kl, plain.hoeffding)
-        threefold = mean_cost(cost=3 * cost, largest=3, n=n, code_bits=30, delta=0.05)
-        assert float(threefold.kl) == pytest.approx(float(forms.kl), rel=1e-12)
-
-
-def test_a_share_from_below_and_a_quotient():
+def test_a_share_from_below():
     share = least_share(inside=30, n=100, delta=0.01)
     assert float(share) == pytest.approx(beta.ppf(0.01, 30, 71), rel=1e-9)
-    assert float(quotient(mpmath.mpf("0.03"), mpmath.mpf("0.25"))) == pytest.approx(0.04)
-    assert quotient(mpmath.mpf("0.03"), mpmath.mpf(1)) == 1

@@ -14,7 +14,6 @@ from codebound_verify.evaluate import (
     Logits,
     chain_evaluator,
     count_errors,
-    count_faults,
 )
 from codebound_verify.header import parse_header
 from codebound_verify.operations import Operation
@@ -85,7 +84,7 @@ def test_a_stated_number_is_compared_as_if_all_were_counted(monkeypatch):
     exact, looked_at = count_errors(network, x, y, screen=False), {}
     for stated in (0, exact - 1, exact, exact + 1, len(x)):
         evaluated.clear()
-        (found,) = count_faults(network, x, y, stated=stated)
+        found = count_errors(network, x, y, stated=stated)
         assert (found <= stated) == (exact <= stated)
         assert found == exact or found <= stated
         looked_at[stated] = sum(examples for is_narrow, examples in evaluated if not is_narrow)

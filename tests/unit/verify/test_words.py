@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 
 from codebound_verify.faults import read_fault
 from codebound_verify.header import (
-    Abstaining,
-    Costly,
     Disagreement,
     Domain,
     Named,
@@ -61,11 +59,7 @@ def fault(text):
             of(fault=fault("class:1"), extra=Picked(first=5, picks=30), tally=PartOfPicks(picks=9)),
             ["9 of 400: examples that the rule picked", "12 of 391: faults"],
         ),
-        (of(fault=fault("cost:distance"), tally=Costly(cost=33)), ["33 of 800: the costs of all"]),
-        (
-            of(fault=fault("abstain:0.5"), tally=Abstaining(abstained=40, kept=360, share=0.2)),
-            ["12 of 360: faults", "40 of 400: examples that g abstains from"],
-        ),
+        (of(fault=fault("cost-above:1:distance")), ["12 of 400: faults cost-above:1:distance of g"]),
     ],
 )
 def test_every_number_is_said_with_what_it_is(header, said):
@@ -82,7 +76,6 @@ def test_every_number_is_said_with_what_it_is(header, said):
         (of(extra=Domain(0.0, 16.0, "")), "stored values from 0.0 to 16.0"),
         (of(base=Named("b", "0" * 64)), "if the base never saw the sample"),
         (of(base=Named("b", "0" * 64), extra=Split(1)), "if the base never saw the examples after the split"),
-        (of(tally=Abstaining(abstained=1, kept=9, share=0.125)), "abstains from at most 0.125"),
     ],
 )
 def test_the_guarantee_names_what_it_hangs_on(header, part):

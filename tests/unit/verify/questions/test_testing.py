@@ -13,7 +13,7 @@ from worlds.literal import float32, linear_logits, wrong
 from codebound_verify.chain import described_chain
 from codebound_verify.evaluate import chain_evaluator
 from codebound_verify.faults import read_fault
-from codebound_verify.header import Costly, parse_header
+from codebound_verify.header import parse_header
 from codebound_verify.questions.testing import LEVEL, compare_with_test, count_on_test
 from codebound_verify.refusal import Refused
 from codebound_verify.versions import VERSIONS
@@ -60,10 +60,3 @@ def test_a_bound_is_refuted_by_what_it_makes_unlikely(n, bound, data):
     assert found.refuted is (found.tail < LEVEL)
     assert ("not to be believed" in found.sentence) is found.refuted
     assert f"errs on {errors} of {n} test examples, of which 2 occur in the sample" in found.sentence
-
-
-def test_costs_are_compared_with_all_that_there_could_be():
-    header = of(bound=0.2, fault=fault("cost:distance"), tally=Costly(cost=9))
-    assert compare_with_test(header, 190, 200, 0).refuted
-    assert not compare_with_test(header, 30, 200, 0).refuted
-    assert "costs 30 on 100 test examples, 200 at most" in compare_with_test(header, 30, 200, 0).sentence

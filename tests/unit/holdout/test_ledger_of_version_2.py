@@ -1,4 +1,4 @@
-"""Ledgers of version 2: tables of classes, abstaining, costs and values; told, paid for, and forged."""
+"""Ledgers of version 2: tables of classes, costs above a limit, and values; told, paid for, and forged."""
 
 import json
 
@@ -20,13 +20,11 @@ N, CLASSES = 400, 4
 pytestmark = pytest.mark.usefixtures("own_cache")
 
 
-def scores(data, errors: int = 30, *, unsure: int = 0) -> torch.Tensor:
-    """What a network says that errs on the first examples and is unsure of the last ones."""
+def scores(data, errors: int = 30) -> torch.Tensor:
+    """What a network says that errs on the first examples."""
     told = data.y.copy()
     told[:errors] = (told[:errors] + 1) % 3
-    found = torch.nn.functional.one_hot(torch.from_numpy(told), CLASSES).double()
-    found[N - unsure :] *= 0.25
-    return found
+    return torch.nn.functional.one_hot(torch.from_numpy(told), CLASSES).double()
 
 
 def limit(errors: int, n: int, level: float) -> float:
@@ -70,31 +68,6 @@ def test_levels_tell_the_table_at_the_end_alone(tmp_path, data):
     assert (first["by_class"], first["bound"] is None) == (None, False)
     last = look(path, data, scores(data, 20), name="b", identity=sha256_of("b"), is_final=True).looks[-1]
     assert sum(errors for errors, _ in last["by_class"]) == 20
-
-
-def test_abstaining_is_a_pair(tmp_path, data):
-    path = sealed(tmp_path, data, fault=parse_fault("abstain:0.5"))
-    (line,) = look(path, data, scores(data, 30, unsure=50), name="a", identity=sha256_of("a")).looks
-    assert line["answer"] == 30
-    assert (line["tally"]["kept"], line["tally"]["abstained"]) == (350, 50)
-    assert line["bound"] == pytest.approx(limit(30, 350, 0.025), rel=1e-9)
-    assert line["tally"]["share"] == pytest.approx(limit(50, N, 0.025), rel=1e-9)
-
-
-def test_who_abstains_from_everything_proves_nothing(tmp_path, data):
-    path = sealed(tmp_path, data, fault=parse_fault("abstain:0.5"))
-    (line,) = look(path, data, scores(data, 0, unsure=N), name="a", identity=sha256_of("a")).looks
-    assert (line["answer"], line["bound"], line["tally"]["kept"]) == (0, 1.0, 0)
-
-
-def test_costs_are_summed_and_bounded_by_kl(tmp_path, data):
-    path = sealed(tmp_path, data, fault=parse_fault("cost:distance"))
-    (line,) = look(path, data, scores(data), name="a", identity=sha256_of("a")).looks
-    told = (data.y[:30] + 1) % 3
-    assert line["answer"] == int(np.abs(told - data.y[:30]).sum())
-    mean, bound = line["answer"] / (3 * N), line["bound"]
-    kl = mean * np.log(mean / bound) + (1 - mean) * np.log((1 - mean) / (1 - bound))
-    assert kl == pytest.approx(np.log(20.0) / N, rel=1e-6)
 
 
 def test_a_cost_above_a_limit_is_a_fault_like_others(tmp_path, data):
@@ -148,13 +121,6 @@ def test_what_is_no_value_is_refused(tmp_path, values):
     assert isinstance(values, Values)
 
 
-@pytest.mark.parametrize("fault", ["abstain:0.5", "cost:distance"])
-def test_answers_of_many_numbers_are_exact(fault):
-    assert SealSettings(looks=9, fault=parse_fault(fault)).answers == "exact"
-    with pytest.raises(UsageError, match="exact"):
-        SealSettings(looks=9, fault=parse_fault(fault), answers="levels")
-
-
 def put(where: str, value):
     def change(lines):
         *path, last = where.split(".")
@@ -179,14 +145,14 @@ FORGED = {
         put("1.bound", lambda v: limit(30, N, 0.05)),
         "prints the bound",
     ),
-    "fewer abstained": ("abstain:0.5", put("1.tally.abstained", lambda v: v - 1), "neither keeps nor"),
-    "a smaller share": ("abstain:0.5", put("1.tally.share", lambda v: v * 0.9), "prints the share"),
-    "more kept": ("abstain:0.5", put("1.tally.kept", lambda v: v + 9), "prints the bound"),
-    "no tally": ("abstain:0.5", put("1.tally", lambda v: None), "tally"),
-    "levels of a cost": ("cost:distance", put("0.levels", lambda v: [3]), "are exact"),
-    "a smaller cost": ("cost:distance", put("1.answer", lambda v: v - 1), "prints the bound"),
-    "version 1": ("cost:distance", put("0.version", lambda v: 1), "keys"),
-    "other costs": ("cost:distance", put("0.fault", lambda v: "cost:01,10"), "does not fit"),
+    "a tally": ("cost-above:1:distance", put("1.tally", lambda v: {"kept": N}), "out of range: tally"),
+    "fewer that cost too much": (
+        "cost-above:1:distance",
+        put("1.answer", lambda v: v - 1),
+        "prints the bound",
+    ),
+    "version 1": ("cost-above:1:distance", put("0.version", lambda v: 1), "keys"),
+    "other costs": ("cost-above:1:distance", put("0.fault", lambda v: "cost-above:0:01,10"), "does not fit"),
 }
 
 
@@ -195,7 +161,7 @@ def test_a_forged_line_is_refused(name, tmp_path, data):
     kind, change, reason = FORGED[name]
     plan = {"by_class": True} if kind == "by_class" else {"fault": parse_fault(kind)}
     path = sealed(tmp_path, data, **plan)
-    look(path, data, scores(data, 30, unsure=50), name="a", identity=sha256_of("a"))
+    look(path, data, scores(data), name="a", identity=sha256_of("a"))
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert verify_ledger(rechained(lines)).is_accepted
     change(lines)
