@@ -29,6 +29,7 @@ METHODS = {
     "prune": Method(
         "Prunes and quantises; trains what is left on the sample, unless the effort is quick.",
         "codebound_networks.methods.pruned:propose_pruned",
+        needs_network=True,
     ),
     "subspace": Method(
         "All weights from a few integers in a random subspace: of a small network of its own, best on a GPU, "
@@ -39,6 +40,7 @@ METHODS = {
     "subspace-f": Method(
         "The same in the architecture of f, whatever the inputs are.",
         "codebound_networks.methods.subspace_networks:propose_subspace_of_f",
+        needs_network=True,
     ),
 }
 

@@ -19,8 +19,10 @@ _SKETCH = (
     "longer than naming the non-zeros, so auto takes it only where it is not."
 )
 _PROPOSE = "codebound_papers.compress.compressors:propose_compressed"
-METHODS = {name: Method(entry.sentence, _PROPOSE) for name, entry in COMPRESSORS.items()}
-METHODS["sketch"] = Method(_SKETCH, "codebound_papers.guha23.sketch.layers:propose_sketched")
+METHODS = {name: Method(entry.sentence, _PROPOSE, needs_network=True) for name, entry in COMPRESSORS.items()}
+METHODS["sketch"] = Method(
+    _SKETCH, "codebound_papers.guha23.sketch.layers:propose_sketched", needs_network=True
+)
 METHODS |= {name: METHODS.pop(name) for name in ("lottery", "imp")}  # what trains comes last
 
 ENGINES = {"ray": "codebound_papers.sweep.cluster:RayEngine"}

@@ -25,12 +25,14 @@ class Method:
         function: What shows its messages to a search, or where that is: ``"package.module:function"``.
         is_own: Whether g is a network of its own, for which f is not looked at unless there is a base.
         is_first: Whether ``auto`` tries it before all others, which it gives something to beat.
+        needs_network: Whether it starts from f: ``auto`` leaves it out where there is none.
     """
 
     sentence: str
     function: str | Propose
     is_own: bool = False
     is_first: bool = False
+    needs_network: bool = False
 
     def propose(self, search: Search) -> None:
         """Shows messages to a search."""

@@ -16,6 +16,7 @@ from codebound.bounds.facts import OccamFacts
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.risk import percent
 from codebound.certificate.assessment import assess, guess
+from codebound.certificate.task import NO_NETWORK
 from codebound.methods.comparison import Route, route_of
 from codebound.methods.offers import Offer, Refusal, all_refused
 from codebound.methods.registry import known_methods
@@ -250,6 +251,9 @@ def _try(search: Search, name: str) -> None:
     methods = known_methods()
     for each in methods if name == "auto" else (name,):
         search.running, search._held = each, None
+        if name == "auto" and methods[each].needs_network and search.task.original is None:
+            search.skipped[each] = NO_NETWORK
+            continue
         try:
             methods[each].propose(search)
         except (UnsuitedError, ModelError, FormatError) as reason:
