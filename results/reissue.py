@@ -71,7 +71,7 @@ def reissued(
         allow_copies=allow_copies,
     )
     options = replace(message.options, setting=task.options.setting)
-    return issue(assess(replace(message, options=options), task), task)
+    return issue(assess(message.with_options(options), task), task)
 
 
 def main() -> None:

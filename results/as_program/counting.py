@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from codebound.certificate.decoding import read_message
+from codebound_networks.chains.message import decode
 from codebound_networks.codes.random_subspace import Subspace
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def deflated(text: str) -> bytes:
 
 def integers(certificate: Certificate) -> NDArray[np.int32]:
     """The integers that the message of a certificate codes, in its order."""
-    message = read_message(
+    message = decode(
         certificate.message,
         input_shape=certificate.helper.input_shape,
         known=certificate.setting if certificate.version == 1 else None,

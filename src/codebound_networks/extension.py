@@ -52,3 +52,9 @@ NAMES = {
     "load_base": "codebound_networks.about_f.base:load_base",
     "bound_through": "codebound_networks.about_f.disagreement:bound_through",
 }
+
+FORMS = {
+    "message": "codebound_networks.chains.message:decode",
+    "theta": "codebound_networks.about_f.domain:covering_theta",
+    "rounding": "codebound_networks.about_f.rounding:RoundingBound",
+}

@@ -14,7 +14,6 @@ from codebound.certificate.decoding import decode
 from codebound.certification import certify
 from codebound.sample.load import load_dataset
 from codebound_networks.chains.message import decode as read
-from codebound_networks.codes.tensors import Witness
 from codebound_networks.reading.loading import load_model
 from codebound_networks.train.config import TrainConfig
 from codebound_networks.train.harness import fit
@@ -113,7 +112,7 @@ def test_a_certificate_of_sketches_is_accepted_by_the_verifier():
     trained = fit(model, digits, TrainConfig(epochs=12, learning_rate=0.01)).model
     found = certify(trained, digits, method="sketch", effort="quick")  # verified, or it raises
     certificate = found.certificate
-    message = read(certificate.message, input_shape=digits.input_shape, witness=Witness(certificate.witness))
+    message = read(certificate.message, input_shape=digits.input_shape, witness=certificate.witness)
     matrices = [code.matrix for code in message.codes.values() if isinstance(code, Sketched)]
     assert matrices
     assert all(np.any(matrix) for matrix in matrices)

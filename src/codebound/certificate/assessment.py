@@ -22,7 +22,7 @@ from codebound.bounds.occam import occam_binomial, occam_hoeffding, occam_kl
 from codebound.bounds.original import grid_theta
 from codebound.bounds.risk import count_of
 from codebound.certificate.declarations import declared_by
-from codebound.certificate.decoding import build_network, decode_bits, read_message, verify
+from codebound.certificate.decoding import decode_bits, read_message, verify
 from codebound.certificate.evaluate import count_errors, estimated_error_rate
 from codebound.certificate.file import Certificate, CertificateFacts, Claim
 from codebound.certificate.versions import PAGES, code_commit
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from codebound.bits.bitstring import Bits
+    from codebound.bits.message import AbstractMessage
     from codebound.bounds.facts import PickedFacts
     from codebound.bounds.risk import RiskBound
     from codebound.certificate.claims import Conclusion
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
     from codebound.run.job import Engine
     from codebound.sample.dataset import Dataset
     from codebound.sample.losses import Fault
-    from codebound_networks.chains.message import Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class AbstractAssessed(ABC):
             of C-12b would have to be paid.
     """
 
-    message: Message | PickedMessage
+    message: AbstractMessage | PickedMessage
     bits: Bits
     ledger: tuple[tuple[str, int], ...]
     network: nn.Module
@@ -150,7 +150,7 @@ class AbstractAssessed(ABC):
 class Assessed(AbstractAssessed):
     """A message that a network is decoded from."""
 
-    message: Message
+    message: AbstractMessage
     facts: OccamFacts
 
     def require_read_back(self, task: Task) -> None:  # noqa: D102
@@ -161,8 +161,8 @@ class Assessed(AbstractAssessed):
             short_classes=task.sample.classes if meant.is_short else None,
             witness=meant.witness(),
         )
-        for name in ("options", "chain", "shapes", "is_short"):  # numbers are those that were counted with
-            require_same(name, getattr(read, name), getattr(meant, name))
+        for name, part in meant.parts.items():  # numbers are those that were counted with
+            require_same(name, read.parts[name], part)
 
     def short_words(self, scaled: str) -> str:  # noqa: D102
         return f"as many as the base has; the message says that {scaled}"
@@ -198,7 +198,7 @@ class Assessed(AbstractAssessed):
 
     def recounted(self, task: Task, *, engine: Engine | None) -> Assessed:  # noqa: D102
         options = replace(self.message.options, setting=task.options.setting)
-        return assess(replace(self.message, options=options), task, engine=engine)
+        return assess(self.message.with_options(options), task, engine=engine)
 
 
 def require_same(name: str, read: object, meant: object) -> None:
@@ -207,14 +207,14 @@ def require_same(name: str, read: object, meant: object) -> None:
         raise FormatError(f"the message does not say what it was made for: {name} {read}, not {meant}.")
 
 
-def _with_setting(message: Message, task: Task) -> Message:
+def _with_setting(message: AbstractMessage, task: Task) -> AbstractMessage:
     """The message with classes and scaling of the task, unless it says others."""
     if message.options.setting is not None:
         return message
-    return replace(message, options=replace(message.options, setting=task.options.setting))
+    return message.with_options(replace(message.options, setting=task.options.setting))
 
 
-def _theta(message: Message) -> float:
+def _theta(message: AbstractMessage) -> float:
     """The margin that counts as an error."""
     index = message.options.theta_index
     return 0.0 if index is None else grid_theta(index).value
@@ -227,7 +227,7 @@ _SAFELY = 1.0 - 1e-9  # of a guess: less than it by more than rounding
 
 
 def assess(
-    message: Message,
+    message: AbstractMessage,
     task: Task,
     *,
     encoded: Encoded | None = None,
@@ -274,7 +274,7 @@ class Guess:
         most: no more: known without the blocks, which are long to make.
     """
 
-    message: Message
+    message: AbstractMessage
     least: float
     most: float
     _word: Encoded
@@ -310,11 +310,11 @@ class Guess:
         return self.message.block_keys()
 
 
-def guess(message: Message, task: Task) -> Guess:
+def guess(message: AbstractMessage, task: Task) -> Guess:
     """Guesses the bound of a message from its errors on the first examples."""
     message = _with_setting(message, task)
     word = message.word()
-    network = build_network(message, base=task.base_tensors)
+    network = message.build(task.base_tensors)
     rate = estimated_error_rate(network, task.first_data)
     least, most = (_guessed(rate, bits, task) for bits in message.length_limits(word[0]))
     return Guess(message, least, most, word, rate, task)

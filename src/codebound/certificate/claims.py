@@ -31,20 +31,20 @@ from codebound.bounds.risk import PART_FIRST, TWO_DRAWS, count_of
 from codebound.certificate.evaluate import count_disagreements, sure_share
 from codebound.certificate.statement import AbstractStatement, Counted, Term
 from codebound.run.errors import CertificateError, DataError, UsageError
+from codebound.run.extensions import form_of
 from codebound.run.references import implements
 from codebound.sample.losses import WRONG
 from codebound.sample.rows import require_disjoint, rows_of
-from codebound_networks.about_f.domain import covering_theta
 
 if TYPE_CHECKING:
     from torch import nn
 
+    from codebound.bits.message import AbstractMessage
     from codebound.bounds.risk import RiskBound
     from codebound.certificate.file import Certificate, CertificateFacts
     from codebound.certificate.task import Task
     from codebound.sample.dataset import Dataset
     from codebound.sample.losses import Fault
-    from codebound_networks.chains.message import Message
 
 
 _FEW = 64  # examples that show how sure predictions are
@@ -99,12 +99,14 @@ class AbstractClaim(AbstractStatement):
         """The options that all its messages have."""
         return Options(has_base=has_base)
 
-    def fitted(self, message: Message, task: Task) -> Message:
+    def fitted(self, message: AbstractMessage, task: Task) -> AbstractMessage:
         """The message with the options that depend on what it says."""
         return message
 
     @abstractmethod
-    def conclude(self, facts: OccamFacts, *, message: Message, network: nn.Module, task: Task) -> Conclusion:
+    def conclude(
+        self, facts: OccamFacts, *, message: AbstractMessage, network: nn.Module, task: Task
+    ) -> Conclusion:
         """The bound that follows.
 
         Args:
@@ -140,7 +142,9 @@ class AboutG(AbstractClaim):
     route: ClassVar[str] = "message"
     fault: Fault = field(default=WRONG, repr=False)
 
-    def conclude(self, facts: OccamFacts, *, message: Message, network: nn.Module, task: Task) -> Conclusion:  # noqa: D102
+    def conclude(  # noqa: D102
+        self, facts: OccamFacts, *, message: AbstractMessage, network: nn.Module, task: Task
+    ) -> Conclusion:
         return Conclusion(occam_binomial(facts))
 
     @staticmethod
@@ -229,7 +233,9 @@ class AfterSplit(AbstractClaim):
     def options(self, *, has_base: bool) -> Options:  # noqa: D102
         return Options(tenths=self.tenths, has_base=has_base)
 
-    def conclude(self, facts: OccamFacts, *, message: Message, network: nn.Module, task: Task) -> Conclusion:  # noqa: D102
+    def conclude(  # noqa: D102
+        self, facts: OccamFacts, *, message: AbstractMessage, network: nn.Module, task: Task
+    ) -> Conclusion:
         parts = SplitFacts(certify=facts, n_prior=task.sample.n - task.n_rest)
         return Conclusion(occam_split(parts), counted={"n_prior": parts.n_prior})
 
@@ -300,13 +306,15 @@ class OnDomain(AbstractClaimAboutF):
                 f"{least:g} to {most:g}. Got {self.low:g} and {self.high:g}."
             )
 
-    def fitted(self, message: Message, task: Task) -> Message:  # noqa: D102
-        index = covering_theta(
+    def fitted(self, message: AbstractMessage, task: Task) -> AbstractMessage:  # noqa: D102
+        index = form_of("theta")(
             message, task.f.arrays, task.sample, self.low, self.high, base=task.base_tensors
         )
-        return replace(message, options=replace(message.options, theta_index=index))
+        return message.with_options(replace(message.options, theta_index=index))
 
-    def conclude(self, facts: OccamFacts, *, message: Message, network: nn.Module, task: Task) -> Conclusion:  # noqa: D102
+    def conclude(  # noqa: D102
+        self, facts: OccamFacts, *, message: AbstractMessage, network: nn.Module, task: Task
+    ) -> Conclusion:
         index = message.options.theta_index
         assert index is not None  # the message is fitted
         without_theta = replace(facts, code_bits=facts.code_bits - grid_theta(index).code_bits)
@@ -349,7 +357,9 @@ class ByDisagreement(AbstractClaimAboutF):
         rows_of(self.unlabelled, allow_copies=task.allow_copies)
         super().check(task)
 
-    def conclude(self, facts: OccamFacts, *, message: Message, network: nn.Module, task: Task) -> Conclusion:  # noqa: D102
+    def conclude(  # noqa: D102
+        self, facts: OccamFacts, *, message: AbstractMessage, network: nn.Module, task: Task
+    ) -> Conclusion:
         fresh, delta = self.unlabelled, task.delta / (4.0 if self.fault.has_part else 2.0)
         errors = count_disagreements(task.f.build(), network, fresh.on("cpu"), fault=self.fault)
         apart = HoldoutFacts(errors=errors, n=fresh.n, delta=delta)

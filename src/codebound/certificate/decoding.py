@@ -5,16 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from codebound.certificate.declarations import MAX_CHARACTERS, require_learned
 from codebound.certificate.file import Certificate
 from codebound.run.errors import CertificateError, FormatError
+from codebound.run.extensions import form_of
 from codebound.run.progress import Progress, silent
 from codebound.run.tensor_files import float32_sha256
 from codebound.sample.dataset import as_dataset
-from codebound_networks.chains.message import decode as decode_message
-from codebound_networks.codes.tensors import Witness
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,11 +21,11 @@ if TYPE_CHECKING:
     from torch import nn
 
     from codebound.bits.bitstring import Bits
+    from codebound.bits.message import AbstractMessage
     from codebound.bits.setting import Setting
     from codebound.known.encoder import Encoder
     from codebound.learn.rule_message import PickedMessage
     from codebound.sample.dataset import Dataset
-    from codebound_networks.chains.message import Message
     from codebound_verify import Verdict
 
 
@@ -75,7 +72,7 @@ def decode(
         witness=None if certificate.version == 1 else certificate.witness,
     )
     _require_agreement(message, certificate)
-    return build_network(message, base=base)
+    return message.build(base)
 
 
 def require_declared(encoder: Encoder, certificate: Certificate) -> None:
@@ -106,7 +103,7 @@ def _learned(certificate: Certificate, weights: Path | str | None) -> nn.Module:
     return PickedNetwork.load(message.rule, message.setting.scaling.divisor, tensors)
 
 
-def _require_agreement(message: Message | PickedMessage, certificate: Certificate) -> None:
+def _require_agreement(message: AbstractMessage | PickedMessage, certificate: Certificate) -> None:
     if message.setting != certificate.setting:
         raise CertificateError(
             f"the message is about {message.setting}, the header of the file about {certificate.setting}."
@@ -178,7 +175,7 @@ def decode_bits(
 ) -> nn.Module:
     """The network that a message decodes to, given what the decoder knows beforehand."""
     message = read_message(bits, input_shape=input_shape, short_classes=short_classes, witness=witness)
-    return build_network(message, base=base)
+    return message.build(base)
 
 
 def read_message(
@@ -188,16 +185,17 @@ def read_message(
     known: Setting | None = None,
     short_classes: int | None = None,
     witness: bytes | None = None,
-) -> Message:
+) -> AbstractMessage:
     """The message that bits are, with the proofs of its witness."""
-    proofs = None if witness is None else Witness(witness)
-    return decode_message(
+    form = form_of("message")
+    message: AbstractMessage = form(
         bits,
         input_shape=input_shape,
         known=known,
         short_classes=short_classes,
-        witness=proofs,
+        witness=witness,
     )
+    return message
 
 
 def rule_message(certificate: Certificate) -> PickedMessage:
@@ -209,9 +207,3 @@ def rule_message(certificate: Certificate) -> PickedMessage:
         raise CertificateError("the certificate does not say how many examples its rule starts with.")
     known = (certificate.setting, first) if certificate.is_short else None
     return decode_rule(certificate.message, input_shape=certificate.helper.input_shape, known=known)
-
-
-def build_network(message: Message, *, base: Mapping[str, NDArray[np.float32]] | None) -> nn.Module:
-    """The network that a message describes, in evaluation mode."""
-    tensors = {name: torch.from_numpy(value) for name, value in message.weights(base).items()}
-    return message.chain.build(tensors)

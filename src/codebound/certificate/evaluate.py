@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from codebound.run.extensions import form_of
 from codebound.run.job import over_shards
 from codebound.run.progress import Progress, silent
 from codebound.run.references import implements
 from codebound.sample.losses import WRONG
-from codebound_networks.about_f.rounding import RoundingBound
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -152,7 +152,8 @@ class _Evaluation:
     def __init__(self, network: nn.Module, scaling: Scaling) -> None:
         self._network, self._scaling = network, scaling
         self._wide = copy.deepcopy(network).double()
-        self._bound = RoundingBound() if RoundingBound.knows(network) else None
+        rounding = form_of("rounding")
+        self._bound = rounding() if rounding.knows(network) else None
 
     def narrow(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """In float32, which does not differ much if it is asked."""

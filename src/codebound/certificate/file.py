@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 import numpy as np
 
 from codebound.bits.bitstring import Bits
+from codebound.bits.message import MAX_WITNESS
 from codebound.bits.setting import FORM, Setting
 from codebound.bounds.facts import Subject  # noqa: TC001  (read at run time, to check the types of a header)
 from codebound.bounds.risk import claim_sentence, count_of, percent
@@ -23,7 +24,6 @@ from codebound.run.files import make_folder, require_file, write_atomically
 from codebound.run.tensor_files import float32_sha256
 from codebound.sample.dataset import Scaling  # noqa: TC001 - fields are read by their types
 from codebound.sample.losses import WRONG, Fault, parse_fault
-from codebound_networks.codes.tensors import MAX_WITNESS
 
 MAGIC = b"CBOUND\x00"
 MAX_HEADER = 1 << 16

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
     import torch
 
+    from codebound.bits.message import AbstractMessage
     from codebound.certificate.assessment import AbstractAssessed, Encoded, Guess
     from codebound.certificate.task import Task
     from codebound.methods.holdout_baseline import HeldOut
     from codebound.run.job import Engine
     from codebound.sample.dataset import DeviceData
-    from codebound_networks.chains.message import Message
 
 Effort = Literal["quick", "standard", "max"]
 EFFORTS: tuple[Effort, ...] = get_args(Effort)
@@ -84,7 +84,7 @@ class Search:
     running: str = field(default="", init=False)
     routes: dict[str, Route] = field(default_factory=dict, init=False)
     held_out: HeldOut | None = field(default=None, init=False)
-    _held: tuple[float, Message] | None = field(default=None, init=False)
+    _held: tuple[float, AbstractMessage] | None = field(default=None, init=False)
 
     @property
     def best(self) -> AbstractAssessed | None:
@@ -101,7 +101,7 @@ class Search:
         """The examples that errors are counted on, where networks are trained; they go there once."""
         return self.task.counted.on(self.device)
 
-    def propose(self, message: Message, encoded: Encoded | None = None) -> AbstractAssessed:
+    def propose(self, message: AbstractMessage, encoded: Encoded | None = None) -> AbstractAssessed:
         """Assesses a message, and remembers it if it is the best."""
         found = assess(message, self.task, encoded=encoded, engine=self.engine, progress=self.progress)
         self.offer(found)
@@ -125,12 +125,12 @@ class Search:
             kept.setdefault(each if self.is_asked else each.method, each)
         self.offers = list(kept.values())[:_KEPT]
 
-    def hold(self, message: Message, bound: float) -> None:
+    def hold(self, message: AbstractMessage, bound: float) -> None:
         """Keeps the message that is best by an estimate: it is assessed if the method is interrupted."""
         if self._held is None or bound < self._held[0]:
             self._held = bound, message
 
-    def consider(self, makers: Sequence[Callable[[], Message | None]]) -> None:
+    def consider(self, makers: Sequence[Callable[[], AbstractMessage | None]]) -> None:
         """Makes messages, guesses their bounds on a part of the sample, and assesses the most promising ones.
 
         A message that promises clearly less than the best one so far is not assessed. Where g must stay

@@ -1,4 +1,4 @@
-"""Extensions by other packages: verbs, methods of certify, tensor codes, public names, engines.
+"""Extensions by other packages: verbs, methods of certify, tensor codes, public names, engines, forms.
 
 A package offers a module under the entry point group ``codebound.extensions``; ``codebound_papers.extension``
 is the example. The module is light: it names its parts as ``"package.module:attribute"``, in any of
@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
+
+from codebound.run.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,7 +63,7 @@ class Extensions:
         return ""
 
 
-TABLES = ("VERBS", "METHODS", "TENSOR_CODES", "NAMES", "ENGINES", "DEMO")
+TABLES = ("VERBS", "METHODS", "TENSOR_CODES", "NAMES", "ENGINES", "DEMO", "FORMS")
 
 
 @cache
@@ -88,3 +90,18 @@ def loaded(home: str) -> Any:
     module, _, attribute = home.partition(":")
     found = importlib.import_module(module)
     return getattr(found, attribute) if attribute else found
+
+
+def form_of(name: str) -> Any:
+    """The part of another package that knows what a message of a network needs.
+
+    Raises:
+        UsageError: No extension has it. Nothing is judged without it: its checks would be missing.
+    """
+    extensions = find_extensions()
+    if name not in extensions["FORMS"]:
+        raise UsageError(
+            f"networks are read and judged by another package, and none brings the form {name!r}. "
+            f"Install codebound_networks.{extensions.advice}"
+        )
+    return loaded(extensions["FORMS"][name])

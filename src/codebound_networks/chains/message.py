@@ -10,9 +10,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 
 from codebound.bits.arithmetic import Reader, Writer
 from codebound.bits.bitstring import join
+from codebound.bits.message import AbstractMessage
 from codebound.bits.numbers import bit, gamma, uniform
 from codebound.bits.options import PICKED, SUBSPACE, TENSORS, Ledger, Options, code_options
 from codebound.bits.setting import (
@@ -38,17 +40,18 @@ from codebound_networks.chains.grid import BLANK_POINT, grid_point_of
 from codebound_networks.chains.operations import OPERATIONS, Linear
 from codebound_networks.codes.modes import read_blocks, read_tensor, write_tensor
 from codebound_networks.codes.random_subspace import Subspace
-from codebound_networks.codes.tensors import AbstractGridCode, Dense, Zero
+from codebound_networks.codes.tensors import AbstractGridCode, Dense, Witness, Zero
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 
     from numpy.typing import NDArray
+    from torch import nn
 
     from codebound.bits.arithmetic import AbstractCoder
     from codebound.bits.bitstring import Bits
     from codebound_networks.chains.operations import AbstractOperation
-    from codebound_networks.codes.tensors import AbstractTensorCode, Witness
+    from codebound_networks.codes.tensors import AbstractTensorCode
 
 CHAIN, FACTORY, GRID = 1, 2, 3
 """The ways to name an architecture."""
@@ -65,7 +68,7 @@ Shapes = dict[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Message:
+class Message(AbstractMessage):
     """A network as it is coded.
 
     Attributes:
@@ -91,6 +94,20 @@ class Message:
     def version(self) -> int:
         """The oldest version of the format, from the second on, that can say it."""
         return 3 if self.is_short or self.setting.fault.is_new else 2
+
+    @property
+    def parts(self) -> dict[str, object]:
+        """Options, operations and shapes."""
+        return {
+            "options": self.options,
+            "chain": self.chain,
+            "shapes": self.shapes,
+            "is_short": self.is_short,
+        }
+
+    def with_options(self, options: Options) -> Message:
+        """The same network behind other options."""
+        return replace(self, options=options)
 
     def shortened(self) -> Message:
         """The same as a short message, if it is a base with nothing, or with small biases, added."""
@@ -238,6 +255,11 @@ class Message:
             name: code.weights(base=None if base is None else base[name]) for name, code in self.codes.items()
         }
 
+    def build(self, base: Mapping[str, NDArray[np.float32]] | None) -> nn.Module:
+        """The network that it describes, in evaluation mode."""
+        tensors = {name: torch.from_numpy(value) for name, value in self.weights(base).items()}
+        return self.chain.build(tensors)
+
 
 def decode(
     bits: Bits,
@@ -245,7 +267,7 @@ def decode(
     input_shape: tuple[int, ...],
     known: Setting | None = None,
     short_classes: int | None = None,
-    witness: Witness | None = None,
+    witness: bytes | None = None,
 ) -> Message:
     """The message that these bits are; refuses bits that are none, or more than one.
 
@@ -257,11 +279,12 @@ def decode(
         witness: What proves what tensors stand for; without it that is searched for.
     """
     reader = Reader(bits)
+    proofs = None if witness is None else Witness(witness)
     if short_classes is not None:
         message = _read_head(reader, input_shape, short_classes)
         _require_end(reader.finish(), bits)
-        if witness is not None:
-            witness.require_end()
+        if proofs is not None:
+            proofs.require_end()
         return message
     setting = Setting(2).code(reader, input_shape) if known is None else known
     scheme = gamma(reader, 0)
@@ -288,9 +311,9 @@ def decode(
         codes = dict(zip(shapes, complete, strict=True))
     _require_end(end, bits)
     if not isinstance(codes, Subspace):
-        codes = {name: code.solved(witness) for name, code in codes.items()}
-    if witness is not None:
-        witness.require_end()
+        codes = {name: code.solved(proofs) for name, code in codes.items()}
+    if proofs is not None:
+        proofs.require_end()
     return Message(options, chain, codes)
 
 

@@ -51,10 +51,6 @@ def require_size(coder: AbstractCoder, shape: Shape) -> None:
     )
 
 
-MAX_WITNESS = 1 << 24
-"""Bytes of all proofs of a message."""
-
-
 class Witness:
     """The proofs behind a message, read one after the other (docs/format.md, section 1)."""
 

@@ -1,5 +1,6 @@
 """Extensions: what other packages add, what they may not replace, and what happens when they are broken."""
 
+import math
 import sys
 from types import SimpleNamespace
 
@@ -10,7 +11,7 @@ from codebound.cli.main import OWN_VERBS, app
 from codebound.methods.registry import METHODS, Method, known_methods
 from codebound.run import extensions
 from codebound.run.errors import UsageError
-from codebound.run.extensions import Verb, find_extensions
+from codebound.run.extensions import Verb, find_extensions, form_of
 from codebound.run.processes import open_engine
 
 
@@ -93,3 +94,11 @@ def test_without_extensions_there_is_the_engine_on_processes(installed):
     with pytest.raises(UsageError, match=r"an engine is local\. Got 'ray'.*codebound_papers"):
         open_engine("ray")
     assert open_engine("local", workers=2).slots == 2
+
+
+def test_a_network_is_not_judged_without_the_package_that_bounds_its_rounding(installed):
+    installed()
+    with pytest.raises(UsageError, match="none brings the form 'rounding'"):
+        form_of("rounding")
+    installed(networks=SimpleNamespace(FORMS={"rounding": "math:pi"}))
+    assert form_of("rounding") == math.pi

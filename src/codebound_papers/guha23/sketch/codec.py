@@ -11,12 +11,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from codebound.bits.message import MAX_WITNESS
 from codebound.bits.stream import Stream
 from codebound.run.errors import FormatError, UsageError
 from codebound.run.progress import Progress, silent
 from codebound_networks.codes.choose import best_tensor_code, gamma_bits, mask_bits, signed_bits
 from codebound_networks.codes.modes import encode_tensors, integers
-from codebound_networks.codes.tensors import MAX_WITNESS, Dense, Enumerative, Witness, matrix_shape
+from codebound_networks.codes.tensors import Dense, Enumerative, Witness, matrix_shape
 from codebound_papers.guha23.sketch import sparsity as lines
 from codebound_papers.guha23.sketch.code import MAX_DEGREE, MAX_SIDE, Sketched
 from codebound_papers.guha23.sketch.operators import Bipartite, column_ensemble, sketch
