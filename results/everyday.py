@@ -30,6 +30,7 @@ from codebound.bounds.facts import OccamFacts, PickedFacts
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.picked import picked_risk
 from codebound.certification import certify
+from codebound.known.base import Pretrained
 from codebound.known.encoded_tables import prototypes
 from codebound.known.encoder import SCALING, UNIT, ZERO, load_encoder
 from codebound.learn.features import ColumnFeatures
@@ -37,7 +38,6 @@ from codebound.learn.rule import Rule, usual_rule
 from codebound.methods import holdout_baseline as rivals
 from codebound.methods.kernel_share import kernel_helper
 from codebound.sample.dataset import Dataset
-from codebound_networks.about_f.base import Pretrained
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -30,6 +30,7 @@ from codebound.certificate.statement import Counted, bound_at
 from codebound.certificate.versions import PAGES, Page
 from codebound.certification import certify
 from codebound.classifier import load_classifier
+from codebound.known.base import Pretrained
 from codebound.methods.registry import METHODS, Method, known_methods
 from codebound.methods.search import UnsuitedError
 from codebound.report.formula import formulas
@@ -40,7 +41,7 @@ from codebound.run.references import REGISTRY, implements
 from codebound.sample.formats.catalogue import KNOWN, KnownDataset
 from codebound.sample.load import load_dataset
 from codebound.sample.losses import WRONG, Fault, parse_fault
-from codebound_networks.about_f.base import Pretrained, load_base
+from codebound_networks.about_f.base import load_base
 from codebound_networks.about_f.disagreement import bound_through
 from codebound_networks.chains.message import Message
 from codebound_networks.codes.choose import best_tensor_code

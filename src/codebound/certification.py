@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from torch import nn
 
 from codebound.bounds.facts import HoldoutFacts, check_delta
+from codebound.certificate.answers import answered, differing
 from codebound.certificate.claims import (
     AboutG,
     AbstractClaim,
@@ -32,7 +33,6 @@ from codebound.run.errors import DataError, UsageError
 from codebound.run.progress import Progress, silent, watched
 from codebound.sample.dataset import as_dataset, cross_duplicates, require_certifiable, seen_rows
 from codebound.sample.losses import WRONG, parse_fault
-from codebound_networks.about_f.answers import answered, differing
 from codebound_networks.reading.walk import Network
 from codebound_networks.views.graphs import Traced
 
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from codebound.bounds.risk import RiskBound
+    from codebound.known.base import Pretrained
     from codebound.methods.attempt import Attempt
     from codebound.run.job import Engine
     from codebound.sample.dataset import Dataset
-    from codebound_networks.about_f.base import Pretrained
 
 SHARES = (3, 5, 7, 8, 9)
 """Tenths of a sample that a helper is made of where the best is asked for."""

@@ -20,6 +20,7 @@ from codebound.certificate.declarations import unnamed
 from codebound.certificate.decoding import decode
 from codebound.certificate.file import Certificate
 from codebound.certificate.verification import CERTIFICATE
+from codebound.known.base import BASE_FILE
 from codebound.known.declared import declared_name
 from codebound.known.encoder import Encoded
 from codebound.known.first_share import KERNELS
@@ -31,7 +32,6 @@ from codebound.sample.columns import Title
 from codebound.sample.dataframes import is_frame, titled, values_of
 from codebound.sample.dataset import LARGEST, Scaling
 from codebound.sample.frames import rows_like
-from codebound_networks.about_f.base import BASE_FILE
 from codebound_networks.reading.loading import load_arrays
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from safetensors.numpy import save_file
 from codebound.certificate.decoding import decode
 from codebound.certificate.file import Certificate
 from codebound.certification import certify
+from codebound.known.base import Pretrained
 from codebound.run.errors import CodeboundError
 from codebound.sample.arrays import from_arrays
 from codebound.sample.dataset import Scaling
-from codebound_networks.about_f.base import Pretrained
 from codebound_verify import verify
 from codebound_verify.__main__ import main
 

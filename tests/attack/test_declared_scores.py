@@ -12,9 +12,9 @@ from attack.networks import ATTACKS, SAMPLE, EachByItself, Residual
 from codebound.certificate.decoding import verify
 from codebound.certificate.file import Certificate
 from codebound.certification import certify
+from codebound.known.base import Pretrained
 from codebound.known.provenance import Origin, remember
 from codebound.run.errors import CertificateError, CodeboundError
-from codebound_networks.about_f.base import Pretrained
 
 SAYS = "made by hand"
 

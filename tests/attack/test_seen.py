@@ -9,10 +9,11 @@ from torch import nn
 
 from codebound.certificate.claims import prior_and_rest
 from codebound.certification import certify
+from codebound.known.base import Pretrained
 from codebound.known.first_share import helper_encoder
 from codebound.run.errors import CertificateError
 from codebound.sample.arrays import from_arrays
-from codebound_networks.about_f.base import Pretrained, load_base
+from codebound_networks.about_f.base import load_base
 from codebound_networks.reading.loading import load_model
 from codebound_networks.train.config import TrainConfig
 from codebound_networks.train.harness import fit

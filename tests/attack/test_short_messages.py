@@ -21,6 +21,7 @@ from codebound.certificate.decoding import decode, rule_message
 from codebound.certificate.file import Certificate
 from codebound.certificate.rule_assessment import assess_picked
 from codebound.certificate.task import Task
+from codebound.known.base import Pretrained
 from codebound.learn.features import ColumnFeatures, FilterFeatures
 from codebound.learn.picking import pick
 from codebound.learn.rule import Rule, usual_rule
@@ -29,7 +30,6 @@ from codebound.run.errors import CodeboundError, FormatError, UsageError
 from codebound.sample.arrays import from_arrays
 from codebound.sample.dataset import Dataset, Scaling
 from codebound.sample.losses import parse_fault
-from codebound_networks.about_f.base import Pretrained
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.message import Message
 from codebound_networks.chains.message import decode as decode_message

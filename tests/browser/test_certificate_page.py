@@ -16,10 +16,10 @@ from codebound.bounds.risk import percent
 from codebound.certificate.claims import AboutG, ByDisagreement
 from codebound.certificate.statement import bound_at
 from codebound.certification import certify
+from codebound.known.base import Pretrained
 from codebound.report.formula import formulas
 from codebound.sample.arrays import from_arrays
 from codebound.sample.losses import parse_fault
-from codebound_networks.about_f.base import Pretrained
 
 pytestmark = pytest.mark.browser
 

@@ -12,8 +12,8 @@ from worlds.bright_rows import images
 from worlds.networks import mlp
 
 from codebound.certification import certify
+from codebound.known.base import Pretrained
 from codebound.sample import dataset
-from codebound_networks.about_f.base import Pretrained
 from codebound_networks.reading.export import plain_network
 from codebound_networks.reading.walk import Network, wrap
 from codebound_networks.views.fold import fold_batch_norms

@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 
 from codebound.certification import certify
 from codebound.cli.main import app
+from codebound.known.base import Pretrained
 from codebound.run.errors import CodeboundError
 from codebound.sample.load import load_dataset
-from codebound_networks.about_f.base import Pretrained
 from codebound_networks.chains.from_module import chain_of
 from codebound_networks.reading.export import plain_network
 from codebound_networks.reading.layered import with_layers

@@ -9,9 +9,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import codebound as cb
+from codebound.known.base import Pretrained
 from codebound.methods.search import UnsuitedError
 from codebound.run.errors import CertificateError, FormatError, UsageError
-from codebound_networks.about_f.base import Pretrained
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 

@@ -12,8 +12,8 @@ from torch import nn
 from torch.nn import functional
 
 from codebound.certification import certify
+from codebound.known.base import Pretrained
 from codebound.sample.dataset import Dataset
-from codebound_networks.about_f.base import Pretrained
 from codebound_networks.chains.from_module import chain_of
 from codebound_networks.views.zoo import ResidualBlock
 

@@ -9,10 +9,10 @@ from worlds.bright_rows import images, solved
 
 from codebound.certification import certify
 from codebound.classifier import load_classifier
+from codebound.known.base import Pretrained
 from codebound.methods.kernel_share import kernel_helper
 from codebound.run.errors import DataError, FormatError, UsageError
 from codebound.sample.dataframes import from_frame
-from codebound_networks.about_f.base import Pretrained
 
 SAMPLE = images()
 STORED = torch.from_numpy(SAMPLE.x)

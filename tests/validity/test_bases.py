@@ -10,7 +10,7 @@ from worlds.samples import random_labels
 
 from codebound.certificate.decoding import verify
 from codebound.certification import certify
-from codebound_networks.about_f.base import Pretrained
+from codebound.known.base import Pretrained
 from codebound_networks.methods import subspace_networks as subspace
 from codebound_networks.train.config import TrainConfig
 from codebound_networks.train.harness import fit

@@ -14,7 +14,7 @@ from codebound.bounds.held_out import REFUTING_LEVEL, confront
 from codebound.bounds.occam import occam_binomial
 from codebound.certificate.decoding import verify
 from codebound.certification import certify
-from codebound_networks.about_f.base import Pretrained
+from codebound.known.base import Pretrained
 from codebound_networks.train.config import TrainConfig
 from codebound_networks.train.harness import fit
 from codebound_verify.formulas import probability_of_more

@@ -15,6 +15,7 @@ import torch
 
 from codebound.certificate.verification import CERTIFICATE
 from codebound.certification import SHARES, certify
+from codebound.known.base import BASE_FILE, MAX_WORDS, Pretrained
 from codebound.known.encoded_tables import encoded, load_table, prototypes
 from codebound.known.encoder import load_encoder
 from codebound.known.provenance import remember
@@ -30,7 +31,7 @@ from codebound.sample.dataset import as_read
 from codebound.sample.formats.catalogue import KNOWN
 from codebound.sample.load import load_dataset
 from codebound.sample.splits import split
-from codebound_networks.about_f.base import BASE_FILE, MAX_WORDS, Pretrained, load_base, origin_of_file
+from codebound_networks.about_f.base import load_base, origin_of_file
 from codebound_networks.about_f.disagreement import bound_through
 from codebound_networks.reading.loading import load_arrays, load_model
 from codebound_networks.reading.walk import Network, wrap

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from codebound.certificate.claims import AbstractClaim
     from codebound.certificate.file import Certificate
     from codebound.certificate.task import Original, Tensors
+    from codebound.known.base import Pretrained
     from codebound.known.encoder import Encoder
     from codebound.methods.search import Effort
     from codebound.run.job import Engine
     from codebound.run.progress import Progress
     from codebound.sample.dataset import Dataset
-    from codebound_networks.about_f.base import Pretrained
 
 
 class Attempt(NamedTuple):

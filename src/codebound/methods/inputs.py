@@ -15,6 +15,7 @@ from torch import nn
 from codebound.certificate.claims import AboutG, prior_and_rest
 from codebound.certificate.evaluate import sure_share
 from codebound.certificate.task import Original
+from codebound.known.base import MAX_WORDS, Pretrained, require_unseen_base
 from codebound.known.provenance import origin_of_parts
 from codebound.known.unseen import require_unseen
 from codebound.methods.registry import makes_own
@@ -22,7 +23,6 @@ from codebound.run.errors import CertificateError, ModelError, UsageError
 from codebound.run.rng import torch_stream
 from codebound.sample.dataset import seen_rows
 from codebound.sample.rows import rows_of
-from codebound_networks.about_f.base import MAX_WORDS, Pretrained, require_unseen_base
 from codebound_networks.about_f.batch_independence import require_one_example
 from codebound_networks.chains.message import MAX_ELEMENTS
 from codebound_networks.train.config import Cosine, TrainConfig

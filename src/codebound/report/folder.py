@@ -12,6 +12,7 @@ from torch import nn
 from codebound.bounds.facts import HoldoutFacts
 from codebound.bounds.held_out import Confrontation, confront
 from codebound.certificate.verification import CERTIFICATE, way_to, ways_to_ask, without_place
+from codebound.known.base import BASE_FILE
 from codebound.known.provenance import UNKNOWN, Origin
 from codebound.methods.comparison import BY_HELPER, advice
 from codebound.methods.registry import known_methods
@@ -30,7 +31,6 @@ from codebound.run.files import (
 from codebound.run.interrupts import finishing
 from codebound.sample.caveats import remarks
 from codebound.sample.development import development_sample
-from codebound_networks.about_f.base import BASE_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,17 +11,20 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from codebound.bounds.facts import HoldoutFacts, check_delta
 from codebound.bounds.numerics import float_above
 from codebound.bounds.original import through_disagreement
 from codebound.bounds.risk import percent
+from codebound.certificate.answers import Answers, differing, joined, parts_of, winners
 from codebound.certificate.decoding import decode, require_declared, verify
 from codebound.certificate.file import Certificate
 from codebound.run.errors import CertificateError, UsageError
 from codebound.run.tensor_files import state_sha256
 from codebound.sample.rows import require_disjoint, rows_of
-from codebound_networks.about_f.answers import disagreements
 from codebound_networks.about_f.batch_independence import require_one_example
+from codebound_networks.views.rebuild import with_weights
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -148,3 +151,14 @@ def bound_through(
         sample_sha256=sample.sha256,
         unlabelled_sha256=unlabelled.sha256,
     )
+
+
+@torch.no_grad()
+def disagreements(
+    f: nn.Module, g: nn.Module, unlabelled: Dataset, rows: Dataset, *, takes_stored: bool
+) -> int:
+    """Inputs on which the two predict differently, or one of them not clearly; g takes the rows of them."""
+    f = with_weights(f, f.state_dict()).double().eval()
+    inputs = (torch.from_numpy(unlabelled.x[at]) for at in parts_of(unlabelled))
+    said = [Answers(*winners(f(unlabelled.scaling.apply(x, torch.float64)))) for x in inputs]
+    return differing(joined(said), g, rows, takes_stored=takes_stored)

@@ -15,12 +15,12 @@ from worlds.samples import clouds, random_labels
 from codebound.certificate.claims import prior_and_rest
 from codebound.certificate.decoding import decode, verify
 from codebound.certification import certify
+from codebound.known.base import Pretrained
 from codebound.known.encoder import stored
 from codebound.known.first_share import helper_encoder
 from codebound.learn.picking import permutation
 from codebound.run.errors import CertificateError, UsageError
 from codebound.sample.arrays import from_arrays
-from codebound_networks.about_f.base import Pretrained
 from codebound_networks.about_f.disagreement import bound_through
 from codebound_networks.train.config import TrainConfig
 from codebound_networks.train.harness import fit

@@ -16,13 +16,13 @@ from codebound.certificate.decoding import decode, verify
 from codebound.certificate.task import Original
 from codebound.certification import certify
 from codebound.cli.main import app
+from codebound.known.base import Pretrained
 from codebound.known.provenance import UNKNOWN, Origin, remember
 from codebound.methods.base_features import features_encoder, own_message_words, why_no_features
 from codebound.methods.search import UnsuitedError
 from codebound.run.errors import CertificateError
 from codebound.sample.dataset import Dataset
 from codebound.sample.load import load_dataset
-from codebound_networks.about_f.base import Pretrained
 from codebound_verify.__main__ import main as verify_command
 
 DIGITS = load_dataset("digits")

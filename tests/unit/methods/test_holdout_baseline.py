@@ -14,6 +14,7 @@ from codebound.bounds.facts import HoldoutFacts
 from codebound.bounds.held_out import holdout
 from codebound.certificate.claims import prior_and_rest
 from codebound.certification import certify
+from codebound.known.base import Pretrained
 from codebound.learn.features import ColumnFeatures, PatchFeatures
 from codebound.learn.picking import features_of, learner_of, permutation
 from codebound.learn.rule import Rule
@@ -24,7 +25,6 @@ from codebound.methods.kernel_share import kernel_helper, linear_helper
 from codebound.methods.search import UnsuitedError
 from codebound.run.errors import CertificateError, UsageError
 from codebound.sample.dataset import Dataset, Scaling
-from codebound_networks.about_f.base import Pretrained
 
 
 def table(n=240, columns=6):

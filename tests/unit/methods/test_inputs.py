@@ -9,10 +9,10 @@ from worlds.networks import mlp
 from codebound.certificate.decoding import verify
 from codebound.certificate.evaluate import count_errors
 from codebound.certification import certify
+from codebound.known.base import Pretrained
 from codebound.methods.inputs import base_tensors, read_original
 from codebound.run.errors import CertificateError
 from codebound.sample.arrays import from_arrays
-from codebound_networks.about_f.base import Pretrained
 
 DEPTH = 60
 

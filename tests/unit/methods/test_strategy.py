@@ -6,9 +6,9 @@ from worlds.samples import clouds
 
 from codebound.certificate.claims import AboutG, AfterSplit
 from codebound.certification import certify
+from codebound.known.base import Pretrained
 from codebound.methods.attempt import Attempts
 from codebound.run.errors import CertificateError, UsageError
-from codebound_networks.about_f.base import Pretrained
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ from codebound.bounds.picked import picked_risk
 from codebound.certificate.claims import CLAIMS, AboutG, AfterSplit, ByDisagreement, OnDomain
 from codebound.certificate.statement import bound_at
 from codebound.certification import certify
+from codebound.known.base import Pretrained
 from codebound.report.examples import shown_examples
 from codebound.report.formula import costs, formulas
 from codebound.report.html import certificate_page, place
@@ -28,7 +29,6 @@ from codebound.report.plain import answer, how_it_fails, how_sure, in_words, mea
 from codebound.sample.arrays import from_arrays
 from codebound.sample.development import DEVELOPED
 from codebound.sample.losses import WRONG, parse_fault
-from codebound_networks.about_f.base import Pretrained
 from codebound_verify.__main__ import main as verify
 
 SAMPLE, TEST = images(150, 0), images(60, 2, "test")

@@ -13,8 +13,8 @@ from worlds.bright_rows import images, solved
 
 from codebound.certification import certify
 from codebound.classifier import load_classifier
+from codebound.known.base import Pretrained
 from codebound.known.encoder import load_encoder
-from codebound_networks.about_f.base import Pretrained
 from codebound_verify.__main__ import main as verify
 
 SAMPLE = replace(images(), class_names=("top", "middle", "low"))

@@ -13,11 +13,11 @@ from codebound.certificate.claims import AfterSplit
 from codebound.certification import certify
 from codebound.cli.certify import print_result
 from codebound.cli.console import Format
+from codebound.known.base import Pretrained
 from codebound.known.encoder import Encoder
 from codebound.methods.inputs import largest_input
 from codebound.methods.kernel_share import kernel_helper
 from codebound.report.plain import how_sure, meanings
-from codebound_networks.about_f.base import Pretrained
 
 SAMPLE = images(300)
 HARD = replace(SAMPLE, x=SAMPLE.x // 2 + images(300, 1).x // 2)  # so that something has to be picked

@@ -12,10 +12,11 @@ from worlds.networks import mlp
 
 from codebound.certificate.decoding import decode, verify
 from codebound.certification import certify
+from codebound.known.base import Pretrained
 from codebound.methods.search import UnsuitedError
 from codebound.run.errors import CertificateError, ModelError, UsageError
 from codebound.sample.arrays import from_arrays
-from codebound_networks.about_f.base import Pretrained, load_base
+from codebound_networks.about_f.base import load_base
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.operations import Linear, MaxPool, NormalisedConv, Shifts
 from codebound_networks.methods import pruned as prune

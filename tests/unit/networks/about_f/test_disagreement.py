@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from worlds.networks import mlp
 from worlds.rates import exceeds
 
+from codebound.certificate.answers import answered, differing
 from codebound.certificate.evaluate import count_errors
 from codebound.certification import certify
 from codebound.cli.main import app
@@ -21,8 +22,7 @@ from codebound.run.errors import CertificateError, CodeboundError, UsageError
 from codebound.run.processes import LocalEngine
 from codebound.sample.dataset import Dataset
 from codebound.sample.load import load_dataset
-from codebound_networks.about_f.answers import answered, differing, disagreements
-from codebound_networks.about_f.disagreement import bound_through
+from codebound_networks.about_f.disagreement import bound_through, disagreements
 from codebound_networks.reading.loading import load_model
 from codebound_networks.views.rebuild import with_weights
 

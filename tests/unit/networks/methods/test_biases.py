@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from torch import nn
 
 from codebound.certification import certify
+from codebound.known.base import Pretrained
 from codebound.methods.search import UnsuitedError
 from codebound.sample.dataset import Dataset
-from codebound_networks.about_f.base import Pretrained
 from codebound_networks.methods.biases import descended
 
 

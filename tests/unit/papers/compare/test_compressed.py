@@ -9,9 +9,9 @@ from torch import nn
 from worlds.samples import clouds
 
 import codebound
+from codebound.known.base import Pretrained
 from codebound.run.errors import CertificateError, UsageError
 from codebound.sample.dataset import Dataset
-from codebound_networks.about_f.base import Pretrained
 from codebound_papers.compare.table import compare
 from codebound_papers.measure.record import MeasureSettings
 

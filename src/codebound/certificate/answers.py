@@ -9,7 +9,6 @@ import torch
 
 from codebound.certificate.evaluate import chunk_size_of, judged_logits
 from codebound.run.job import over_shards
-from codebound_networks.views.rebuild import with_weights
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -43,7 +42,7 @@ def answered(f: nn.Module, sample: DeviceData, *, engine: Engine | None = None) 
     if engine is None:
         return answers_in(f, sample, chunk_size=chunk_size)
     given = {"f": f, "sample": sample, "chunk_size": chunk_size}
-    return _joined(over_shards(f"{__name__}:answers_in", given, of="sample", engine=engine))
+    return joined(over_shards(f"{__name__}:answers_in", given, of="sample", engine=engine))
 
 
 def answers_in(f: nn.Module, sample: DeviceData, *, chunk_size: int) -> Answers:
@@ -51,12 +50,13 @@ def answers_in(f: nn.Module, sample: DeviceData, *, chunk_size: int) -> Answers:
     judged = judged_logits(f, sample, chunk_size=chunk_size)
     parts = []
     for logits, errors, is_sure in judged:
-        labels, is_clear = _clear(logits)
+        labels, is_clear = winners(logits)
         parts.append(Answers(labels, is_clear & is_sure, int(errors.sum())))
-    return _joined(parts)
+    return joined(parts)
 
 
-def _joined(parts: Sequence[Answers]) -> Answers:
+def joined(parts: Sequence[Answers]) -> Answers:
+    """The answers of all parts, in their order."""
     labels, is_clear = (torch.cat([getattr(each, name) for each in parts]) for name in ("labels", "is_clear"))
     return Answers(labels, is_clear, sum(each.errors for each in parts))
 
@@ -66,29 +66,19 @@ def differing(said: Answers, g: nn.Module, rows: Dataset, *, takes_stored: bool)
     """Inputs on which g predicts something else, or one of them not clearly; g takes the rows of them."""
     g = g if takes_stored else g.double().eval()
     total = 0
-    for at in _parts(rows):
+    for at in parts_of(rows):
         own = torch.from_numpy(rows.x[at])
-        labels, is_clear = _clear(g(own if takes_stored else rows.scaling.apply(own, torch.float64)))
+        labels, is_clear = winners(g(own if takes_stored else rows.scaling.apply(own, torch.float64)))
         total += int((~(said.is_clear[at] & is_clear & (said.labels[at] == labels))).sum())
     return total
 
 
-@torch.no_grad()
-def disagreements(
-    f: nn.Module, g: nn.Module, unlabelled: Dataset, rows: Dataset, *, takes_stored: bool
-) -> int:
-    """Inputs on which the two predict differently, or one of them not clearly; g takes the rows of them."""
-    f = with_weights(f, f.state_dict()).double().eval()
-    inputs = (torch.from_numpy(unlabelled.x[at]) for at in _parts(unlabelled))
-    said = [Answers(*_clear(f(unlabelled.scaling.apply(x, torch.float64)))) for x in inputs]
-    return differing(_joined(said), g, rows, takes_stored=takes_stored)
-
-
-def _parts(sample: Dataset) -> Iterator[slice]:
+def parts_of(sample: Dataset) -> Iterator[slice]:
+    """Slices of a sample that are evaluated at once."""
     return (slice(start, start + _ROWS) for start in range(0, sample.n, _ROWS))
 
 
-def _clear(outputs: Tensor) -> tuple[Tensor, Tensor]:
+def winners(outputs: Tensor) -> tuple[Tensor, Tensor]:
     """The class that wins, and whether it does beyond the tolerance of counting."""
     from codebound.learn.picking import is_wrong  # a message needs no picks
 
