@@ -25,8 +25,8 @@ from codebound.certificate.file import Certificate
 from codebound.certificate.task import Task
 from codebound.known.declared import declared_name
 from codebound.run.errors import UsageError
+from codebound.run.weight_files import load_arrays
 from codebound.sample.load import load_dataset
-from codebound_networks.reading.loading import load_arrays
 
 if TYPE_CHECKING:
     from codebound.certificate.task import Tensors

@@ -38,12 +38,12 @@ from codebound.holdout.sealed import SealSettings, seal
 from codebound.run.errors import CodeboundError
 from codebound.run.files import read_json, read_toml
 from codebound.run.tensor_files import load_tensors, peek_record, save_tensors
+from codebound.run.weight_files import load_weights
 from codebound.sample.arrays import from_arrays, read_npy_folder, read_npz
 from codebound.sample.formats.cifar import read_pickled
 from codebound.sample.formats.idx import parse_idx
 from codebound.sample.formats.pictures import read_image_folder
 from codebound.sample.load import load_dataset
-from codebound_networks.reading.loading import load_weights
 from codebound_papers.journal import Journal
 from codebound_papers.sweep.grid import PlannedVerb, read_plan
 from codebound_papers.sweep.jobs import JobFolder

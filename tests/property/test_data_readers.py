@@ -13,10 +13,10 @@ from safetensors.numpy import save
 from worlds.files import LIMIT_BYTES, archive, damaged, idx, npy, promising_headers, survives
 
 from codebound.run.errors import DataError, ModelError
+from codebound.run.weight_files import load_weights
 from codebound.sample.arrays import read_npz
 from codebound.sample.formats.cifar import read_pickled
 from codebound.sample.formats.idx import parse_idx
-from codebound_networks.reading.loading import load_weights
 
 GOOD_Y = npy(np.array([0, 1, 1]))
 GOOD_X = npy(np.arange(6, dtype=np.uint8).reshape(3, 2))

@@ -26,6 +26,7 @@ from codebound.run.files import write_json
 from codebound.run.progress import NOBODY, Listener, Progress, silent
 from codebound.run.store import new_folder, source_sha256
 from codebound.run.user_code import import_named
+from codebound.run.weight_files import dtype_name, load_arrays
 from codebound.sample.caveats import remarks
 from codebound.sample.dataset import as_read
 from codebound.sample.formats.catalogue import KNOWN
@@ -33,9 +34,9 @@ from codebound.sample.load import load_dataset
 from codebound.sample.splits import split
 from codebound_networks.about_f.base import load_base, origin_of_file
 from codebound_networks.about_f.disagreement import bound_through
-from codebound_networks.reading.loading import load_arrays, load_model
+from codebound_networks.reading.loading import load_model
 from codebound_networks.reading.walk import Network, wrap
-from codebound_networks.views.rebuild import dtype_name, with_weights
+from codebound_networks.views.rebuild import with_weights
 from codebound_networks.views.zoo import ZOO
 
 if TYPE_CHECKING:

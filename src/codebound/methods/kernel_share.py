@@ -28,8 +28,8 @@ from codebound.methods.rule_search import families_of
 from codebound.run.device import exact_products
 from codebound.run.errors import FormatError, ModelError, UsageError
 from codebound.run.progress import Progress, silent
+from codebound.run.weight_files import load_weights
 from codebound.sample.dataset import Dataset, Scaling
-from codebound_networks.reading.loading import load_weights
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -54,3 +54,9 @@ class RefusedError(CertificateError):
     def __init__(self, message: str, *, reasons: Sequence[str]) -> None:
         super().__init__(message)
         self.reasons = tuple(reasons)
+
+
+def brief(error: Exception) -> str:
+    """The first line of what somebody's code says when it fails."""
+    text = str(error).strip().partition("\n")[0]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

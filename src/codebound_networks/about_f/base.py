@@ -15,7 +15,8 @@ from codebound.known.provenance import UNKNOWN, Origin
 from codebound.run.errors import FormatError
 from codebound.run.files import read_json
 from codebound.run.tensor_files import ADVICE
-from codebound_networks.reading.loading import install, read_weights
+from codebound.run.weight_files import read_weights
+from codebound_networks.reading.loading import install
 from codebound_networks.train.runs import CONFIG, EPOCHS, RESULT, read_rows
 from codebound_networks.views.rebuild import with_weights
 

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from codebound.run.errors import DependenceError, ModelError
+from codebound.run.errors import DependenceError, ModelError, brief
 from codebound_networks.reading.walk import readable
-from codebound_networks.views.rebuild import brief, first_weight, with_weights
+from codebound_networks.views.rebuild import first_weight, with_weights
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules import transformer
 
-from codebound.run.errors import ModelError
-from codebound_networks.views.rebuild import brief, eval_twin, first_weight, is_plain
+from codebound.run.errors import ModelError, brief
+from codebound_networks.views.rebuild import eval_twin, first_weight, is_plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from codebound.run.errors import DependenceError, ModelError
+from codebound.run.errors import DependenceError, ModelError, brief
 from codebound_networks.reading.callables import Adapter, quiet
 from codebound_networks.reading.per_example import mixing_step
-from codebound_networks.views.rebuild import brief
 
 if TYPE_CHECKING:
     from codebound_networks.reading.export import Plain

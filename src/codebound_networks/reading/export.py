@@ -22,13 +22,13 @@ from torch.export import Dim, export
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from codebound.run.errors import DependenceError, ModelError
+from codebound.run.errors import DependenceError, ModelError, brief
 from codebound_networks.reading.callables import Adapter, quiet
 from codebound_networks.reading.canonical import simplify
 from codebound_networks.reading.constants import fold_constants
 from codebound_networks.reading.equivalence import require_same
 from codebound_networks.views.kinds import arguments_of
-from codebound_networks.views.rebuild import WHOLE, brief, copy_with, first_weight, tensors_of, unwrapped
+from codebound_networks.views.rebuild import WHOLE, copy_with, first_weight, tensors_of, unwrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

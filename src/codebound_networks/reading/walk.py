@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, fx, nn
 
 from codebound.bounds.risk import count_of
-from codebound.run.errors import ModelError, UnsupportedLayerError, UsageError
+from codebound.run.errors import ModelError, UnsupportedLayerError, UsageError, brief
+from codebound.run.weight_files import dtype_name
 from codebound_networks.views.graphs import Traced
 from codebound_networks.views.kinds import OTHER, kind_of_node
 from codebound_networks.views.layers import (
@@ -21,8 +22,6 @@ from codebound_networks.views.layers import (
 from codebound_networks.views.rebuild import (
     HeldTensor,
     TensorKind,
-    brief,
-    dtype_name,
     first_weight,
     forbidden_entries,
     is_plain,

@@ -16,18 +16,19 @@ from torch import Tensor, nn
 from codebound.bounds.risk import rate
 from codebound.known.provenance import origin_of, remember
 from codebound.run.device import device_name, isolated_random_state, resolve_device, seed_layers
-from codebound.run.errors import CodeboundError, DataError, ModelError, UsageError
+from codebound.run.errors import CodeboundError, DataError, ModelError, UsageError, brief
 from codebound.run.progress import Progress, silent, watched
 from codebound.run.references import implements
 from codebound.run.rng import stream_seed
 from codebound.run.tensor_files import state_sha256, state_tensors
+from codebound.run.weight_files import dtype_name
 from codebound.sample.dataset import as_dataset, seen_rows
 from codebound.sample.scores import error_count
 from codebound_networks.reading.callables import Adapter
 from codebound_networks.train import runs
 from codebound_networks.train.runs import EpochEvent, EpochRow, Measures, OnEpoch, TrainResult
 from codebound_networks.train.updates import Epoch, make_optimizer, make_update, set_rate, shuffle_labels
-from codebound_networks.views.rebuild import brief, dtype_name, forbidden_entries, tensors_of, with_weights
+from codebound_networks.views.rebuild import forbidden_entries, tensors_of, with_weights
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

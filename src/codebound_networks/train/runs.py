@@ -29,7 +29,8 @@ from codebound.run.tensor_files import (
     state_sha256,
     state_tensors,
 )
-from codebound_networks.reading.loading import install, read_weights
+from codebound.run.weight_files import read_weights
+from codebound_networks.reading.loading import install
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from torch import fx
 
+from codebound.run.errors import brief
 from codebound_networks.views.kinds import recognised
-from codebound_networks.views.rebuild import brief, eval_twin, is_plain
+from codebound_networks.views.rebuild import eval_twin, is_plain
 
 if TYPE_CHECKING:
     from torch import nn

@@ -11,6 +11,7 @@ from torch import Tensor, fx, nn
 from torch.nn.parameter import is_lazy
 
 from codebound.run.errors import ModelError
+from codebound.run.weight_files import dtype_name
 from codebound_networks.views.kinds import recognised
 
 TensorKind = Literal["parameter", "buffer", "attribute"]
@@ -228,11 +229,6 @@ def _describe(tensor: Tensor) -> str:
     return f"{tuple(tensor.shape)} {dtype_name(tensor)}"
 
 
-def dtype_name(tensor: Tensor) -> str:
-    """The type of its entries, such as ``float32``."""
-    return str(tensor.dtype).removeprefix("torch.")
-
-
 def first_weight(model: nn.Module) -> Tensor:
     """A weight with the precision and the device of inputs: the first one that is no integer or complex."""
     return next((each for each in model.parameters() if each.is_floating_point()), torch.zeros(()))
@@ -255,9 +251,3 @@ def unwrapped(model: nn.Module) -> tuple[nn.Module, tuple[str, ...]]:
         else:
             return inside, tuple(notes)
         notes.append(f"The network inside of {what} is taken.")
-
-
-def brief(error: Exception) -> str:
-    """The first line of what somebody's code says when it fails."""
-    text = str(error).strip().partition("\n")[0]
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -17,10 +17,10 @@ from codebound.run.job import Engine
 from codebound.run.progress import NOBODY, Listener, Progress
 from codebound.run.store import optional_folder
 from codebound.run.tensor_files import ADVICE
+from codebound.run.weight_files import load_arrays
 from codebound.sample.dataset import Dataset
 from codebound.sample.load import load_dataset
 from codebound_networks.about_f.base import origin_of_file
-from codebound_networks.reading.loading import load_arrays
 from codebound_networks.train import runs
 from codebound_networks.train.updates import shuffle_labels
 from codebound_papers.compare.rows import BAR, rate_text
