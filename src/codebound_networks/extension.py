@@ -55,6 +55,10 @@ NAMES = {
 
 FORMS = {
     "message": "codebound_networks.chains.message:decode",
+    "network": "codebound_networks.chains.original:Original.read",
+    "f": "codebound_networks.methods.inputs:read_original",
+    "start": "codebound_networks.methods.inputs:read_start",
+    "helper": "codebound_networks.methods.inputs:known_of_prior",
     "theta": "codebound_networks.about_f.domain:covering_theta",
     "rounding": "codebound_networks.about_f.rounding:RoundingBound",
 }

@@ -87,13 +87,14 @@ def claims() -> list[Seed]:
 
     from codebound.certificate.assessment import assess, issue
     from codebound.certificate.claims import AboutG, AfterSplit, ByDisagreement, OnDomain
-    from codebound.certificate.task import Original, Task
+    from codebound.certificate.task import Task
     from codebound.sample.arrays import from_arrays
     from codebound.sample.dataset import Scaling
     from codebound.sample.losses import parse_fault
     from codebound_networks.chains.chain import Chain
     from codebound_networks.chains.message import Message
     from codebound_networks.chains.operations import Linear
+    from codebound_networks.chains.original import Original
     from codebound_networks.codes.tensors import Dense
 
     def sample(n: int, seed: int, role: str = "train"):
@@ -136,7 +137,7 @@ def shorts() -> list[Seed]:
     from codebound.certificate.assessment import assess, issue
     from codebound.certificate.claims import AboutG, AfterSplit
     from codebound.certificate.rule_assessment import assess_picked
-    from codebound.certificate.task import Original, Task
+    from codebound.certificate.task import Task
     from codebound.learn.features import ColumnFeatures
     from codebound.learn.picking import pick
     from codebound.learn.rule import Rule
@@ -146,6 +147,7 @@ def shorts() -> list[Seed]:
     from codebound_networks.chains.chain import Chain
     from codebound_networks.chains.message import Message
     from codebound_networks.chains.operations import Linear
+    from codebound_networks.chains.original import Original
     from codebound_networks.codes.tensors import Dense, Zero
 
     x, y = writer.clusters(200, 0)

@@ -12,7 +12,7 @@ from attack.crafting import both
 from codebound.certificate.claims import ByDisagreement
 from codebound.certificate.decoding import decode
 from codebound.certificate.file import Certificate
-from codebound.certificate.task import Original, Task
+from codebound.certificate.task import Task
 from codebound.certification import certify
 from codebound.run.errors import CertificateError, CodeboundError, DataError
 from codebound.sample.arrays import from_arrays
@@ -20,6 +20,7 @@ from codebound.sample.dataset import Scaling
 from codebound.sample.rows import rows_of
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.operations import Linear
+from codebound_networks.chains.original import Original
 from codebound_verify import verify
 from codebound_verify.assumptions import ROWS
 

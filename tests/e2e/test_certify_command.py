@@ -202,7 +202,7 @@ STATEMENTS = {
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_every_statement_is_accepted_by_the_printed_command(name, certified, capsys, monkeypatch):
     if name == "prior fraction":  # ten seconds of training otherwise
-        monkeypatch.setattr("codebound.methods.inputs._PRIOR_STEPS", 1500)
+        monkeypatch.setattr("codebound_networks.methods.inputs._PRIOR_STEPS", 1500)
     arguments, statement, subject = STATEMENTS[name]
     _, record = certified(*arguments)
     assert (record["statement"], record["subject"]) == (statement, subject)

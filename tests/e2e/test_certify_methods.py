@@ -135,7 +135,7 @@ def test_statements_about_f_skip_what_moves_too_far(networks, digits):
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["mbp", "project", "lowrank"])
 def test_after_a_split_the_codes_are_of_the_difference(name, networks, digits, monkeypatch):
-    monkeypatch.setattr("codebound.methods.inputs._PRIOR_STEPS", 300)
+    monkeypatch.setattr("codebound_networks.methods.inputs._PRIOR_STEPS", 300)
     found = certify(networks["linear"], digits, method=name, effort="quick", prior_tenths=5)
     assert found.certificate.claim.statement == "C-10"
     assert found.certificate.facts.code_bits < 64  # the difference is zero
@@ -144,7 +144,7 @@ def test_after_a_split_the_codes_are_of_the_difference(name, networks, digits, m
 
 def test_the_base_of_a_split_cannot_be_chosen_by_a_seed(networks, digits, monkeypatch):
     """Whoever certified with many seeds and kept the best base would have selected it on the rest."""
-    monkeypatch.setattr("codebound.methods.inputs._PRIOR_STEPS", 50)
+    monkeypatch.setattr("codebound_networks.methods.inputs._PRIOR_STEPS", 50)
     first, second = (
         certify(networks["linear"], digits, method="naive", effort="quick", prior_tenths=5, seed=seed)
         for seed in (0, 1)
@@ -155,8 +155,9 @@ def test_the_base_of_a_split_cannot_be_chosen_by_a_seed(networks, digits, monkey
 
 def test_the_difference_to_a_base_is_what_a_compressor_sees(networks, digits):
     """A base near f: what is coded is small, and decodes to about f."""
-    from codebound.certificate.task import Original, Task
+    from codebound.certificate.task import Task
     from codebound.methods.search import Search, run
+    from codebound_networks.chains.original import Original
 
     original = Original.read(networks["mlp:widths=12"], digits.input_shape)
     tensors = original.tensors

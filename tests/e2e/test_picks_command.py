@@ -127,7 +127,7 @@ UNSUITED = {
 
 @pytest.mark.parametrize("name", UNSUITED)
 def test_picks_are_skipped_with_the_reason(name, digits, fresh, monkeypatch):
-    monkeypatch.setattr("codebound.methods.inputs._PRIOR_STEPS", 50)
+    monkeypatch.setattr("codebound_networks.methods.inputs._PRIOR_STEPS", 50)
     asked, reason = UNSUITED[name]
     model = cb.load_model("linear", input_shape=digits.input_shape, classes=10)
     if "base" in asked:

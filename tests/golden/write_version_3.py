@@ -31,7 +31,7 @@ def certificates():
     from codebound.certificate.assessment import assess, issue
     from codebound.certificate.claims import AboutG
     from codebound.certificate.rule_assessment import assess_picked
-    from codebound.certificate.task import Original, Task
+    from codebound.certificate.task import Task
     from codebound.learn.picking import pick
     from codebound.sample.arrays import from_arrays
     from codebound.sample.dataset import Scaling
@@ -39,6 +39,7 @@ def certificates():
     from codebound_networks.chains.chain import Chain
     from codebound_networks.chains.message import Message
     from codebound_networks.chains.operations import Linear
+    from codebound_networks.chains.original import Original
     from codebound_networks.codes.tensors import Dense, Zero
 
     with np.load(OLD / "given.npz") as arrays:

@@ -8,12 +8,13 @@ import torch
 from codebound.bounds.facts import OccamFacts
 from codebound.bounds.occam import occam_binomial
 from codebound.certificate.claims import AboutG
-from codebound.certificate.task import Original, Task
+from codebound.certificate.task import Task
 from codebound.methods.search import Search
 from codebound.sample.arrays import from_arrays
 from codebound.sample.dataset import Scaling
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.operations import Linear
+from codebound_networks.chains.original import Original
 
 CHAIN = Chain((1, 4, 4), (Linear(3, True),))
 

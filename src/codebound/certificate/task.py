@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import InitVar, dataclass, field, replace
-from functools import cache, cached_property
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -12,30 +13,22 @@ import torch
 from codebound.bits.setting import Setting, codable
 from codebound.certificate.claims import AboutG
 from codebound.certificate.file import Base, Helper
-from codebound.run.errors import DataError, ModelError, UnsupportedLayerError
+from codebound.run.errors import DataError, ModelError
 from codebound.run.tensor_files import float32_sha256
 from codebound.sample.losses import possible_examples
 from codebound.sample.rows import require_fixed_scaling, rows_of
-from codebound.sample.scores import require_logits
-from codebound_networks.chains.from_module import blank, chain_of
-from codebound_networks.reading.callables import output_shape
-from codebound_networks.reading.walk import readable, wrap
-from codebound_networks.views.fold import folding_words, without_batch_norms
-from codebound_networks.views.graphs import Traced
-from codebound_networks.views.rebuild import with_weights
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
-    from torch import Tensor, fx, nn
+    from torch import Tensor, nn
 
+    from codebound.bits.message import AbstractMessage
     from codebound.bits.options import Options
     from codebound.certificate.claims import AbstractClaim
     from codebound.sample.dataset import Dataset, DeviceData
     from codebound.sample.rows import RepeatedRows
-    from codebound_networks.chains.chain import Chain
-    from codebound_networks.reading.walk import Network
 
 Tensors = dict[str, "NDArray[np.float32]"]
 
@@ -43,75 +36,42 @@ _FIRST_EXAMPLES = 500
 NO_NETWORK = "there is no network to start from. Give a model."
 
 
-@dataclass(frozen=True, eq=False)
-class Original:
-    """A network with its tensors: a chain of known layers, or operations that no message describes.
+class AbstractOriginal(ABC):
+    """A network with its tensors, as the package of networks reads it.
 
     Attributes:
-        chain: The architecture, where a message can describe it.
+        chain: The architecture, where a message can describe it, or None; that package knows more of it.
         tensors: With the names of the message.
-        module: The operations, where it is no chain.
         notes: What was done to read the module, in sentences.
         unchained: Why it is no chain; empty where it is one.
     """
 
-    chain: Chain | None
+    chain: Any
     tensors: Mapping[str, Tensor]
-    module: fx.GraphModule | None = None
-    notes: tuple[str, ...] = ()
-    unchained: str = ""
+    notes: tuple[str, ...]
+    unchained: str
 
-    @staticmethod
-    def read(
-        model: nn.Module | Traced,
-        input_shape: tuple[int, ...],
-        *,
-        classes: int | None = None,
-        unchained: str = "",
-    ) -> Original:
-        """Read a module as a chain of known layers, or as the operations that torch finds in it.
-
-        With a reason why it is ``unchained`` it is never a chain.
-        """
-        traced = model if isinstance(model, Traced) else Traced(model)
-        example = blank(traced.model, input_shape)
-        read, notes = readable(traced, example, classes=classes)
-        inside = read.model
-        if classes is not None:
-            require_logits(output_shape(inside, example), classes)
-        notes += folding_words(inside)
-
-        @cache  # it takes seconds, and is needed twice where it is no chain either
-        def plain() -> fx.GraphModule:
-            from codebound_networks.reading.layered import plain_layers
-
-            return plain_layers(inside, example)
-
-        if not unchained:
-            try:
-                return Original(*chain_of(read, input_shape, plain=plain), notes=notes)
-            except (ModelError, UnsupportedLayerError) as reason:
-                unchained = str(reason)
-        folded = without_batch_norms(plain()).float()
-        return Original(None, folded.state_dict(), folded, notes, unchained)
-
+    @abstractmethod
     def build(self, tensors: Mapping[str, Tensor] | None = None) -> nn.Module:
         """A new network of this architecture, in evaluation mode: f, or one with other tensors."""
-        values = self.tensors if tensors is None else tensors
-        if self.chain is not None:
-            return self.chain.build({name: tensor.clone() for name, tensor in values.items()})
-        assert self.module is not None  # it is a chain or a module
-        return with_weights(self.module, {**self.module.state_dict(), **values})
+
+    @property
+    @abstractmethod
+    def computes(self) -> str:
+        """The operations in words: equal for networks that differ by their tensors alone."""
+
+    @abstractmethod
+    def unchanged(self, options: Options) -> AbstractMessage:
+        """The message that a base of this architecture is taken as it is."""
+
+    @abstractmethod
+    def viewed(self, input_shape: tuple[int, ...]) -> Any:
+        """The network with its layers in view; its weights have the names of the message."""
 
     @cached_property
     def arrays(self) -> Tensors:
         """The tensors as the second program takes them."""
         return {name: tensor.detach().cpu().float().numpy() for name, tensor in self.tensors.items()}
-
-    @property
-    def computes(self) -> str:
-        """The operations in words: equal for networks that differ by their tensors alone."""
-        return self.module.code if self.module is not None else str(self.chain)
 
     @property
     def sha256(self) -> str:
@@ -150,7 +110,7 @@ class Task:
     sample: Dataset
     delta: float
     claim: AbstractClaim = field(default_factory=AboutG)
-    original: Original | None = None
+    original: AbstractOriginal | None = None
     base: tuple[str, Tensors] | None = None
     rest: InitVar[Dataset | None] = None
     allow_copies: bool = False
@@ -188,26 +148,26 @@ class Task:
         )
 
     @property
-    def f(self) -> Original:
+    def f(self) -> AbstractOriginal:
         """The network f, where there is one."""
         if self.original is None:
             raise ModelError(NO_NETWORK)
         return self.original
 
     @property
-    def chain(self) -> Chain:
+    def chain(self) -> Any:
         """The operations of f, which a message describes."""
         chain = self.f.chain
         assert chain is not None  # of others no message is made
         return chain
 
     @cached_property
-    def network(self) -> Network:
+    def network(self) -> Any:
         """f with its layers in view; its weights have the names of the message."""
-        return wrap(self.f.build(), example=torch.zeros(2, *self.sample.input_shape))
+        return self.f.viewed(self.sample.input_shape)
 
     @cached_property
-    def base_network(self) -> Network | None:
+    def base_network(self) -> Any:
         """The same of the base, if there is one."""
         if self.base_tensors is None:
             return None

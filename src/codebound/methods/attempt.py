@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from codebound.certificate.assessment import issue
 from codebound.certificate.task import Task
-from codebound.methods.inputs import known_of_prior, with_known_classes
+from codebound.methods.inputs import with_known_classes
 from codebound.methods.search import Search, run
+from codebound.run.extensions import form_of
 from codebound.sample.losses import WRONG
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from codebound.certificate.assessment import AbstractAssessed
     from codebound.certificate.claims import AbstractClaim
     from codebound.certificate.file import Certificate
-    from codebound.certificate.task import Original, Tensors
+    from codebound.certificate.task import AbstractOriginal, Tensors
     from codebound.known.base import Pretrained
     from codebound.known.encoder import Encoder
     from codebound.methods.search import Effort
@@ -92,7 +93,7 @@ class Attempts:
         effort: Effort,
         *,
         minutes: float | None = None,
-        original: Original | None = None,
+        original: AbstractOriginal | None = None,
         base: tuple[str, Tensors] | None = None,
         encoder: Encoder | None = None,
     ) -> Attempt:
@@ -110,7 +111,7 @@ class Attempts:
         claim, whole = plain(stated), self.table(encoder, self.sample)
         prior, rest = claim.split(whole)
         if prior is not None:
-            says, original = known_of_prior(
+            says, original = form_of("helper")(
                 self.helper,
                 original,
                 prior,

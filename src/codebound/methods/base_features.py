@@ -17,7 +17,7 @@ from codebound.known.unseen import count_seen
 from codebound.methods.search import UnsuitedError
 
 if TYPE_CHECKING:
-    from codebound.certificate.task import Original, Tensors
+    from codebound.certificate.task import AbstractOriginal, Tensors
     from codebound.known.provenance import Origin
     from codebound.sample.dataset import Dataset
 
@@ -26,7 +26,7 @@ SCORES_NAME = "the scores of the base"
 
 
 def features_encoder(
-    original: Original, tensors: Tensors, says: str, sample: Dataset, *, device: str | torch.device
+    original: AbstractOriginal, tensors: Tensors, says: str, sample: Dataset, *, device: str | torch.device
 ) -> Encoder:
     """Encoder by the features in front of a network's last layer.
 
@@ -43,7 +43,9 @@ def features_encoder(
     return Encoder(NAME, rows.to(device), digest(original.computes.encode(), rows), origin=says)
 
 
-def scores_encoder(original: Original, tensors: Tensors, says: str, *, device: str | torch.device) -> Encoder:
+def scores_encoder(
+    original: AbstractOriginal, tensors: Tensors, says: str, *, device: str | torch.device
+) -> Encoder:
     """The scores of a network with these tensors, as an encoder that runs on the device.
 
     They are declared: the verifier counts them and does not run the network. ``says`` is where the tensors
@@ -66,7 +68,7 @@ def why_no_features(origin: Origin, sample: Dataset) -> str:
     )
 
 
-def own_message_words(original: Original, sample: Dataset, *, delta: float, bound: float) -> str:
+def own_message_words(original: AbstractOriginal, sample: Dataset, *, delta: float, bound: float) -> str:
     """Length limits of a message of f itself, in words."""
     numbers = sum(tensor.numel() for tensor in original.tensors.values())
     most = [

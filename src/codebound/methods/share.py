@@ -22,11 +22,10 @@ from codebound.bounds.risk import count_of
 from codebound.certificate.task import Task
 from codebound.methods.attempt import Attempt
 from codebound.methods.comparison import BY_HELPER, Route
-from codebound.methods.inputs import encoded_rest, largest_input, read_original
+from codebound.methods.inputs import encoded_rest, largest_input
 from codebound.methods.kernel_share import kernel_helper, most_supports
 from codebound.methods.search import OutOfTimeError, Search
-from codebound_networks.chains.message import Message
-from codebound_networks.codes.tensors import Zero
+from codebound.run.extensions import form_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -143,7 +142,7 @@ def _attempt(common: Attempts, stated: AbstractClaim, tenths: int, until: float)
         progress=progress,
     )
     largest = largest_input(table.classes)
-    scored = read_original(largest.network, table)
+    scored = form_of("f")(largest.network, table)
     task = Task(
         claim=stated,
         sample=table,
@@ -155,8 +154,7 @@ def _attempt(common: Attempts, stated: AbstractClaim, tenths: int, until: float)
     )
     search = Search(task, "quick", device=common.device, engine=common.engine, progress=common.progress)
     search.running = BY_HELPER
-    unchanged = {name: Zero(value.shape) for name, value in task.coded.items()}
-    best = search.propose(Message(task.options, task.chain, unchanged))
+    best = search.propose(scored.unchanged(task.options))
     facts = best.facts
     price = (
         f"{count_of(facts.errors, 'error')} of {facts.n}, by a helper of the other "

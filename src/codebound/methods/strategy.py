@@ -9,12 +9,13 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from codebound.certificate.claims import AboutG, AfterSplit
-from codebound.certificate.task import NO_NETWORK, Original
+from codebound.certificate.task import NO_NETWORK
 from codebound.methods.comparison import compared_routes, is_worth_helping, route_of
 from codebound.methods.inputs import ENCODES, largest_input
 from codebound.methods.offers import Offer, Refusal, all_refused
 from codebound.methods.search import OutOfTimeError
 from codebound.run.errors import CertificateError, CodeboundError, RefusedError
+from codebound.run.extensions import form_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -215,7 +216,7 @@ class Course:
         """Certify the largest score, as it is and with biases: of the sample, or of an encoder."""
         classes = self.common.sample.classes
         largest = largest_input(classes)
-        scored = Original.read(largest.network, (classes,), classes=classes)
+        scored = form_of("network")(largest.network, (classes,), classes=classes)
         scores = largest.name, scored.arrays
         found = self.common.best(
             self._stated, "biases", "quick", original=scored, base=scores, encoder=encoder

@@ -11,6 +11,7 @@ import importlib
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import metadata
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from codebound.run.errors import UsageError
@@ -89,7 +90,7 @@ def loaded(home: str) -> Any:
     """Import the object that ``"package.module:attribute"`` names. Without an attribute, the module."""
     module, _, attribute = home.partition(":")
     found = importlib.import_module(module)
-    return getattr(found, attribute) if attribute else found
+    return attrgetter(attribute)(found) if attribute else found
 
 
 def form_of(name: str) -> Any:

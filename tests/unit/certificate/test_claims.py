@@ -24,7 +24,7 @@ from codebound.certificate.claims import (
     OnDomain,
     prior_and_rest,
 )
-from codebound.certificate.task import Original, Task
+from codebound.certificate.task import Task
 from codebound.certification import certify
 from codebound.run.errors import CertificateError, DataError, UsageError
 from codebound.sample.arrays import from_arrays
@@ -32,6 +32,7 @@ from codebound.sample.dataset import Dataset, Scaling
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.message import Message
 from codebound_networks.chains.operations import Linear
+from codebound_networks.chains.original import Original
 from codebound_networks.codes.tensors import Dense
 
 CHAIN = Chain((1, 2, 2), (Linear(3, False),))

@@ -89,7 +89,7 @@ def test_the_network_is_that_of_the_plain_certificate():
 
 @pytest.mark.thorough
 def test_after_a_split_it_counts_on_the_rest(monkeypatch):
-    monkeypatch.setattr("codebound.methods.inputs._PRIOR_STEPS", 50)
+    monkeypatch.setattr("codebound_networks.methods.inputs._PRIOR_STEPS", 50)
     claim = AfterSplit(tenths=5, fault=parse_fault("class:3"))
     found = cb.certify(best(), overlapping(), effort="quick", claim=claim)
     _, rest = prior_and_rest(overlapping(), 5)

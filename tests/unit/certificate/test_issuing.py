@@ -18,11 +18,12 @@ from codebound.certificate.assessment import assess, issue
 from codebound.certificate.claims import AboutG, AfterSplit, ByDisagreement, OnDomain, prior_and_rest
 from codebound.certificate.decoding import decode, verify
 from codebound.certificate.file import Certificate
-from codebound.certificate.task import Original, Task
+from codebound.certificate.task import Task
 from codebound.run.errors import CertificateError, UsageError
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.message import Message
 from codebound_networks.chains.operations import Dictionary, Linear, NormalisedConv, Shifts
+from codebound_networks.chains.original import Original
 from codebound_networks.codes.random_subspace import Subspace
 from codebound_networks.codes.tensors import Adaptive, Dense, Enumerative, Zero
 

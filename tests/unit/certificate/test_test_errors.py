@@ -10,12 +10,13 @@ from worlds.samples import written_clusters
 from codebound.certificate.assessment import assess
 from codebound.certificate.claims import AboutG
 from codebound.certificate.evaluate import count_errors
-from codebound.certificate.task import Original, Task
+from codebound.certificate.task import Task
 from codebound.certificate.test_errors import held_out, holdout_of_f
 from codebound.sample.losses import parse_fault
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.message import Message
 from codebound_networks.chains.operations import Linear
+from codebound_networks.chains.original import Original
 from codebound_networks.codes.tensors import Dense
 
 CHAIN = Chain((1, 2, 2), (Linear(3, False),))

@@ -59,7 +59,7 @@ def folders(moved, tmp_path_factory):
     """A saved certificate of each statement, with the result."""
     root = tmp_path_factory.mktemp("words")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("codebound.methods.inputs._PRIOR_STEPS", 50)
+        patch.setattr("codebound_networks.methods.inputs._PRIOR_STEPS", 50)
         found = {
             name: certify(moved, SAMPLE, **{"method": "prune", "effort": "quick", "test_set": TEST, **asked})
             for name, asked in ASKED.items()
@@ -202,7 +202,7 @@ def test_test_data_that_refute_the_claim_raise_an_alarm_everywhere(
     statement, moved, tmp_path, capsys, monkeypatch
 ):
     """Labels that are all wrong: of another distribution, and no bound survives them unless it is vacuous."""
-    monkeypatch.setattr("codebound.methods.inputs._PRIOR_STEPS", 50)
+    monkeypatch.setattr("codebound_networks.methods.inputs._PRIOR_STEPS", 50)
     liar = faint(60, 2, "test")
     liar.y[:] = (liar.y + 1) % 3
     asked = ASKED[statement]

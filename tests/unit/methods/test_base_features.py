@@ -13,7 +13,6 @@ from typer.testing import CliRunner
 from worlds.networks import mlp
 
 from codebound.certificate.decoding import decode, verify
-from codebound.certificate.task import Original
 from codebound.certification import certify
 from codebound.cli.main import app
 from codebound.known.base import Pretrained
@@ -23,6 +22,7 @@ from codebound.methods.search import UnsuitedError
 from codebound.run.errors import CertificateError
 from codebound.sample.dataset import Dataset
 from codebound.sample.load import load_dataset
+from codebound_networks.chains.original import Original
 from codebound_verify.__main__ import main as verify_command
 
 DIGITS = load_dataset("digits")

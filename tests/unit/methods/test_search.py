@@ -13,13 +13,14 @@ from worlds.samples import written_clusters
 from codebound.bits.options import Options
 from codebound.certificate.assessment import issue
 from codebound.certificate.claims import ByDisagreement
-from codebound.certificate.task import Original, Task
+from codebound.certificate.task import Task
 from codebound.methods.registry import Method
 from codebound.methods.search import Search, UnsuitedError, run
 from codebound.run.errors import CertificateError, ModelError
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.message import Message
 from codebound_networks.chains.operations import Linear
+from codebound_networks.chains.original import Original
 from codebound_networks.codes.static import frequency_table
 from codebound_networks.codes.tensors import Dense, Static
 

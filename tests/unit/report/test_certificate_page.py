@@ -50,7 +50,7 @@ def folders(tmp_path_factory):
         noise = np.random.default_rng(0).normal(scale=0.05, size=tensor.shape)
         tensor.data += tensor.data.new_tensor(noise)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("codebound.methods.inputs._PRIOR_STEPS", 50)
+        patch.setattr("codebound_networks.methods.inputs._PRIOR_STEPS", 50)
         found = {
             name: certify(network, SAMPLE, **{"method": "prune", "effort": "quick", "test_set": TEST} | asked)
             for name, asked in ASKED.items()

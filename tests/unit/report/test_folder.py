@@ -24,7 +24,7 @@ FILES |= {"README.md"}
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch):
-    monkeypatch.setattr("codebound.methods.inputs._PRIOR_STEPS", 50)
+    monkeypatch.setattr("codebound_networks.methods.inputs._PRIOR_STEPS", 50)
 
 
 def certified(**asked):

@@ -163,7 +163,7 @@ class TestSubspace:
 
     @pytest.mark.thorough
     def test_around_the_base_of_a_split(self, base, monkeypatch):
-        monkeypatch.setattr("codebound.methods.inputs._PRIOR_STEPS", 50)
+        monkeypatch.setattr("codebound_networks.methods.inputs._PRIOR_STEPS", 50)
         found = certify(base.network, SAMPLE, method="subspace", prior_tenths=5)
         assert (found.certificate.claim.statement, found.certificate.facts.n) == ("C-10", 150)
         declared = found.certificate.declarations[0]

@@ -6,9 +6,9 @@ import torch
 from worlds.bright_rows import CHAIN, base_of, images, search_for, solved
 
 from codebound.certificate.claims import ByDisagreement, OnDomain
-from codebound.certificate.task import Original
 from codebound.methods.search import run
 from codebound.sample.arrays import from_arrays
+from codebound_networks.chains.original import Original
 from codebound_networks.methods import pruned
 from codebound_networks.methods.pruned import (
     PruneBudget,

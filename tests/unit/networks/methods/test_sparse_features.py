@@ -8,11 +8,11 @@ import torch
 from worlds.bright_rows import asked_for, base_of, images, known, search_for, solved
 
 from codebound.certificate.claims import AfterSplit, OnDomain
-from codebound.certificate.task import Original
 from codebound.methods.search import UnsuitedError, run
 from codebound.sample.arrays import from_arrays
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.operations import Dictionary, Linear
+from codebound_networks.chains.original import Original
 from codebound_networks.codes.tensors import Zero
 from codebound_networks.methods import sparse_features as features
 from codebound_networks.methods.pruned import PruneBudget

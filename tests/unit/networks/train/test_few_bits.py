@@ -4,10 +4,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from codebound.certificate.task import Original
 from codebound.run.errors import ModelError
 from codebound_networks.chains.from_module import chain_of
 from codebound_networks.chains.operations import Shifts
+from codebound_networks.chains.original import Original
 from codebound_networks.reading.loading import load_model
 from codebound_networks.train.few_bits import image_chain, image_chains, image_network, plain_chain
 

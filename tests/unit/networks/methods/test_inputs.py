@@ -10,9 +10,9 @@ from codebound.certificate.decoding import verify
 from codebound.certificate.evaluate import count_errors
 from codebound.certification import certify
 from codebound.known.base import Pretrained
-from codebound.methods.inputs import base_tensors, read_original
 from codebound.run.errors import CertificateError
 from codebound.sample.arrays import from_arrays
+from codebound_networks.methods.inputs import base_tensors, read_original
 
 DEPTH = 60
 
@@ -84,7 +84,7 @@ def test_a_deep_base_is_certified_as_it_is(columns):
 @pytest.fixture
 def short_messages(monkeypatch):
     """Messages that hold 5 numbers, so that a network of 2 x 3 is one of 10^8."""
-    monkeypatch.setattr("codebound.methods.inputs.MAX_ELEMENTS", 5)
+    monkeypatch.setattr("codebound_networks.methods.inputs.MAX_ELEMENTS", 5)
 
 
 def large(columns):

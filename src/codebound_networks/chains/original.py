@@ -1,0 +1,104 @@
+"""The network f, read as a chain of known layers or as the operations that torch finds in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+import torch
+
+from codebound.certificate.task import AbstractOriginal
+from codebound.run.errors import ModelError, UnsupportedLayerError
+from codebound.sample.scores import require_logits
+from codebound_networks.chains.from_module import blank, chain_of
+from codebound_networks.chains.message import Message
+from codebound_networks.codes.tensors import Zero
+from codebound_networks.reading.callables import output_shape
+from codebound_networks.reading.walk import readable, wrap
+from codebound_networks.views.fold import folding_words, without_batch_norms
+from codebound_networks.views.graphs import Traced
+from codebound_networks.views.rebuild import with_weights
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torch import Tensor, fx, nn
+
+    from codebound.bits.options import Options
+    from codebound_networks.chains.chain import Chain
+    from codebound_networks.reading.walk import Network
+
+
+@dataclass(frozen=True, eq=False)
+class Original(AbstractOriginal):
+    """A network with its tensors: a chain of known layers, or operations that no message describes.
+
+    Attributes:
+        chain: The architecture, where a message can describe it.
+        tensors: With the names of the message.
+        module: The operations, where it is no chain.
+        notes: What was done to read the module, in sentences.
+        unchained: Why it is no chain; empty where it is one.
+    """
+
+    chain: Chain | None
+    tensors: Mapping[str, Tensor]
+    module: fx.GraphModule | None = None
+    notes: tuple[str, ...] = ()
+    unchained: str = ""
+
+    @staticmethod
+    def read(
+        model: nn.Module | Traced,
+        input_shape: tuple[int, ...],
+        *,
+        classes: int | None = None,
+        unchained: str = "",
+    ) -> Original:
+        """Read a module as a chain of known layers, or as the operations that torch finds in it.
+
+        With a reason why it is ``unchained`` it is never a chain.
+        """
+        traced = model if isinstance(model, Traced) else Traced(model)
+        example = blank(traced.model, input_shape)
+        read, notes = readable(traced, example, classes=classes)
+        inside = read.model
+        if classes is not None:
+            require_logits(output_shape(inside, example), classes)
+        notes += folding_words(inside)
+
+        @cache  # it takes seconds, and is needed twice where it is no chain either
+        def plain() -> fx.GraphModule:
+            from codebound_networks.reading.layered import plain_layers
+
+            return plain_layers(inside, example)
+
+        if not unchained:
+            try:
+                return Original(*chain_of(read, input_shape, plain=plain), notes=notes)
+            except (ModelError, UnsupportedLayerError) as reason:
+                unchained = str(reason)
+        folded = without_batch_norms(plain()).float()
+        return Original(None, folded.state_dict(), folded, notes, unchained)
+
+    def build(self, tensors: Mapping[str, Tensor] | None = None) -> nn.Module:
+        """A new network of this architecture, in evaluation mode: f, or one with other tensors."""
+        values = self.tensors if tensors is None else tensors
+        if self.chain is not None:
+            return self.chain.build({name: tensor.clone() for name, tensor in values.items()})
+        assert self.module is not None  # it is a chain or a module
+        return with_weights(self.module, {**self.module.state_dict(), **values})
+
+    @property
+    def computes(self) -> str:
+        """The operations in words: equal for networks that differ by their tensors alone."""
+        return self.module.code if self.module is not None else str(self.chain)
+
+    def unchanged(self, options: Options) -> Message:  # noqa: D102
+        zeros = {name: Zero(array.shape) for name, array in self.arrays.items()}
+        assert self.chain is not None  # of others no message is made
+        return Message(options, self.chain, zeros)
+
+    def viewed(self, input_shape: tuple[int, ...]) -> Network:  # noqa: D102
+        return wrap(self.build(), example=torch.zeros(2, *input_shape))

@@ -1,0 +1,211 @@
+"""Networks that were given, read for a search: f, a base of it, or the helper of a split."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from codebound.certificate.claims import AboutG
+from codebound.certificate.evaluate import sure_share
+from codebound.known.base import MAX_WORDS, Pretrained, require_unseen_base
+from codebound.known.provenance import origin_of_parts
+from codebound.methods.inputs import SCORES, Start, make_helper, maker_of, refuse_seen
+from codebound.methods.kernel_share import linear_helper
+from codebound.methods.registry import makes_own
+from codebound.run.errors import CertificateError, ModelError, UsageError
+from codebound.run.rng import torch_stream
+from codebound_networks.about_f.batch_independence import require_one_example
+from codebound_networks.chains.message import MAX_ELEMENTS
+from codebound_networks.chains.original import Original
+from codebound_networks.reading.callables import runs_on
+from codebound_networks.train.config import Cosine, TrainConfig
+from codebound_networks.train.harness import fit
+from codebound_networks.views.graphs import Traced
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from torch import nn
+
+    from codebound.certificate.claims import AbstractClaim
+    from codebound.certificate.task import Tensors
+    from codebound.run.progress import Progress
+    from codebound.sample.dataset import Dataset
+    from codebound_networks.chains.chain import Chain
+
+_PRIOR_STEPS = 4000
+_PRIOR_SEED = 0
+_FEW = 64  # examples that show how sure predictions are
+_INSTEAD = (
+    " If it was neither trained nor selected on the sample, give it as a base (methods auto, picks, biases): "
+    "its scores are then declared and counted. Else certify a network of another kind (methods auto, picks, "
+    "split) and bound this one through it, by fresh inputs on which the two differ "
+    "(codebound.bound_through), or by a hold-out set."
+)
+_SCORED = " What is certified are its scores, as they are declared."
+_TOO_DEEP = "At worst, rounding errors of so many layers are larger than every margin."
+
+
+def read_start(
+    f: Traced,
+    base: Pretrained | None,
+    sample: Dataset,
+    *,
+    stated: AbstractClaim,
+    method: str,
+    has_helper: bool,
+) -> Start:
+    """Reads the networks that were given, as far as the claim and the method need them."""
+    can_do_without = makes_own(method) if base is None else method in SCORES
+    needs_chain = stated.is_about_f or (stated.trains_base and not has_helper) or not can_do_without
+    try:
+        original = read_original(f, sample, needs_chain=needs_chain)
+    except ModelError as reason:
+        needs_f = base is not None or stated != AboutG(stated.fault) or not makes_own(method)
+        if needs_f or not runs_on(f.model, sample.input_shape, sample.classes):
+            raise
+        return Start(None, f"{reason}\n  Methods that make a network of their own go on without it.")
+    uncoded = beyond_message(original)
+    if uncoded and needs_chain:
+        raise CertificateError(uncoded + _INSTEAD)
+    if uncoded:
+        uncoded += _INSTEAD if base is None else _SCORED
+    tensors = None
+    if base is not None:
+        require_unseen_base(origin_of_parts(base.network), sample)
+        tensors = original.arrays if base.network is f.model else base_tensors(base, original, sample)
+    return Start(original, uncoded=uncoded, base=base, base_tensors=tensors)
+
+
+def _read_helper(network: nn.Module, prior: Dataset, unseen: Sequence[Dataset]) -> Original:
+    """A helper to which a message codes the difference."""
+    refuse_seen(network, unseen, prior)
+    original = read_original(network, prior)
+    if uncoded := beyond_message(original):
+        raise CertificateError(f"{uncoded}\n  A helper like that encodes the rest: give the method auto.")
+    return original
+
+
+def known_of_prior(
+    helper: Callable[[Dataset], Any] | Pretrained | None,
+    original: Original | None,
+    prior: Dataset,
+    *,
+    unseen: Sequence[Dataset],
+    progress: Progress,
+) -> tuple[str, Original]:
+    """Name and network of the helper of a split. It has seen nothing of ``unseen``."""
+    if isinstance(helper, Pretrained):
+        return helper.name, _read_helper(helper.network, prior, unseen)
+    if helper is not None:
+        made = make_helper(helper, prior)
+        if not isinstance(made, torch.nn.Module):
+            raise UsageError(f"a helper is a torch module. Got {type(made).__name__}.")
+        says = f"made by {maker_of(helper)} of the first part"[:MAX_WORDS]
+        return says, _read_helper(made.eval(), prior, unseen)
+    if original is not None:
+        return "trained on the prior part of the sample", _trained_on_prior(original, prior, progress)
+    return (
+        "linear, learned in closed form from the first part of the sample",
+        read_original(linear_helper(prior), prior),
+    )
+
+
+def read_original(model: nn.Module | Traced, sample: Dataset, *, needs_chain: bool = False) -> Original:
+    """The network f, if it is a function of one example with as many outputs as there are classes.
+
+    The bound of what rounding does to a chain grows with every layer. Where it leaves most predictions open,
+    f is no chain that could be certified: unless the claim ``needs_chain``.
+    """
+    read = partial(
+        Original.read,
+        model if isinstance(model, Traced) else Traced(model),
+        sample.input_shape,
+        classes=sample.classes,
+    )
+    original = read()
+    if original.chain is not None and not needs_chain and _is_too_deep(original, sample):
+        original = read(unchained=_TOO_DEEP)
+    if original.module is not None:
+        require_one_example(original.module, sample)
+    return original
+
+
+def beyond_message(original: Original) -> str:
+    """Say why no message is made of a network, and what bounds it; empty where one can be."""
+    numbers = sum(math.prod(array.shape) for array in original.tensors.values())
+    if original.chain is None:
+        why = f"The network is no chain of layers that a message describes ({original.unchained.rstrip('.')})"
+    elif numbers > MAX_ELEMENTS:
+        why = f"The network has {numbers:,} numbers and a message holds {MAX_ELEMENTS:,}"
+    else:
+        return ""
+    return f"{why}: none is made of it."
+
+
+def _is_too_deep(original: Original, sample: Dataset) -> bool:
+    """Return True if most first predictions have no rounding proof."""
+    if original.chain is None or original.chain.classes != sample.classes:
+        return False
+    return sure_share(original.build(), sample.first(_FEW)) < 0.5
+
+
+def base_tensors(base: Pretrained, original: Original, sample: Dataset) -> Tensors:
+    """The tensors of a base, if it is a network like f."""
+    try:
+        found = Original.read(
+            base.network,
+            sample.input_shape,
+            classes=sample.classes,
+            unchained=original.unchained,
+        )
+    except ModelError as reason:
+        raise ModelError(f"the base is no network like f: {reason}") from reason
+    for name, tensor in original.arrays.items():
+        if name not in found.arrays or found.arrays[name].shape != tensor.shape:
+            has = f"has shape {found.arrays[name].shape}" if name in found.arrays else "is not there"
+            raise ModelError(
+                f"the base is another network than f: its tensor {name} {has}; f has {tensor.shape} there. "
+                "Give a base of the same architecture."
+            )
+    if found.computes != original.computes:
+        raise ModelError(
+            "the base is another network than f: their tensors are alike, but not the operations between "
+            "them. Give a base of the same architecture."
+        )
+    return found.arrays
+
+
+def _trained_on_prior(original: Original, prior: Dataset, progress: Progress) -> Original:
+    """The network trained anew, from a fresh start, on the prior part alone: it may then be the helper.
+
+    Its seed cannot be chosen: whoever picked the best of many bases would have to pay for the choice.
+    """
+    if original.chain is None:
+        raise CertificateError("a base is trained for networks that are chains of known layers.")
+    config = TrainConfig(
+        epochs=max(10, math.ceil(_PRIOR_STEPS * 64 / prior.n)),
+        batch_size=64,
+        learning_rate=0.002,
+        schedule=Cosine(),
+        seed=_PRIOR_SEED,
+    )
+    result = fit(_fresh(original.chain), prior, config, progress=progress)
+    return Original(
+        original.chain, {name: tensor.detach() for name, tensor in result.model.state_dict().items()}
+    )
+
+
+def _fresh(chain: Chain) -> nn.Module:
+    """The chain with new random weights: f itself has seen the whole sample."""
+    stream = torch_stream(_PRIOR_SEED, "prior")
+    tensors = {}
+    for name, shape in chain.tensor_shapes().items():
+        fan_in = max(1, int(np.prod(shape[1:])))
+        scale = (2.0 / fan_in) ** 0.5 if len(shape) > 1 else 0.0
+        tensors[name] = scale * torch.randn(shape, generator=stream)
+    return chain.build(tensors)
