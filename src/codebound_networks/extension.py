@@ -1,4 +1,4 @@
-"""Verbs, methods and names of networks, for the entry point group ``codebound.extensions``."""
+"""Verbs, methods, readers, forms and names for the entry point group ``codebound.extensions``."""
 
 from codebound.methods.registry import Method
 from codebound.run.extensions import Verb
@@ -42,6 +42,10 @@ METHODS = {
         "codebound_networks.methods.subspace_networks:propose_subspace_of_f",
         needs_network=True,
     ),
+}
+
+READERS = {
+    "models": "codebound_networks.reading.loading:load_model",
 }
 
 NAMES = {

@@ -24,11 +24,11 @@ from codebound.holdout.sealed import (
 )
 from codebound.holdout.values import load_values, predicted_values
 from codebound.run.errors import UsageError
+from codebound.run.extensions import reader
 from codebound.run.progress import NOBODY
 from codebound.sample.formats.table_files import table_of
 from codebound.sample.load import load_dataset
 from codebound.sample.losses import parse_fault
-from codebound_networks.reading.loading import load_model
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -99,5 +99,5 @@ def _scores(options: Mapping[str, Any], sample: Dataset, classes: int) -> Tensor
     if options["certificate"] is not None:
         return network_scores(decode(options["certificate"]), sample)
     shape, weights = sample.input_shape, options["weights"]
-    network = load_model(options["model"], input_shape=shape, classes=classes, weights=weights)
+    network = reader("models")(options["model"], input_shape=shape, classes=classes, weights=weights)
     return network_scores(network, sample)

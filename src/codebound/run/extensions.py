@@ -1,4 +1,4 @@
-"""Extensions by other packages: verbs, methods of certify, tensor codes, public names, engines, forms.
+"""Extensions by other packages: verbs, methods of certify, readers and forms of networks, engines.
 
 A package offers a module under the entry point group ``codebound.extensions``; ``codebound_papers.extension``
 is the example. The module is light: it names its parts as ``"package.module:attribute"``, in any of
@@ -64,7 +64,7 @@ class Extensions:
         return ""
 
 
-TABLES = ("VERBS", "METHODS", "TENSOR_CODES", "NAMES", "ENGINES", "DEMO", "FORMS")
+TABLES = ("VERBS", "METHODS", "READERS", "FORMS", "TENSOR_CODES", "NAMES", "ENGINES", "DEMO")
 
 
 @cache
@@ -93,16 +93,29 @@ def loaded(home: str) -> Any:
     return attrgetter(attribute)(found) if attribute else found
 
 
+def reader(kind: str) -> Any:
+    """The function of an extension that reads networks.
+
+    Raises:
+        UsageError: No extension reads that.
+    """
+    return _part("READERS", kind, f"nothing here reads {kind}")
+
+
 def form_of(name: str) -> Any:
-    """The part of another package that knows what a message of a network needs.
+    """The part of an extension that knows what a message of a network needs.
 
     Raises:
         UsageError: No extension has it. Nothing is judged without it: its checks would be missing.
     """
+    return _part("FORMS", name, f"nothing here knows the {name} of networks")
+
+
+def _part(table: str, name: str, missing: str) -> Any:
     extensions = find_extensions()
-    if name not in extensions["FORMS"]:
+    if name not in extensions[table]:
         raise UsageError(
-            f"networks are read and judged by another package, and none brings the form {name!r}. "
-            f"Install codebound_networks.{extensions.advice}"
+            f"{missing}: codebound_networks does, and it cannot be imported. Install it, or "
+            f"do without a network.{extensions.advice}"
         )
-    return loaded(extensions["FORMS"][name])
+    return loaded(extensions[table][name])

@@ -11,7 +11,7 @@ from codebound.cli.main import OWN_VERBS, app
 from codebound.methods.registry import METHODS, Method, known_methods
 from codebound.run import extensions
 from codebound.run.errors import UsageError
-from codebound.run.extensions import Verb, find_extensions, form_of
+from codebound.run.extensions import Verb, find_extensions, form_of, reader
 from codebound.run.processes import open_engine
 
 
@@ -33,7 +33,11 @@ def installed(monkeypatch):
 
     def install(**contents: object) -> extensions.Extensions:
         points = [Point(name, content) for name, content in contents.items()]
-        monkeypatch.setattr(extensions.metadata, "entry_points", lambda group: points)
+        monkeypatch.setattr(
+            extensions.metadata,
+            "entry_points",
+            lambda group: points if group == extensions.GROUP else (),  # torch has some of its own
+        )
         find_extensions.cache_clear()
         return find_extensions()
 
@@ -98,7 +102,21 @@ def test_without_extensions_there_is_the_engine_on_processes(installed):
 
 def test_a_network_is_not_judged_without_the_package_that_bounds_its_rounding(installed):
     installed()
-    with pytest.raises(UsageError, match="none brings the form 'rounding'"):
+    with pytest.raises(UsageError, match="knows the rounding of networks: codebound_networks does"):
         form_of("rounding")
     installed(networks=SimpleNamespace(FORMS={"rounding": "math:pi"}))
     assert form_of("rounding") == math.pi
+
+
+def test_a_reader_is_the_function_that_an_extension_names(installed, monkeypatch):
+    monkeypatch.setitem(sys.modules, "toy_readers", SimpleNamespace(read="a function"))
+    installed(a=SimpleNamespace(READERS={"models": "toy_readers:read"}))
+    assert reader("models") == "a function"
+
+
+def test_without_the_networks_a_reader_says_what_is_missing(installed):
+    installed(networks=ImportError("no such module"))
+    with pytest.raises(
+        UsageError, match=r"reads models: codebound_networks does.*networks \(ImportError: no"
+    ):
+        reader("models")
