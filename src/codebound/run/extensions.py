@@ -108,7 +108,7 @@ def form_of(name: str) -> Any:
     Raises:
         UsageError: No extension has it. Nothing is judged without it: its checks would be missing.
     """
-    return _part("FORMS", name, f"nothing here knows the {name} of networks")
+    return _part("FORMS", name, f"nothing here reads or judges networks ({name})")
 
 
 def _part(table: str, name: str, missing: str) -> Any:
