@@ -102,7 +102,7 @@ def test_without_extensions_there_is_the_engine_on_processes(installed):
 
 def test_a_network_is_not_judged_without_the_package_that_bounds_its_rounding(installed):
     installed()
-    with pytest.raises(UsageError, match="reads or judges networks .rounding.: codebound_networks does"):
+    with pytest.raises(UsageError, match=r"reads or judges networks \(rounding\): codebound_networks does"):
         form_of("rounding")
     installed(networks=SimpleNamespace(FORMS={"rounding": "math:pi"}))
     assert form_of("rounding") == math.pi
