@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-from torch import nn
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from codebound.bounds.facts import HoldoutFacts, check_delta
 from codebound.certificate.answers import answered, differing
@@ -30,14 +28,15 @@ from codebound.methods.strategy import Course
 from codebound.report.folder import Certification
 from codebound.run.device import resolve_device
 from codebound.run.errors import DataError, UsageError
+from codebound.run.extensions import reader
 from codebound.run.progress import Progress, silent, watched
 from codebound.sample.dataset import as_dataset, cross_duplicates, require_certifiable, seen_rows
 from codebound.sample.losses import WRONG, parse_fault
-from codebound_networks.reading.walk import Network
-from codebound_networks.views.graphs import Traced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from torch import nn
 
     from codebound.bounds.risk import RiskBound
     from codebound.known.base import Pretrained
@@ -49,9 +48,17 @@ SHARES = (3, 5, 7, 8, 9)
 """Tenths of a sample that a helper is made of where the best is asked for."""
 
 
+class ReadNetwork(Protocol):
+    """A network with what was read of it, such as the result of ``wrap``."""
+
+    @property
+    def model(self) -> nn.Module:
+        """The network itself."""
+
+
 @watched
 def certify(
-    model: nn.Module | Network | Traced | None,
+    model: nn.Module | ReadNetwork | None,
     sample: Any,
     *,
     claim: AbstractClaim | None = None,
@@ -171,8 +178,8 @@ def certify(
     ]
     stated = claims[0]
     _check_given(stated, sample, test_set, base=base, helper=helper, by_class=by_class)
-    given = _traced(model)
-    module = None if given is None else given.model
+    given = None if model is None else reader("modules")(model)
+    module: nn.Module | None = None if given is None else given.model
     start = read_start(
         given,
         base,
@@ -291,18 +298,6 @@ def _check_given(
             raise DataError(
                 f"the test sample has a label {test_set.y.max()}; the sample has {sample.classes} classes."
             )
-
-
-def _traced(model: object) -> Traced | None:
-    """The network that was given; since one was wrapped, hooks or layers may have come to it."""
-    if model is None or isinstance(model, Traced):
-        return model
-    if isinstance(model, nn.Module | Network):
-        return Traced(model.model if isinstance(model, Network) else model)
-    raise UsageError(
-        f"model is a torch.nn.Module, or None: then a network is made. Got {type(model).__name__}; "
-        "codebound.PickToLearn bounds the error of an estimator of scikit-learn."
-    )
 
 
 class _Tested(NamedTuple):

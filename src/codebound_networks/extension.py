@@ -45,6 +45,10 @@ METHODS = {
 }
 
 READERS = {
+    "modules": "codebound_networks.about_f.given:traced",
+    "networks": "codebound_networks.about_f.given:load_network",
+    "bases": "codebound_networks.about_f.given:given_base",
+    "class names": "codebound_networks.about_f.given:named_head",
     "models": "codebound_networks.reading.loading:load_model",
 }
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import tempfile
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,29 +14,20 @@ import torch
 
 from codebound.certificate.verification import CERTIFICATE
 from codebound.certification import SHARES, certify
-from codebound.known.base import BASE_FILE, MAX_WORDS, Pretrained
-from codebound.known.encoded_tables import encoded, load_table, prototypes
+from codebound.known.base import MAX_WORDS, Pretrained
+from codebound.known.encoded_tables import load_table
 from codebound.known.encoder import load_encoder
-from codebound.known.provenance import remember
 from codebound.methods.inputs import ENCODES
-from codebound.report.folder import WEIGHTS
 from codebound.run.errors import CodeboundError, DataError, UsageError
-from codebound.run.files import write_json
+from codebound.run.extensions import reader
 from codebound.run.progress import NOBODY, Listener, Progress, silent
 from codebound.run.store import new_folder, source_sha256
 from codebound.run.user_code import import_named
-from codebound.run.weight_files import dtype_name, load_arrays
 from codebound.sample.caveats import remarks
 from codebound.sample.dataset import as_read
 from codebound.sample.formats.catalogue import KNOWN
 from codebound.sample.load import load_dataset
 from codebound.sample.splits import split
-from codebound_networks.about_f.base import load_base, origin_of_file
-from codebound_networks.about_f.disagreement import bound_through
-from codebound_networks.reading.loading import load_model
-from codebound_networks.reading.walk import Network, wrap
-from codebound_networks.views.rebuild import with_weights
-from codebound_networks.views.zoo import ZOO
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -48,9 +38,7 @@ if TYPE_CHECKING:
     from codebound.report.folder import Certification, Saved
     from codebound.run.job import Engine
     from codebound.sample.dataset import Dataset
-    from codebound_networks.about_f.disagreement import Through
 
-_CLASSES = 10
 _HALF = 5  # tenths of a sample: no message says of which share a helper that encodes was made
 _CERTIFY = (
     "method",
@@ -83,16 +71,16 @@ def certify_from_options(
         sample, test_set = load_samples(options, encoder=encoder, progress=progress)
     for warning in remarks(sample, delta=options["delta"]):
         listener.note(f"Warning: {warning}.")
-    network = None
+    network: nn.Module | None = None
     if model is not None:
-        network = load_network(model, sample, options["weights"])
+        network = reader("networks")(model, sample, options["weights"])
     elif options["weights"] is not None or options["base"] is not None:
         raise UsageError("weights and base belong to a model: give the model.")
-    base = None if network is None else given_base(options, network, sample)
+    base: Pretrained | None = None if network is None else reader("bases")(options, network, sample)
     if options["class_names"] is not None:
         if network is not None or encoder is None:
             raise UsageError("class names make a network of their own, behind an encoder of texts.")
-        base = named_head(encoder, options["class_names"], sample)
+        base = reader("class names")(encoder, options["class_names"], sample)
     if base is not None and options["weights"] is None:
         network = base.network
     elif base is not None and _are_equal(network, base.network):
@@ -187,38 +175,6 @@ def certify_record(options: Mapping[str, Any], *, out: Path | None = None) -> di
     return certify_from_options(options, out=out).result
 
 
-def through_from_options(options: Mapping[str, Any], *, out: Path | None = None) -> Through:
-    """Bounds a network through a certificate; the base and g may lie beside it. ``out`` gets the record."""
-    if out is not None and out.exists():
-        raise UsageError(f"{out} exists already. Choose another file.")
-    file, fresh, folder = options["file"], options["unlabelled"], options["data_folder"]
-    path = file / CERTIFICATE if file.is_dir() else file
-    encoder = None if options["encoder"] is None else load_encoder(options["encoder"])
-    sample = load_dataset(options["data"], folder=folder)
-    role = "test" if fresh.lower() in KNOWN else "unlabelled"
-    unlabelled = load_dataset(fresh, role=role, folder=folder)
-    base = options["base"] or _beside(path, BASE_FILE)
-    found = bound_through(
-        path,
-        load_network(options["model"], sample, options["weights"]),
-        sample=sample if encoder is None else encoded(encoder, sample),
-        unlabelled=unlabelled.select(range(unlabelled.n), role="unlabelled"),
-        delta=options["delta"],
-        base=None if base is None else load_arrays(base),
-        weights=options["g_weights"] or _beside(path, WEIGHTS),
-        encoder=encoder,
-        allow_copies=options["allow_copies"],
-    )
-    if out is not None:
-        write_json(out, found.record())
-    return found
-
-
-def _beside(file: Path, name: str) -> Path | None:
-    found = file.with_name(name)
-    return found if found.is_file() else None
-
-
 def _tenths(fraction: str | float, *, is_one: bool = False) -> int | tuple[int, ...]:
     if fraction == "auto":
         return _HALF if is_one else SHARES
@@ -254,7 +210,7 @@ def _given_helper(
         return None
     if options["model"] is None:
         raise UsageError("helper_weights belong to a model: give the model.")
-    network = load_network(options["model"], sample, weights)
+    network: nn.Module = reader("networks")(options["model"], sample, weights)
     return Pretrained(
         network, f"weights {Path(weights).name!r}, made of the first part of the split alone"[:MAX_WORDS]
     )
@@ -317,84 +273,3 @@ def _loaded(
     if encoder is None:
         return load_dataset(spec, role=role, folder=folder, **({} if like is None else as_read(like)))
     return load_table(encoder, spec, role=role, folder=folder, like=like, progress=progress)
-
-
-def load_network(
-    model: str, sample: Dataset, weights: Path | str | None = None, *, seed: int = 0
-) -> nn.Module:
-    """The network that was asked for, with the inputs and the classes of the sample."""
-    path = None if weights is None else Path(weights)
-    shape, classes = sample.input_shape, sample.classes
-    network = load_model(model, input_shape=shape, classes=classes, weights=path, seed=seed)
-    if path is not None:
-        remember(network, origin_of_file(path))
-    return network
-
-
-def load_layers(
-    model: str, shape: tuple[int, ...], classes: int, weights: Path | None, *, strict: bool = True
-) -> Network:
-    """The network with its layers in view; a strict view refuses parts that cannot be seen."""
-    module = load_model(model, input_shape=shape, classes=classes, weights=weights)
-    return wrap(module, example=torch.zeros(2, *shape), classes=classes, strict=strict)
-
-
-def in_single_precision(network: Network, shape: tuple[int, ...], classes: int) -> Network:
-    """The same network in float32, which is what codes decode to, with a word about it."""
-    state = network.model.state_dict()
-    others = sorted({dtype_name(each) for each in state.values() if each.is_floating_point()} - {"float32"})
-    if not others:
-        return network
-    single = with_weights(network.model, state).float()
-    again = wrap(single, example=torch.zeros(2, *shape), classes=classes, strict=True)
-    words = f"Its weights are {' and '.join(others)}, and codes decode to float32: it is compressed in that."
-    return replace(again, notes=(*network.notes, words))
-
-
-def model_sizes(
-    model: str, input_shape: str | None, classes: int | None, sample: Dataset | None = None
-) -> tuple[tuple[int, ...], int]:
-    """Input shape and classes: those of the data, or as given, or those of the zoo."""
-    if sample is not None:
-        if input_shape is not None or classes is not None:
-            raise UsageError("the data have their own input_shape and classes; leave these out.")
-        return sample.input_shape, sample.classes
-    classes = _CLASSES if classes is None else classes
-    if input_shape is not None:
-        sizes = input_shape.lower().split("x")
-        if not all(size.isdecimal() and int(size) > 0 for size in sizes):
-            raise UsageError(
-                f"input_shape is positive sizes joined by x, such as 1x28x28. Got {input_shape!r}."
-            )
-        return tuple(map(int, sizes)), classes
-    name = model.partition(":")[0]
-    if name in ZOO:
-        return ZOO[name].input_shape, classes
-    if ":" in model:
-        raise UsageError(f"the input shape of {model} is unknown. Give input_shape.")
-    raise UsageError(f"unknown model {model!r}. Give {', '.join(ZOO)}, or package.module:factory.")
-
-
-def given_base(options: Mapping[str, Any], network: nn.Module, sample: Dataset) -> Pretrained | None:
-    """The base that was asked for: base and base_says."""
-    base, says = options["base"], options["base_says"]
-    if base is None:
-        if says is not None:
-            raise UsageError("base_says describes a base, and none was given.")
-        return None
-    return load_base(base, network, sample=sample, says=says or "")
-
-
-def named_head(encoder: Encoder, names: str, sample: Dataset) -> Pretrained:
-    """A linear layer whose scores are the products of a row with those of class names, as a base."""
-    each = tuple(name.strip() for name in names.split(","))
-    if len(each) != sample.classes or not all(each):
-        raise UsageError(
-            f"there are {sample.classes} classes: give as many names, with commas. Got {names!r}."
-        )
-    weight, bias = prototypes(encoder, each)
-    network = load_network("linear", sample)
-    state = dict(zip(network.state_dict(), map(torch.from_numpy, (weight, bias)), strict=True))
-    network.load_state_dict(state)
-    says = f"the class names {', '.join(each)} by {encoder.name}, without looking at the sample"
-    return Pretrained(network, says[:MAX_WORDS])

@@ -33,7 +33,7 @@ from codebound.sample.losses import parse_fault
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from torch import Tensor
+    from torch import Tensor, nn
 
     from codebound.holdout.ledger import Ledger
     from codebound.run.progress import Listener
@@ -99,5 +99,7 @@ def _scores(options: Mapping[str, Any], sample: Dataset, classes: int) -> Tensor
     if options["certificate"] is not None:
         return network_scores(decode(options["certificate"]), sample)
     shape, weights = sample.input_shape, options["weights"]
-    network = reader("models")(options["model"], input_shape=shape, classes=classes, weights=weights)
+    network: nn.Module = reader("models")(
+        options["model"], input_shape=shape, classes=classes, weights=weights
+    )
     return network_scores(network, sample)

@@ -35,9 +35,10 @@ def command(
         )
     from codebound.bounds.risk import percent
     from codebound.certification import certify
-    from codebound.cli.actions import load_network, load_samples
+    from codebound.cli.actions import load_samples
     from codebound.run.store import new_folder
     from codebound.sample.formats.download import fetch
+    from codebound_networks.about_f.given import load_network
     from codebound_networks.train.config import TrainConfig
     from codebound_networks.train.harness import fit
 

@@ -109,7 +109,10 @@ def examine(
         classes: Number of classes.
         strict: Refuse a network with a tensor that cannot be handled.
     """
-    from codebound.cli.actions import load_layers, model_sizes  # an installation is described without them
+    from codebound_networks.about_f.given import (  # an installation is described without them
+        load_layers,
+        model_sizes,
+    )
 
     given = input_shape or (_USUAL_SHAPE if factory_of(model) else None)
     shape, classes = model_sizes(model, given, classes)

@@ -35,7 +35,7 @@ def command(
     Example: codebound through cert --data mnist --model lenet --weights f.safetensors --unlabelled mnist
     """
     options = dict(locals())
-    from codebound.cli.actions import through_from_options
+    from codebound_networks.cli.actions import through_from_options
 
     found = through_from_options(options, out=out)
     record = found.record()

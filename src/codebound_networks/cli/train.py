@@ -104,7 +104,7 @@ def command(
     """
     options = dict(locals())
     if for_certificate:
-        from codebound_networks.train.actions import TRAIN_OPTIONS, few_bits_from_options
+        from codebound_networks.cli.actions import TRAIN_OPTIONS, few_bits_from_options
 
         chosen = {"weights", "preset", *TRAIN_OPTIONS.values()} - {"seed"}
         _refuse(options, chosen, "--for-certificate chooses that; --effort says how long it may take")
@@ -114,7 +114,7 @@ def command(
     _refuse(options, {"effort", "delta", "base", "base_says"}, "it belongs to --for-certificate")
     if arch is None:
         raise UsageError("give an architecture, such as mlp; only --for-certificate chooses one by itself.")
-    from codebound_networks.train.actions import train_from_options
+    from codebound_networks.cli.actions import train_from_options
 
     record = train_from_options(options, out=out, listener=listener(quiet=quiet))
     emit(record, output, [_errors(record), f"{record['sentence']}\nWeights: {record['weights']}"])

@@ -8,7 +8,7 @@ from typing import Any
 from torch import nn
 
 from codebound import __version__
-from codebound.cli.actions import load_network, load_samples, record_options
+from codebound.cli.actions import load_samples, record_options
 from codebound.report.tables import csv_text
 from codebound.run.device import resolve_device
 from codebound.run.errors import DataError, UsageError
@@ -21,6 +21,7 @@ from codebound.run.weight_files import load_arrays
 from codebound.sample.dataset import Dataset
 from codebound.sample.load import load_dataset
 from codebound_networks.about_f.base import origin_of_file
+from codebound_networks.about_f.given import load_network
 from codebound_networks.train import runs
 from codebound_networks.train.updates import shuffle_labels
 from codebound_papers.compare.rows import BAR, rate_text

@@ -1,16 +1,22 @@
 """``codebound compress`` as a function: options in, files and a record out."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from codebound.cli.actions import in_single_precision, load_layers, load_samples, model_sizes, record_options
+import torch
+
+from codebound.cli.actions import load_samples, record_options
 from codebound.run.errors import UsageError
 from codebound.run.files import write_atomically, write_json, written_whole
 from codebound.run.progress import NOBODY, Listener
 from codebound.run.store import new_folder
 from codebound.run.tensor_files import save_weights
 from codebound.sample.load import load_dataset
+from codebound_networks.about_f.given import load_layers, model_sizes
+from codebound_networks.reading.walk import Network, wrap
+from codebound_networks.views.rebuild import dtype_name, with_weights
 from codebound_papers.compress.catalogue import COMPRESSORS
 from codebound_papers.compress.compressors import Compressed, Job
 from codebound_papers.compress.methods import has_grid, mild_options, option_text, parse_options, run_method
@@ -39,7 +45,7 @@ def compress_from_options(
         measured = load_dataset(options["test"], role="test", folder=options["data_folder"])
     shape, outputs = model_sizes(model, options["input_shape"], options["classes"], measured)
     network = load_layers(model, shape, outputs, options["weights"])
-    network = in_single_precision(network, shape, outputs)
+    network = _in_single_precision(network, shape, outputs)
     if measured is not None and options["examples"] is not None:
         measured = measured.select(range(min(options["examples"], measured.n)), role=measured.role)
     with new_folder(out, "compress") as folder, listener.bar(method) as progress:
@@ -82,3 +88,15 @@ def _save(folder: Path, compressed: Compressed, summary: CompressionSummary) -> 
     if compressed.chain is not None:
         about["architecture"] = compressed.chain.described()
     write_json(folder / "message.json", about)
+
+
+def _in_single_precision(network: Network, shape: tuple[int, ...], classes: int) -> Network:
+    """The same network in float32, which is what codes decode to, with a word about it."""
+    state = network.model.state_dict()
+    others = sorted({dtype_name(each) for each in state.values() if each.is_floating_point()} - {"float32"})
+    if not others:
+        return network
+    single = with_weights(network.model, state).float()
+    again = wrap(single, example=torch.zeros(2, *shape), classes=classes, strict=True)
+    words = f"Its weights are {' and '.join(others)}, and codes decode to float32: it is compressed in that."
+    return replace(again, notes=(*network.notes, words))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from codebound import __version__
-from codebound.cli.actions import load_network, record_options
+from codebound.cli.actions import record_options
 from codebound.run.device import resolve_device
 from codebound.run.errors import UsageError
 from codebound.run.files import finite, write_json, write_text
@@ -24,6 +24,7 @@ from codebound.run.progress import NOBODY, Listener, Progress, silent
 from codebound.run.store import optional_folder
 from codebound.sample.dataset import Dataset
 from codebound.sample.load import load_dataset
+from codebound_networks.about_f.given import load_network
 from codebound_networks.reading.walk import Network
 from codebound_networks.views.layers import LinearView
 from codebound_papers.arora18.projection import project_matrix

@@ -8,12 +8,13 @@ from typing import Any
 import torch
 
 from codebound import __version__
-from codebound.cli.actions import load_network, record_options
+from codebound.cli.actions import record_options
 from codebound.run.device import resolve_device
 from codebound.run.files import finite, write_json
 from codebound.run.progress import NOBODY, Listener
 from codebound.run.store import optional_folder
 from codebound.sample.load import load_dataset
+from codebound_networks.about_f.given import load_network
 from codebound_papers.arora18.requirements import ProjectRequirements, project_requirements
 from codebound_papers.guha23.requirements import MbpRequirements, mbp_requirements
 from codebound_papers.measure.noise.quantities import StabilitySettings

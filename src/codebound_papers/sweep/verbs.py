@@ -41,7 +41,7 @@ class SweepVerb:
 _STABILITY = "Arora 4.1: noise stability"
 _VERBS = {
     "train": SweepVerb(
-        "codebound_networks.train.actions:train_from_options",
+        "codebound_networks.cli.actions:train_from_options",
         "codebound_networks.cli.train:command",
         "model.safetensors",
         ("train_error", "test_error"),

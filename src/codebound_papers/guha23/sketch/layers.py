@@ -10,12 +10,13 @@ from typing import Any
 
 import torch
 
-from codebound.cli.actions import load_layers, model_sizes, record_options
+from codebound.cli.actions import record_options
 from codebound.methods.search import Search, UnsuitedError
 from codebound.run.errors import UsageError
 from codebound.run.files import write_json
 from codebound.run.progress import NOBODY, Listener, Progress, silent
 from codebound.run.store import optional_folder
+from codebound_networks.about_f.given import load_layers, model_sizes
 from codebound_networks.chains.message import Message
 from codebound_networks.codes.modes import encode_tensors, integers
 from codebound_networks.codes.tensors import AbstractGridCode, AbstractTensorCode, matrix_shape

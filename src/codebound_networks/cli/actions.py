@@ -1,4 +1,4 @@
-"""Trainings as functions: options in, a folder and a record out; see ``commands.py``."""
+"""Trainings and bounds through certificates as functions: options in, files and a record out."""
 
 from __future__ import annotations
 
@@ -8,15 +8,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codebound.bounds.risk import count_of, rate
+from codebound.certificate.verification import CERTIFICATE
 from codebound.certification import certify
-from codebound.cli.actions import given_base, load_network, load_samples, record_options, save_or_rescue
+from codebound.cli.actions import load_samples, record_options, save_or_rescue
+from codebound.known.base import BASE_FILE
+from codebound.known.encoded_tables import encoded
+from codebound.known.encoder import load_encoder
 from codebound.known.provenance import Origin, origin_of
+from codebound.report.folder import WEIGHTS
 from codebound.run.device import resolve_device
 from codebound.run.errors import UsageError
 from codebound.run.files import write_json
 from codebound.run.progress import NOBODY, Listener
 from codebound.run.store import content_key, new_folder
 from codebound.sample.caveats import remarks
+from codebound.sample.formats.catalogue import KNOWN
+from codebound.sample.load import load_dataset
+from codebound_networks.about_f.disagreement import bound_through
+from codebound_networks.about_f.given import given_base, load_network
+from codebound_networks.reading.loading import load_arrays
 from codebound_networks.train import runs
 from codebound_networks.train.config import TrainConfig, parse_schedule, preset
 from codebound_networks.train.few_bits import DICTIONARY_SIDE
@@ -26,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from codebound.sample.dataset import Dataset
+    from codebound_networks.about_f.disagreement import Through
     from codebound_networks.train.runs import TrainResult
 
 # settings of a training whose option has another name
@@ -137,6 +148,38 @@ def few_bits_from_options(
     }
     write_json(folder / runs.RESULT, record)
     return record
+
+
+def through_from_options(options: Mapping[str, Any], *, out: Path | None = None) -> Through:
+    """Bounds a network through a certificate; the base and g may lie beside it. ``out`` gets the record."""
+    if out is not None and out.exists():
+        raise UsageError(f"{out} exists already. Choose another file.")
+    file, fresh, folder = options["file"], options["unlabelled"], options["data_folder"]
+    path = file / CERTIFICATE if file.is_dir() else file
+    encoder = None if options["encoder"] is None else load_encoder(options["encoder"])
+    sample = load_dataset(options["data"], folder=folder)
+    role = "test" if fresh.lower() in KNOWN else "unlabelled"
+    unlabelled = load_dataset(fresh, role=role, folder=folder)
+    base = options["base"] or _beside(path, BASE_FILE)
+    found = bound_through(
+        path,
+        load_network(options["model"], sample, options["weights"]),
+        sample=sample if encoder is None else encoded(encoder, sample),
+        unlabelled=unlabelled.select(range(unlabelled.n), role="unlabelled"),
+        delta=options["delta"],
+        base=None if base is None else load_arrays(base),
+        weights=options["g_weights"] or _beside(path, WEIGHTS),
+        encoder=encoder,
+        allow_copies=options["allow_copies"],
+    )
+    if out is not None:
+        write_json(out, found.record())
+    return found
+
+
+def _beside(file: Path, name: str) -> Path | None:
+    found = file.with_name(name)
+    return found if found.is_file() else None
 
 
 def _method(sample: Dataset, *, device: str, has_architecture: bool, has_base: bool) -> str:

@@ -10,9 +10,9 @@ from worlds.samples import cloud_arrays
 
 from codebound.run.errors import UsageError
 from codebound.run.store import content_key
+from codebound_networks.cli.actions import few_bits_from_options, train_from_options
 from codebound_networks.cli.train import command
 from codebound_networks.train import runs
-from codebound_networks.train.actions import few_bits_from_options, train_from_options
 
 
 @pytest.fixture
