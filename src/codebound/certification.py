@@ -138,7 +138,7 @@ def certify(
 
     Example:
         >>> from codebound.sample.load import load_dataset
-        >>> from codebound_networks.reading.loading import load_model
+        >>> from codebound import load_model
         >>> digits = load_dataset("digits")
         >>> network = load_model("linear", input_shape=(1, 8, 8), classes=10)
         >>> certify(network, digits, method="prune", effort="quick").certificate.claim.vacuous  # untrained
