@@ -21,12 +21,12 @@ from codebound.run.errors import UsageError
 from codebound.run.files import write_json
 from codebound.run.progress import NOBODY, Listener
 from codebound.run.store import content_key, new_folder
+from codebound.run.weight_files import load_arrays
 from codebound.sample.caveats import remarks
 from codebound.sample.formats.catalogue import KNOWN
 from codebound.sample.load import load_dataset
 from codebound_networks.about_f.disagreement import bound_through
 from codebound_networks.about_f.given import given_base, load_network
-from codebound_networks.reading.loading import load_arrays
 from codebound_networks.train import runs
 from codebound_networks.train.config import TrainConfig, parse_schedule, preset
 from codebound_networks.train.few_bits import DICTIONARY_SIDE

@@ -13,10 +13,11 @@ from codebound.run.files import write_atomically, write_json, written_whole
 from codebound.run.progress import NOBODY, Listener
 from codebound.run.store import new_folder
 from codebound.run.tensor_files import save_weights
+from codebound.run.weight_files import dtype_name
 from codebound.sample.load import load_dataset
 from codebound_networks.about_f.given import load_layers, model_sizes
 from codebound_networks.reading.walk import Network, wrap
-from codebound_networks.views.rebuild import dtype_name, with_weights
+from codebound_networks.views.rebuild import with_weights
 from codebound_papers.compress.catalogue import COMPRESSORS
 from codebound_papers.compress.compressors import Compressed, Job
 from codebound_papers.compress.methods import has_grid, mild_options, option_text, parse_options, run_method
