@@ -593,7 +593,6 @@ def recoded(seed: Seed, choice: random.Random) -> Seed:
     message = read_message(
         certificate.message,
         input_shape=seed.x.shape[1:],
-        module=None,
         short_classes=certificate.facts.classes if certificate.is_short else None,
     )
     if isinstance(message.codes, Subspace):
