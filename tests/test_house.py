@@ -56,9 +56,9 @@ ELSEWHERE = {
     "codebound.learn.rule_message": "attack/test_short_messages.py",
     "codebound.learn.kernel_network": "contract/test_two_pickers.py",
     "codebound_verify.assumptions": "attack/test_settings_and_rows.py",
-    "codebound_verify.looks.ledger": "unit/holdout/test_ledger.py",
+    "codebound_verify.holdout.ledger": "unit/holdout/test_ledger.py",
     "codebound_verify.rounding": "oracle/test_rounding.py",
-    "codebound_verify.shorthand.short": "contract/test_one_code.py",
+    "codebound_verify.networks.short": "contract/test_one_code.py",
     # one test for all who use it
     "codebound.cli.actions": "unit/cli/test_options.py",
     "codebound.sample.formats.texts": "unit/known/test_encoder.py",

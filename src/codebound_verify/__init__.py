@@ -13,12 +13,11 @@ through, to be read in one sitting and in this order, in which each module needs
   format was made with), ``assumptions``, ``verdict``;
 * the command: ``data``, ``demands``, ``files`` (all that is given, read and checked), ``__main__``.
 
-Whatever else a file or its user may ask for is a package, imported where it is reached: operations on images
-(``images``), short ways to write a network (``shorthand``), networks that are learned from the sample
-(``picks``), statements about the original network (``original``), classes and test data (``questions``),
-datasets by name (``datasets``), what lies beside a certificate (``beside``), ledgers of looks in place of
-certificates (``looks``), and codes of the papers' compressors (``papers``), which can be left out. No code
-but its own is run, whatever a file asks for.
+Whatever else a file or its user may ask for is a package, imported where it is reached: networks that are
+learned from the sample (``learn``), what a network may have beyond that (``networks``: images, short
+messages, the original network, the papers' codes), classes and test data (``questions``), datasets by name
+(``datasets``), what lies beside a certificate (``beside``), and ledgers of looks in place of certificates
+(``holdout``). No code but its own is run, whatever a file asks for.
 """
 
 from __future__ import annotations

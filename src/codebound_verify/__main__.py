@@ -23,7 +23,7 @@ from .refusal import Refused
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .looks import LedgerVerdict
+    from .holdout import LedgerVerdict
     from .verdict import Verdict
 
 
@@ -63,7 +63,7 @@ def _main(arguments: Sequence[str] | None, prog: str) -> int:
         verdict = verify_file(options.file, given, progress=_show_progress if sys.stderr.isatty() else None)
     except Refused as error:
         parser.error(_printable(str(error)))
-    from .looks import LedgerVerdict
+    from .holdout import LedgerVerdict
 
     if isinstance(verdict, LedgerVerdict):
         is_met = _conclude(parser, options, verdict, bound=verdict.best, text=_ledger_text(verdict))

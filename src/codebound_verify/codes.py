@@ -26,12 +26,12 @@ def read_tensor(decoder: Decoder, shape: Shape) -> Recipe:
 def _read_of_the_papers(decoder: Decoder, mode: int, shape: Shape) -> Recipe:
     """A tensor of a mode whose reader may have been left out."""
     try:
-        from .papers.random_tensors import READERS
+        from .networks.papers.random_tensors import READERS
     except ModuleNotFoundError as error:
-        if not (error.name or "").startswith(f"{__package__}.papers"):
+        if not (error.name or "").startswith(f"{__package__}.networks.papers"):
             raise  # it is there, and lacks something else
         raise Refused(
-            f"Message: tensor mode {mode} is one of the papers' compressors; codebound_verify.papers, which "
-            "reads it, is not installed."
+            f"Message: tensor mode {mode} is one of the papers' compressors; "
+            "codebound_verify.networks.papers, which reads it, is not installed."
         ) from None
     return READERS[mode](decoder, shape)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from .container import Certificate
-    from .picks.picking import Learned
+    from .learn.picking import Learned
     from .questions.classes import ClassRow
     from .questions.testing import Tested
     from .sample import Inputs, Labels
@@ -115,7 +115,7 @@ class Course:
             with self._check("the decoded network makes no more errors than stated"):
                 check_errors(header, self.network, self.evaluator, *self.sample)
         if isinstance(extra, Picked) and self.sample and self.network and self.network.rule:
-            from .picks.checking import check_picks
+            from .learn.checking import check_picks
 
             with self._check(
                 "the rule, run on the sample, picks as many as stated and leaves no more errors"
@@ -126,7 +126,7 @@ class Course:
         """Check that weights handed over beside the file are those of g."""
         given = self.given.learned_weights
         if given is not None and isinstance(self.header.extra, Picked):
-            from .picks.checking import check_weights
+            from .learn.checking import check_weights
 
             with self._check("the weights beside it are those that the rule learns from the sample"):
                 check_weights(self.learned, given, self.sample)
@@ -148,7 +148,7 @@ class Course:
             self._check_disagreements(extra, given.subject_weights, given.unlabelled)
 
     def _check_domain(self, extra: Domain, network: Network, weights: Mapping[str, Floats]) -> None:
-        from .original.checking import check_domain
+        from .networks.original.checking import check_domain
 
         with self._check("theta covers the distance of f and g on the whole domain"):
             check_domain(self.header, extra, network, weights)
@@ -160,7 +160,7 @@ class Course:
     def _check_disagreements(
         self, extra: Disagreement, weights: Mapping[str, Floats], unlabelled: Inputs
     ) -> None:
-        from .original.checking import check_disagreements, subject_evaluator
+        from .networks.original.checking import check_disagreements, subject_evaluator
 
         if self.sample is None or self.evaluator is None:
             return

@@ -347,7 +347,7 @@ def evaluated(
     steps = list(zip(chain.operations, layers, strict=True))
     if chain.operations[0].kind != "views":
         return logits_of(steps, x.to(dtype))
-    from .images.averaging import averaged
+    from .networks.averaging import averaged
 
     return averaged(steps, x, dtype)
 

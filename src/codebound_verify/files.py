@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from .evaluate import Progress
     from .header import Header
-    from .looks import LedgerVerdict
+    from .holdout import LedgerVerdict
     from .sample import Inputs
     from .verdict import Verdict
 
@@ -79,7 +79,7 @@ def unreadable(error: OSError) -> Refused:
 
 
 def _ledger(file: Path, given: GivenFiles) -> LedgerVerdict:
-    from .looks import verify_ledger
+    from .holdout import verify_ledger
 
     data = _labelled(given.data, given.data_folder) if given.data else None
     return verify_ledger(file.read_bytes(), data=data, head=given.head)

@@ -58,7 +58,7 @@ def _exact_forms(header: Header) -> tuple[Forms, list[str]]:
         added, found = _on_part(header, tally, added)
         reasons += found
     if isinstance(extra, Picked):
-        from .picks.limits import picked_forms
+        from .learn.limits import picked_forms
 
         return picked_forms(header, extra), reasons
     forms = occam(errors=header.errors, n=header.n, code_bits=header.code_bits, delta=delta)

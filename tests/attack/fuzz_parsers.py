@@ -49,7 +49,7 @@ from codebound_papers.sweep.grid import PlannedVerb, read_plan
 from codebound_papers.sweep.jobs import JobFolder
 from codebound_verify import verify
 from codebound_verify.data import load_data
-from codebound_verify.looks.ledger import verify_ledger
+from codebound_verify.holdout.ledger import verify_ledger
 from codebound_verify.refusal import Refused
 from codebound_verify.weights import read_weights
 

@@ -22,10 +22,10 @@ from codebound.sample.arrays import from_arrays
 from codebound.sample.dataset import Scaling
 from codebound_verify import Refused, verify
 from codebound_verify.container import read
+from codebound_verify.learn.picking import learn
+from codebound_verify.learn.rule import Columns
+from codebound_verify.learn.rule import Rule as RuleOfVerifier
 from codebound_verify.message import decode
-from codebound_verify.picks.picking import learn
-from codebound_verify.picks.rule import Columns
-from codebound_verify.picks.rule import Rule as RuleOfVerifier
 
 X, Y = rules.shapes()
 MESSAGE = rules.RuleMessage(features=rules.DIRECTIONS, gamma=1)

@@ -122,7 +122,7 @@ def test_verification_never_searches(monkeypatch):
     def searching(*_given):
         raise AssertionError("a file with a witness was searched")
 
-    monkeypatch.setattr("codebound_verify.papers.random_tensors.recover", searching)
+    monkeypatch.setattr("codebound_verify.networks.papers.random_tensors.recover", searching)
     monkeypatch.setattr("codebound_papers.guha23.sketch.codec.recover_integers", searching)
     ours, theirs = both(with_witness(TRUE_WITNESS))
     assert ours is not None

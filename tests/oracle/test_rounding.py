@@ -29,7 +29,7 @@ from codebound_networks.chains.operations import (
 )
 from codebound_verify import evaluate, operations, rounding
 from codebound_verify.chain import fit
-from codebound_verify.images.dictionary import features
+from codebound_verify.networks.dictionary import features
 from codebound_verify.operations import Operation
 from codebound_verify.rounding import Rounded, Whole
 

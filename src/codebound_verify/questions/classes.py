@@ -17,7 +17,7 @@ from ..header import Header, Picked
 from ..sample import Inputs, Labels, permutation
 
 if TYPE_CHECKING:
-    from ..picks.picking import Learned
+    from ..learn.picking import Learned
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def class_table(
         own = places[y[places] == label]
         errors, picks, exact = 0, 0, None
         if not isinstance(network, Evaluator):
-            from ..picks.limits import limit_of
+            from ..learn.limits import limit_of
 
             picks, errors = network.counted(WRONG, y, own)
             assert isinstance(header.extra, Picked)  # it was learned

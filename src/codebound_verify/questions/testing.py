@@ -14,7 +14,7 @@ from ..sample import Inputs, canonical_inputs, canonical_labels
 
 if TYPE_CHECKING:
     from ..header import Header
-    from ..picks.picking import Learned
+    from ..learn.picking import Learned
 
 LEVEL = 1e-3  # test errors less likely than this, were the bound true, refute it
 

@@ -19,7 +19,7 @@ from codebound.holdout.values import Values
 from codebound.run.errors import CertificateError, DataError, FormatError, UsageError
 from codebound.sample.arrays import from_arrays
 from codebound.sample.losses import parse_fault
-from codebound_verify.looks.ledger import verify_ledger
+from codebound_verify.holdout.ledger import verify_ledger
 
 N = 400
 

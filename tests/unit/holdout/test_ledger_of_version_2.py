@@ -12,7 +12,7 @@ from codebound.holdout.sealed import SealSettings, look, seal
 from codebound.holdout.values import Values, load_values, predicted_values
 from codebound.run.errors import DataError, UsageError
 from codebound.sample.losses import parse_fault
-from codebound_verify.looks.ledger import verify_ledger
+from codebound_verify.holdout.ledger import verify_ledger
 
 N, CLASSES = 400, 4
 

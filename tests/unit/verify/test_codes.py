@@ -9,7 +9,7 @@ import pytest
 import codebound_verify
 from codebound_verify.arithmetic import Decoder
 from codebound_verify.codes import OF_THE_PAPERS, read_tensor
-from codebound_verify.papers.random_tensors import READERS
+from codebound_verify.networks.papers.random_tensors import READERS
 from codebound_verify.refusal import Refused
 from codebound_verify.tensors import CODES
 
@@ -21,7 +21,7 @@ def test_every_mode_has_one_reader():
 
 def test_no_other_module_of_the_kernel_imports_the_papers_codes():
     kernel = Path(codebound_verify.__file__).parent.glob("*.py")
-    assert [path.stem for path in kernel if "from .papers" in path.read_text("utf-8")] == ["codes"]
+    assert [path.stem for path in kernel if "from .networks.papers" in path.read_text("utf-8")] == ["codes"]
 
 
 def decoder_of(mode: int) -> Decoder:
@@ -33,7 +33,7 @@ def decoder_of(mode: int) -> Decoder:
 
 @pytest.mark.parametrize("mode", OF_THE_PAPERS)
 def test_modes_of_papers_that_were_left_out_are_refused_with_a_sentence(mode, monkeypatch):
-    for name in ("papers", "papers.random_tensors"):
+    for name in ("networks.papers", "networks.papers.random_tensors"):
         monkeypatch.setitem(sys.modules, f"codebound_verify.{name}", None)
     with pytest.raises(Refused, match=f"tensor mode {mode} is one of the papers' compressors"):
         read_tensor(decoder_of(mode), (2, 2))
@@ -41,7 +41,7 @@ def test_modes_of_papers_that_were_left_out_are_refused_with_a_sentence(mode, mo
 
 def test_papers_that_are_there_and_lack_something_are_no_reason_to_refuse(monkeypatch):
     """A damaged installation is not the fault of the file."""
-    monkeypatch.delitem(sys.modules, "codebound_verify.papers.random_tensors")
+    monkeypatch.delitem(sys.modules, "codebound_verify.networks.papers.random_tensors")
     monkeypatch.setitem(sys.modules, "numpy", None)
     with pytest.raises(ModuleNotFoundError, match="numpy"):
         read_tensor(decoder_of(8), (2, 2))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import codebound_verify.chain
 import codebound_verify.header
-import codebound_verify.original.domain
+import codebound_verify.networks.original.domain
 from codebound.bits.options import Options
 from codebound.bounds.original import grid_theta
 from codebound.run.errors import CertificateError
@@ -77,7 +77,7 @@ def message_of(chain: Chain, g) -> Message:
 
 def verifier_deviation(chain: Chain, f, g, scaling: Scaling, low: float, high: float) -> float:
     theirs = codebound_verify.chain.described_chain(chain.described(), chain.input_shape, chain.classes)
-    return codebound_verify.original.domain.deviation(
+    return codebound_verify.networks.original.domain.deviation(
         theirs,
         f,
         g,

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from codebound_verify.picks.ridge import BLOCK, CholeskyFactor, Ridge, outputs, rounding
+from codebound_verify.learn.ridge import BLOCK, CholeskyFactor, Ridge, outputs, rounding
 from codebound_verify.refusal import Refused
 
 

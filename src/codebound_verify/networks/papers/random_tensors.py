@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..refusal import Refused
-from ..stream import Stream, quarters, read_seed, signs, uniforms
-from ..tensors import (
+from ...refusal import Refused
+from ...stream import Stream, quarters, read_seed, signs, uniforms
+from ...tensors import (
     EXPONENT_LIMIT,
     Content,
     Doubles,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ..arithmetic import Decoder
+    from ...arithmetic import Decoder
 
 EXACT32 = 1 << 24  # integers below are exact in float32
 EXACT64 = 1 << 53  # integers up to here are exact in float64

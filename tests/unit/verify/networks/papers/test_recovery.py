@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebound_verify.papers import recovery
-from codebound_verify.papers.rank import are_independent
-from codebound_verify.papers.recovery import recover
-from codebound_verify.papers.sketch import (
+from codebound_verify.networks.papers import recovery
+from codebound_verify.networks.papers.rank import are_independent
+from codebound_verify.networks.papers.recovery import recover
+from codebound_verify.networks.papers.sketch import (
     ELEMENT_LIMIT,
     UNIT,
     WEIGHT_LIMIT,
@@ -55,7 +55,7 @@ class TestDraw:
             assert found.tolist() == writer.sketch_columns(seed, "sketch/left", m, p, t)
 
     def test_goes_on_where_a_batch_ends(self, monkeypatch):
-        monkeypatch.setattr("codebound_verify.papers.sketch.BATCH", 20)
+        monkeypatch.setattr("codebound_verify.networks.papers.sketch.BATCH", 20)
         stream = Stream(3, "sketch/right")
         found = draw(stream, rows=7, columns=30, ones=3)
         assert found.tolist() == literal_columns(stream.words, 7, 30, 3)
@@ -306,7 +306,7 @@ class TestIndependence:
 
     def test_a_core_beyond_the_limit_is_not_tried(self, monkeypatch):
         cells = np.array([[0, 1], [1, 2], [0, 2]])
-        monkeypatch.setattr("codebound_verify.papers.rank.CORE_LIMIT", 2)
+        monkeypatch.setattr("codebound_verify.networks.papers.rank.CORE_LIMIT", 2)
         assert not are_independent(cells)
 
     def test_dependent_non_zeros_are_refused_although_the_signs_are_proven(self, monkeypatch):

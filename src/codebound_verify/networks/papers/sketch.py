@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from ..stream import Stream
+    from ...stream import Stream
 
 Whole: TypeAlias = NDArray[np.int64]
 

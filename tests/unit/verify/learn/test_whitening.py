@@ -4,8 +4,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from codebound_verify.picks import whitening
-from codebound_verify.picks.whitening import Bounded, filters_of, rounded, whitening_of
+from codebound_verify.learn import whitening
+from codebound_verify.learn.whitening import Bounded, filters_of, rounded, whitening_of
 from codebound_verify.refusal import Refused
 
 

@@ -7,7 +7,7 @@ from drawing import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebound_verify.picks import pictures
+from codebound_verify.learn import pictures
 
 
 def drawn(shape, seed: int = 0) -> np.ndarray:

@@ -4,13 +4,13 @@ import numpy as np
 import picked_oracle as oracle
 import pytest
 
-from codebound_verify.picks.columns import ColumnMap, DirectionMap
-from codebound_verify.picks.exact import SINGLE, full_precision
-from codebound_verify.picks.filters import FilterMap
-from codebound_verify.picks.layer import computed_weights
-from codebound_verify.picks.patches import PatchMap
-from codebound_verify.picks.pictures import levels, mirrored
-from codebound_verify.picks.rule import Columns, Filters, Patches
+from codebound_verify.learn.columns import ColumnMap, DirectionMap
+from codebound_verify.learn.exact import SINGLE, full_precision
+from codebound_verify.learn.filters import FilterMap
+from codebound_verify.learn.layer import computed_weights
+from codebound_verify.learn.patches import PatchMap
+from codebound_verify.learn.pictures import levels, mirrored
+from codebound_verify.learn.rule import Columns, Filters, Patches
 from codebound_verify.refusal import Refused
 
 

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch.nn.functional import embedding_bag, softshrink
 
-from ..arithmetic import Budget
-from ..refusal import Refused
+from ...arithmetic import Budget
+from ...refusal import Refused
 from .rank import are_independent
 from .sketch import CELLS_LIMIT, UNIT, WEIGHT_LIMIT, Sketch, Whole, has_sketch, is_strict
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from ..tensors import Doubles
+    from ...tensors import Doubles
 
 SIDE_LIMIT = 1 << 11  # of a sketch: A A^T and B B^T are inverted densely
 WORK_LIMIT = 1 << 39  # multiplications of one search

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..refusal import Refused
+from ...refusal import Refused
 from .rank import are_independent
 from .sketch import Sketch, Whole, has_sketch, is_strict
 
 if TYPE_CHECKING:
-    from ..arithmetic import Witness
+    from ...arithmetic import Witness
 
 
 def proven(witness: Witness, sketch: Sketch, y: Whole) -> Whole:

@@ -15,7 +15,7 @@ import codebound_verify
 from codebound_verify import operations
 from codebound_verify.chain import described_chain, fit
 from codebound_verify.evaluate import forward
-from codebound_verify.images import batches, dictionary
+from codebound_verify.networks import batches, dictionary
 from codebound_verify.operations import Operation
 from codebound_verify.refusal import Refused
 from codebound_verify.rounding import Rounded, Whole

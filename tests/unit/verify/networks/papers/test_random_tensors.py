@@ -12,8 +12,8 @@ from hypothesis.extra import numpy as arrays
 
 from codebound_verify.arithmetic import Decoder
 from codebound_verify.codes import read_tensor
-from codebound_verify.papers import random_tensors
-from codebound_verify.papers.random_tensors import RightFactor, product
+from codebound_verify.networks.papers import random_tensors
+from codebound_verify.networks.papers.random_tensors import RightFactor, product
 from codebound_verify.refusal import Refused
 from codebound_verify.tensors import Blocks, Static, to_float32
 
@@ -130,7 +130,7 @@ def test_borders_of_tiles_and_blocks_change_nothing(name, monkeypatch):
     monkeypatch.setattr("codebound_verify.tensors.NARROWEST", 64)
     for tile, block in itertools.product((64, 128, 300), (1, 2, 10, 40, 100)):
         monkeypatch.setattr("codebound_verify.tensors.TILE", tile)
-        monkeypatch.setattr("codebound_verify.papers.random_tensors.BLOCK", block)
+        monkeypatch.setattr("codebound_verify.networks.papers.random_tensors.BLOCK", block)
         np.testing.assert_array_equal(read(tensor, shape), expected)
 
 

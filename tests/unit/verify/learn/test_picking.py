@@ -13,10 +13,10 @@ import torch
 from worlds.commands import python
 
 from codebound_verify import Refused, decode_network, verify
-from codebound_verify.picks.kernel import Kernel, Points, feature_map
-from codebound_verify.picks.patches import PatchMap
-from codebound_verify.picks.picking import learn
-from codebound_verify.picks.rule import Columns, Filters, Patches, Rule, check_sizes
+from codebound_verify.learn.kernel import Kernel, Points, feature_map
+from codebound_verify.learn.patches import PatchMap
+from codebound_verify.learn.picking import learn
+from codebound_verify.learn.rule import Columns, Filters, Patches, Rule, check_sizes
 
 X, Y = rules.shapes()
 SETTING = SimpleNamespace(input_shape=X.shape[1:], classes=3, scaling=SimpleNamespace(divisor=16.0))
@@ -189,10 +189,10 @@ def test_how_much_is_kept_and_done_at_a_time_changes_nothing(monkeypatch, featur
     """The kernel as values or as integers, a factor that grows in large or small pieces: the same picks."""
     rule = Rule(50, features, copies, 2.0, 0.25, 0.5, (4,) * 6)
     usual = learn(rule, SETTING, X, Y)
-    monkeypatch.setattr("codebound_verify.picks.kernel.KEPT", 0)
-    monkeypatch.setattr("codebound_verify.picks.kernel.POINTS", 33)
-    monkeypatch.setattr("codebound_verify.picks.ridge.PIECE", 7)
-    monkeypatch.setattr("codebound_verify.picks.ridge.STEP", 19)
+    monkeypatch.setattr("codebound_verify.learn.kernel.KEPT", 0)
+    monkeypatch.setattr("codebound_verify.learn.kernel.POINTS", 33)
+    monkeypatch.setattr("codebound_verify.learn.ridge.PIECE", 7)
+    monkeypatch.setattr("codebound_verify.learn.ridge.STEP", 19)
     small = learn(rule, SETTING, X, Y)
     assert small.picked.tolist() == usual.picked.tolist()
     assert small.errors == usual.errors
@@ -209,7 +209,7 @@ def test_large_kernels_take_half_the_room_and_have_the_same_values(monkeypatch):
     )
     kept = {}
     for room in (8 * 12 * 40, 8 * 12 * 40 - 1):
-        monkeypatch.setattr("codebound_verify.picks.kernel.KEPT", room)
+        monkeypatch.setattr("codebound_verify.learn.kernel.KEPT", room)
         kept[room] = kernel.kept(12, 40)
         kept[room].set(slice(12), slice(40), points[:12], points)
     large, small = kept.values()
@@ -224,9 +224,9 @@ import hashlib
 from types import SimpleNamespace
 import rule_writer as rules
 import torch
-from codebound_verify.picks.kernel import feature_map
-from codebound_verify.picks.picking import learn
-from codebound_verify.picks.rule import Filters, Patches, Rule
+from codebound_verify.learn.kernel import feature_map
+from codebound_verify.learn.picking import learn
+from codebound_verify.learn.rule import Filters, Patches, Rule
 x, y = rules.shapes()
 setting = SimpleNamespace(input_shape=x.shape[1:], classes=3, scaling=SimpleNamespace(divisor=16.0))
 for features, copies in ((Patches(3, 256, 1, 2, 2.0**-10, 1), 1), (Filters(True, 3, 2), 2)):

@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as arrays
 
 from codebound_verify.chain import fit
 from codebound_verify.evaluate import forward
-from codebound_verify.images import batches
+from codebound_verify.networks import batches
 from codebound_verify.operations import Operation
 from codebound_verify.rounding import exact
 

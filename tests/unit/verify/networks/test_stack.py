@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from codebound_verify.arithmetic import Decoder
 from codebound_verify.chain import Chain, read_chain
+from codebound_verify.networks.stack import read_stack
 from codebound_verify.refusal import Refused
-from codebound_verify.shorthand.stack import read_stack
 
 STAGES = st.builds(Stage, st.integers(0, 2), st.integers(1, 3), st.integers(0, 2), st.integers(0, 2))
 STACKS = st.builds(

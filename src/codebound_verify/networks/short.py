@@ -9,6 +9,7 @@ import numpy as np
 from ..chain import fit
 from ..faults import WRONG, Fault, decode_fault, decode_new_fault
 from ..header import Picked
+from ..learn.rule import Columns, read_rule_without_picks
 from ..message import (
     SHORT,
     Ledger,
@@ -22,7 +23,6 @@ from ..message import (
     starting_from,
 )
 from ..operations import Operation
-from ..picks.rule import Columns, read_rule_without_picks
 from ..refusal import Refused
 from ..setting import read_scaling
 from ..tensors import Content, Floats, Shape
