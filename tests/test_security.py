@@ -105,7 +105,7 @@ def test_the_rules_have_teeth(text):
     assert broken_rules(Path("codebound_verify/some.py"), text)
 
 
-ROWS = re.findall(r"^\| ([^|]+) \| ([\d,]+)[^|]*\| `(\w+)\.(\w+)` \|$", PAGE, flags=re.MULTILINE)
+ROWS = re.findall(r"^\| ([^|]+) \| ([\d,]+)[^|]*\| `([\w.]+)\.(\w+)` \|$", PAGE, flags=re.MULTILINE)
 
 
 def test_the_page_has_a_table_of_limits():

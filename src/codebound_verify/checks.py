@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .evaluate import Evaluator, count_errors
 from .faults import WRONG
 from .header import Domain, Header, PartOfSample, Picked, Split
 from .refusal import Refused
@@ -16,7 +15,7 @@ from .sample import Inputs, Labels, canonical_inputs, canonical_labels, permutat
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from .message import Network
+    from .networks.message import Network
 
 
 def counted_places(header: Header, y: Labels) -> NDArray[np.int64]:
@@ -132,22 +131,6 @@ def check_ledger(header: Header, network: Network) -> None:
     ]
     if wrong:
         raise Refused(*wrong)
-
-
-def check_errors(header: Header, network: Network, evaluator: Evaluator, x: Inputs, y: Labels) -> None:
-    """Check that the decoded network makes no more errors than stated (section 6)."""
-    if isinstance(header.extra, Split) and network.split is not None:
-        prior = network.split * len(x) // 10
-        if header.extra.n_prior != prior:
-            raise Refused(
-                f"Facts: n_prior is {header.extra.n_prior}; "
-                f"{network.split}/10 of {len(x)} examples are {prior}."
-            )
-    part = counted_part(header, y)
-    x, y = x[part], y[part]
-    theta, stated = network.theta or 0.0, header.errors
-    errors = count_errors(evaluator, x, y, theta=theta, fault=header.fault, stated=stated)
-    check_count(header, errors, len(x), "the decoded network")
 
 
 def check_count(header: Header, errors: int, n: int, who: str) -> None:

@@ -7,18 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .checks import (
-    check_errors,
     check_ledger,
     check_rows,
     check_scaling,
     checked_sample,
     count_commonest,
 )
-from .evaluate import Evaluator, Progress, chain_evaluator
 from .forms import check_claim
 from .header import Disagreement, Domain, Header, Picked
-from .message import Network, decode
 from .refusal import Refused
+from .rooms import room
 from .rows import Repeats, count_repeats
 from .weights import same_tensors
 
@@ -29,10 +27,12 @@ if TYPE_CHECKING:
 
     from .container import Certificate
     from .learn.picking import Learned
+    from .networks.evaluate import Evaluator
+    from .networks.message import Network
     from .questions.classes import ClassRow
     from .questions.testing import Tested
-    from .sample import Inputs, Labels
-    from .tensors import Floats
+    from .sample import Inputs, Labels, Progress
+    from .weights import Floats
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class Course:
         with self._check("the message decodes to a network, in exactly the bits that it charges"):
             self.network = decoded(self.certificate, given.base)
             if self.network.chain is not None:
-                self.evaluator = chain_evaluator(
+                self.evaluator = room("evaluation").chain_evaluator(
                     self.network.chain, self.network.tensors, header=self.header, progress=given.progress
                 )
             check_ledger(self.header, self.network)
@@ -113,28 +113,24 @@ class Course:
         header, extra = self.header, self.header.extra
         if self.sample and self.network and self.evaluator:
             with self._check("the decoded network makes no more errors than stated"):
-                check_errors(header, self.network, self.evaluator, *self.sample)
+                room("network").check_errors(header, self.network, self.evaluator, *self.sample)
         if isinstance(extra, Picked) and self.sample and self.network and self.network.rule:
-            from .learn.checking import check_picks
-
             with self._check(
                 "the rule, run on the sample, picks as many as stated and leaves no more errors"
             ):
-                self.learned = check_picks(header, extra, self.network.rule, self.sample, self.given.progress)
+                self.learned = room("rule").check_picks(
+                    header, extra, self.network.rule, self.sample, self.given.progress
+                )
 
     def check_weights(self) -> None:
         """Check that weights handed over beside the file are those of g."""
         given = self.given.learned_weights
         if given is not None and isinstance(self.header.extra, Picked):
-            from .learn.checking import check_weights
-
             with self._check("the weights beside it are those that the rule learns from the sample"):
-                check_weights(self.learned, given, self.sample)
+                room("rule").check_weights(self.learned, given, self.sample)
         elif given is not None and self.network:
-            from .beside.weights import check_decoded
-
             with self._check("the weights beside it are those that the message decodes to"):
-                check_decoded(self.network, given)
+                room("network").check_decoded(self.network, given)
 
     def check_original(self) -> None:
         """Check that the claim carries over from g to f, where it is about f."""
@@ -148,25 +144,22 @@ class Course:
             self._check_disagreements(extra, given.subject_weights, given.unlabelled)
 
     def _check_domain(self, extra: Domain, network: Network, weights: Mapping[str, Floats]) -> None:
-        from .networks.original.checking import check_domain
-
         with self._check("theta covers the distance of f and g on the whole domain"):
-            check_domain(self.header, extra, network, weights)
+            room("original network").check_domain(self.header, extra, network, weights)
             assert network.chain is not None  # checked
-            self.subject = chain_evaluator(
+            self.subject = room("evaluation").chain_evaluator(
                 network.chain, weights, header=self.header, progress=self.given.progress
             )
 
     def _check_disagreements(
         self, extra: Disagreement, weights: Mapping[str, Floats], unlabelled: Inputs
     ) -> None:
-        from .networks.original.checking import check_disagreements, subject_evaluator
-
         if self.sample is None or self.evaluator is None:
             return
         with self._check("f and g disagree on no more unlabelled inputs than stated"):
-            self.subject = subject_evaluator(self.header, extra, weights, self.given.progress)
-            check_disagreements(
+            original = room("original network")
+            self.subject = original.subject_evaluator(self.header, extra, weights, self.given.progress)
+            original.check_disagreements(
                 self.header,
                 extra,
                 (self.subject, self.evaluator),
@@ -182,21 +175,23 @@ class Course:
             return ()
         if not (self.sample and self.network and counting):
             return ()
-        from .questions.classes import class_table
-
-        return class_table(self.header, counting, *self.sample, theta=self.network.theta or 0.0)
+        theta = self.network.theta or 0.0
+        table: tuple[ClassRow, ...] = room("classes").class_table(
+            self.header, counting, *self.sample, theta=theta
+        )
+        return table
 
     def tested(self) -> Tested | None:
         """Comparison with test data; None without any, or if there is a reason to refuse."""
         if self.given.test is None or self.reasons:
             return None
-        from .questions.testing import compare_with_test, count_on_test
-
         evaluated = (self.evaluator or self.learned) if self.header.subject == "g" else self.subject
         assert evaluated is not None  # else there is a reason
         assert self.sample is not None
-        found = count_on_test(self.header, evaluated, self.sample[0], self.given.test)
-        return compare_with_test(self.header, *found)
+        testing = room("test")
+        found = testing.count_on_test(self.header, evaluated, self.sample[0], self.given.test)
+        comparison: Tested = testing.compare_with_test(self.header, *found)
+        return comparison
 
 
 def decoded(certificate: Certificate, base: Mapping[str, Floats] | None) -> Network:
@@ -204,7 +199,8 @@ def decoded(certificate: Certificate, base: Mapping[str, Floats] | None) -> Netw
     header = certificate.header
     if header.base is not None and base is not None:
         same_tensors(base, header.base.sha256, "Base")
-    return decode(certificate, base=base)
+    network: Network = room("message").decode(certificate, base=base)
+    return network
 
 
 def _missing(header: Header, given: Given) -> list[str]:

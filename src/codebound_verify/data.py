@@ -16,6 +16,7 @@ from typing import TypeAlias
 import numpy as np
 
 from .refusal import Refused
+from .rooms import room
 from .sample import Inputs
 
 BYTES_LIMIT = 1 << 34  # uncompressed, of one array
@@ -70,9 +71,8 @@ def load_data(spec: str, folder: Path | None = None, *, expected: int | None = N
             f"one of {', '.join(NAMES)}, followed by :test for the test part. Where the sample was anything "
             "else, it lies as sample.npz beside the certificate."
         )
-    from .datasets.named import load_named
-
-    return load_named(name, role, folder)
+    sample: Sample = room("named data").load_named(name, role, folder)
+    return sample
 
 
 def _npz(path: Path, expected: int | None) -> Sample:

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .refusal import Refused
+from .rooms import room
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from .evaluate import Progress
     from .header import Header
     from .holdout import LedgerVerdict
-    from .sample import Inputs
+    from .sample import Inputs, Progress
     from .verdict import Verdict
 
 CERTIFICATE = "certificate.cbound"  # in a folder
@@ -59,9 +59,11 @@ def verify_file(
         file = certificate_in(file)
         if file.name != CERTIFICATE:
             return _certificate(file, given, progress)
-        from .beside.finding import compared, with_beside
-
-        return compared(file, _certificate(file, with_beside(file, given), progress))
+        beside = room("folder")
+        verdict: Verdict = beside.compared(
+            file, _certificate(file, beside.with_beside(file, given), progress)
+        )
+        return verdict
     except OSError as error:
         raise unreadable(error) from error
 
@@ -79,10 +81,9 @@ def unreadable(error: OSError) -> Refused:
 
 
 def _ledger(file: Path, given: GivenFiles) -> LedgerVerdict:
-    from .holdout import verify_ledger
-
     data = _labelled(given.data, given.data_folder) if given.data else None
-    return verify_ledger(file.read_bytes(), data=data, head=given.head)
+    verdict: LedgerVerdict = room("ledger").verify_ledger(file.read_bytes(), data=data, head=given.head)
+    return verdict
 
 
 def _certificate(file: Path, given: GivenFiles, progress: Progress | None) -> Verdict:

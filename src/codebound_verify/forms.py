@@ -16,6 +16,7 @@ from .formulas import (
 )
 from .header import Disagreement, Header, PartOfSample, Picked
 from .refusal import Refused
+from .rooms import room
 
 
 def check_claim(header: Header) -> None:
@@ -58,9 +59,7 @@ def _exact_forms(header: Header) -> tuple[Forms, list[str]]:
         added, found = _on_part(header, tally, added)
         reasons += found
     if isinstance(extra, Picked):
-        from .learn.limits import picked_forms
-
-        return picked_forms(header, extra), reasons
+        return room("limit of a rule").picked_forms(header, extra), reasons
     forms = occam(errors=header.errors, n=header.n, code_bits=header.code_bits, delta=delta)
     return forms.plus(added), reasons
 

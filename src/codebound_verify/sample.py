@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,6 +14,7 @@ from .stream import Stream
 
 Inputs: TypeAlias = NDArray[Any]
 Labels: TypeAlias = NDArray[np.int64]
+Progress: TypeAlias = Callable[[int, int], None]  # called with the examples done and their total
 
 
 def canonical_inputs(x: Inputs) -> Inputs:

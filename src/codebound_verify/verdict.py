@@ -18,12 +18,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from .chain import Chain
-    from .evaluate import Progress
+    from .networks.chain import Chain
     from .questions.classes import ClassRow
     from .questions.testing import Tested
-    from .sample import Inputs
-    from .tensors import Floats
+    from .sample import Inputs, Progress
+    from .weights import Floats
 
 
 @dataclass(frozen=True)

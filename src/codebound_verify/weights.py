@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .refusal import Refused, shown
 
@@ -15,9 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
-    from .tensors import Floats
+Floats: TypeAlias = NDArray[np.float32]
 
 HEADER_LIMIT = 1 << 24
 FILE_LIMIT = 1 << 31

@@ -702,7 +702,7 @@ def rules_differ(seed: Seed) -> str:
     from codebound.run.errors import CodeboundError
     from codebound_verify import Refused
     from codebound_verify.container import read
-    from codebound_verify.message import decode
+    from codebound_verify.networks.message import decode
 
     try:
         certificate, file = Certificate.from_bytes(seed.data), read(seed.data)

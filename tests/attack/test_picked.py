@@ -25,7 +25,7 @@ from codebound_verify.container import read
 from codebound_verify.learn.picking import learn
 from codebound_verify.learn.rule import Columns
 from codebound_verify.learn.rule import Rule as RuleOfVerifier
-from codebound_verify.message import decode
+from codebound_verify.networks.message import decode
 
 X, Y = rules.shapes()
 MESSAGE = rules.RuleMessage(features=rules.DIRECTIONS, gamma=1)

@@ -20,7 +20,8 @@ from codebound.certificate.decoding import decode
 from codebound.certificate.evaluate import count_errors as count_by_writer
 from codebound.certificate.file import Certificate
 from codebound.sample.load import load_dataset
-from codebound_verify import evaluate, verify
+from codebound_verify import verify
+from codebound_verify.networks import evaluate
 
 DIGITS = load_dataset("digits").select(range(200), role="train")
 X, Y = DIGITS.x, DIGITS.y

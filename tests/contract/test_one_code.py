@@ -10,10 +10,11 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from codebound_verify import message as reading
 from codebound_verify.arithmetic import Decoder
 from codebound_verify.faults import decode_fault, decode_new_fault
 from codebound_verify.learn.rule import Columns, read_rule, read_rule_without_picks
+from codebound_verify.networks import message as reading
+from codebound_verify.networks.setting import read_scaling
 from codebound_verify.networks.short import (
     HEAD_AFTER_SPLIT,
     RULE,
@@ -23,7 +24,6 @@ from codebound_verify.networks.short import (
     read_form,
 )
 from codebound_verify.refusal import Refused
-from codebound_verify.setting import read_scaling
 
 BITS, STREAMS, CLASSES = 2048, 2000, 3
 OFTEN = 6.0 * (0.25 / STREAMS) ** 0.5  # what chance adds to a share

@@ -39,10 +39,10 @@ from codebound_papers.compress.codes import Filled, Filling, LowRank, Mixed, Pro
 from codebound_papers.guha23.sketch.code import Sketched
 from codebound_papers.guha23.sketch.codec import solved
 from codebound_verify import Refused
-from codebound_verify.chain import described_chain
 from codebound_verify.container import read
-from codebound_verify.evaluate import forward
-from codebound_verify.message import decode
+from codebound_verify.networks.chain import described_chain
+from codebound_verify.networks.evaluate import forward
+from codebound_verify.networks.message import decode
 
 SHAPES = arrays.array_shapes(min_dims=0, max_dims=5, max_side=4) | st.sampled_from([(3, 130), (2, 65, 2)])
 SEEDS = st.integers(0, 9) | st.integers(0, 2**41 - 2)

@@ -21,7 +21,7 @@ from codebound_verify import verify
 from codebound_verify.container import read
 from codebound_verify.learn.kernel import feature_map
 from codebound_verify.learn.picking import learn
-from codebound_verify.message import decode
+from codebound_verify.networks.message import decode
 
 X, Y = rules.shapes(240, seed=1)
 SAMPLE = Dataset("shapes", "train", X, Y, 3, Scaling(16.0))

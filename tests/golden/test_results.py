@@ -15,7 +15,7 @@ from codebound.run.errors import CodeboundError
 from codebound.sample.load import load_dataset
 from codebound_verify import decode_network, verify
 from codebound_verify.container import read
-from codebound_verify.message import decode as decode_message
+from codebound_verify.networks.message import decode as decode_message
 from codebound_verify.refusal import Refused
 
 RESULTS = Path(__file__).parents[2] / "results"

@@ -27,11 +27,11 @@ from codebound_networks.chains.operations import (
     Residual,
     Shifts,
 )
-from codebound_verify import evaluate, operations, rounding
-from codebound_verify.chain import fit
-from codebound_verify.networks.dictionary import features
-from codebound_verify.operations import Operation
-from codebound_verify.rounding import Rounded, Whole
+from codebound_verify.networks import evaluate, operations, rounding
+from codebound_verify.networks.chain import fit
+from codebound_verify.networks.images.dictionary import features
+from codebound_verify.networks.operations import Operation
+from codebound_verify.networks.rounding import Rounded, Whole
 
 CHAINS = {
     "linear": ((5,), [Linear(3, True)]),

@@ -10,8 +10,8 @@ Each is a final class that knows all that is ever asked about it. To add one, wr
 * ``of_module`` or ``joining``, if a network of torch may contain it.
 
 Nothing else changes in this package. The page of a new version (old ones are frozen), the second program
-(``codebound_verify.operations``) and the literal writer of the tests say the same in their own words, and
-``tests/contract/test_operations.py`` tries on an example of every operation whether all this is true.
+(``codebound_verify.networks.operations``) and the literal writer of the tests say the same in their own
+words, and ``tests/contract/test_operations.py`` tries all this on an example of every operation.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ..evaluate import Progress
+    from ..sample import Progress
 
 
 def check_picks(

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..cores import side_by_side
-from ..networks.dictionary import UNIT, tables
+from ..networks.images.dictionary import UNIT, tables
 from .centred import CentredMap
 from .exact import Doubles, Singles, parts
 from .pictures import Pictures, straightened

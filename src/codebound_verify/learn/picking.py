@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ..evaluate import Progress
     from ..header import Header
+    from ..sample import Progress
 
 GAP = 0.5e-6  # half of the writer's, as what follows
 TOLERANCE = 0.5e-4

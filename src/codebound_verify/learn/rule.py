@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from ..arithmetic import Context
-from ..networks.dictionary import tables
+from ..networks.images.dictionary import tables
 from ..refusal import Refused
 
 if TYPE_CHECKING:

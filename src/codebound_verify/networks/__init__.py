@@ -1,9 +1,14 @@
-"""Parts of a network beyond the kernel: operations on images, short messages, claims about f.
+"""Networks that a message describes: how they are read, evaluated and counted.
 
-Reached when a chain has a normalised convolution, a dictionary or views, or a rule has such features
-(``batches``, ``dictionary``, whose filters are in ``dictionaries.json``, and ``averaging``: docs/format.md,
-sections 5.1 and 5.5); when a message has architecture 3 (``stack``: 5.6) or scheme 2 (``subspace``: 5.4), or
-a ledger that begins with its form (``short``: docs/format-3.md, 5.7 and 10.9, with the rules of ``learn``).
-Two rooms of its own: claims about the original network (``original``), and codes of the papers' compressors
-(``papers``), which can be left out.
+Reached when the file has a message. In order, and each module needs only earlier ones:
+
+* coded tensors: ``bell``, ``tensors``, ``codes`` (all modes);
+* the network: ``rounding``, ``operations``, ``chain``, ``setting``, ``message`` (which hands a rule on to
+  ``learn``);
+* the errors: ``memory``, ``evaluate``, ``checking``;
+* messages that say what is usual in few bits: ``stack`` (architecture 3: docs/format.md, 5.6), ``subspace``
+  (scheme 2: 5.4), and ``short``, where the ledger begins with its form (docs/format-3.md, 5.7 and 10.9).
+
+Rooms of its own: operations on images (``images``), claims about the original network (``original``), and
+codes of the papers' compressors (``papers``), which can be left out.
 """

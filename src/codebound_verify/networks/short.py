@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..chain import fit
 from ..faults import WRONG, Fault, decode_fault, decode_new_fault
 from ..header import Picked
 from ..learn.rule import Columns, read_rule_without_picks
-from ..message import (
+from ..refusal import Refused
+from .chain import fit
+from .message import (
     SHORT,
     Ledger,
     Network,
@@ -22,16 +23,16 @@ from ..message import (
     rounded,
     starting_from,
 )
-from ..operations import Operation
-from ..refusal import Refused
-from ..setting import read_scaling
-from ..tensors import Content, Floats, Shape
+from .operations import Operation
+from .setting import read_scaling
+from .tensors import Content, Shape
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ..arithmetic import Decoder
     from ..header import Header
+    from ..weights import Floats
 
 HEAD, HEAD_AFTER_SPLIT, RULE = "a head", "a head after a split", "a rule"
 UNITS = range(-12, 4)  # powers of 2 that biases are multiples of

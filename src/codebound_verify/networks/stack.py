@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..chain import Chain, fit
-from ..operations import Operation
+from .chain import Chain, fit
+from .operations import Operation
 
 if TYPE_CHECKING:
     from ..arithmetic import Decoder
-    from ..tensors import Shape
+    from .tensors import Shape
 
 WIDTHS = (8, 16, 24, 32, 48, 64, 96, 128)  # of the first stage
 KERNELS = (1, 3, 5)

@@ -10,13 +10,13 @@ import numpy as np
 
 from ..refusal import Refused
 from ..stream import Stream, Words, quarters, read_seed
-from ..tensors import Content, Doubles, Shape, Static, Values, as_matrix, grid, read_exponent, read_inner
+from .tensors import Content, Doubles, Shape, Static, Values, as_matrix, grid, read_exponent, read_inner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..arithmetic import Decoder
-    from ..chain import Layout
+    from .chain import Layout
 
 SIZE_LIMIT = 1 << 20
 START_WORK = 16  # what drawing the start of an element counts as

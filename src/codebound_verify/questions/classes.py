@@ -10,10 +10,10 @@ import mpmath
 import numpy as np
 
 from ..checks import set_apart
-from ..evaluate import Evaluator, count_errors
 from ..faults import WRONG
 from ..formulas import DIGITS, occam
 from ..header import Header, Picked
+from ..networks.evaluate import Evaluator, count_errors
 from ..sample import Inputs, Labels, permutation
 
 if TYPE_CHECKING:

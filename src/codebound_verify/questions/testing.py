@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..evaluate import Evaluator, count_errors
 from ..faults import WRONG
 from ..formulas import probability_of_more
+from ..networks.evaluate import Evaluator, count_errors
 from ..refusal import Refused
 from ..rows import count_shared
 from ..sample import Inputs, canonical_inputs, canonical_labels

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from codebound_verify import checks
-from codebound_verify.chain import described_chain
-from codebound_verify.evaluate import chain_evaluator
 from codebound_verify.faults import read_fault
 from codebound_verify.header import Domain, Picked, Split, parse_header
-from codebound_verify.message import Network
+from codebound_verify.networks.chain import described_chain
+from codebound_verify.networks.checking import check_errors
+from codebound_verify.networks.evaluate import chain_evaluator
+from codebound_verify.networks.message import Network
 from codebound_verify.refusal import Refused
 from codebound_verify.rows import count_repeats
 from codebound_verify.sample import permutation
@@ -49,7 +50,7 @@ def refused(check, *given, **options):
 def test_what_is_true_passes():
     x, y = checks.checked_sample(HEADER, X, Y)
     checks.check_ledger(HEADER, NETWORK)
-    checks.check_errors(HEADER, NETWORK, EVALUATOR, x, y)
+    check_errors(HEADER, NETWORK, EVALUATOR, x, y)
     checks.check_scaling(HEADER, x)
     checks.check_rows(HEADER, count_repeats(x, y), checks.count_commonest(HEADER, y), allow_copies=False)
 
@@ -89,14 +90,14 @@ def test_a_ledger_says_what_the_message_has():
 
 def test_errors_are_at_most_those_stated():
     errors = int(wrong().sum())
-    checks.check_errors(replace(HEADER, errors=errors + 5), NETWORK, EVALUATOR, X, Y)
-    found = refused(checks.check_errors, replace(HEADER, errors=errors - 1), NETWORK, EVALUATOR, X, Y)
+    check_errors(replace(HEADER, errors=errors + 5), NETWORK, EVALUATOR, X, Y)
+    found = refused(check_errors, replace(HEADER, errors=errors - 1), NETWORK, EVALUATOR, X, Y)
     assert f"makes {errors} errors on the 400 examples that count" in found
 
 
 def test_the_split_is_that_of_the_message():
     header = replace(HEADER, extra=Split(n_prior=100), n=300)
-    found = refused(checks.check_errors, header, replace(NETWORK, split=3), EVALUATOR, X, Y)
+    found = refused(check_errors, header, replace(NETWORK, split=3), EVALUATOR, X, Y)
     assert "n_prior is 100; 3/10 of 400 examples are 120" in found
 
 

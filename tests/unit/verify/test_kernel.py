@@ -2,6 +2,8 @@
 
 import ast
 import re
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import cbound_writer as writer
@@ -10,11 +12,15 @@ import pytest
 from worlds.commands import python
 
 import codebound_verify
+from codebound.run.files import read_toml
+from codebound_verify.rooms import room
 
 ROOT = Path(codebound_verify.__file__).parent
-PACKAGES = sorted(path.parent for path in ROOT.rglob("*/__init__.py"))
-MOST_LINES = 5_680
-"""Of the kernel: what can be read in one sitting. It was 7,600 before everything else moved out."""
+PACKAGES = sorted(path.parent for path in ROOT.rglob("*/__init__.py") if path.parent != ROOT)
+ROOMS = [".".join(folder.relative_to(ROOT).parts) for folder in PACKAGES]
+TOGETHER = {"__init__", "__main__"}
+MOST_LINES = 3_310
+"""Of the kernel: what can be read in one sitting. It was 7,600 once, and 5,680 with networks."""
 
 
 def read(path: Path) -> ast.Module:
@@ -28,13 +34,26 @@ def order(folder: Path) -> list[str]:
     return [name for name in named if name in modules]
 
 
-def needed(path: Path) -> set[str]:
-    """What a module imports from this program as it is loaded, relative to the program."""
-    found = set()
-    for node in read(path).body:  # not what stands in functions, nor what type checkers alone see
+def is_for_types(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+
+
+def inside(node: ast.AST) -> Iterator[ast.AST]:
+    """All of a module that is ever run."""
+    for child in ast.iter_child_nodes(node):
+        if not is_for_types(child):
+            yield child
+            yield from inside(child)
+
+
+def needed(path: Path, *, ever: bool = False) -> set[str]:
+    """What a module imports from this program as it is loaded, or ever, relative to the program."""
+    module, found = read(path), set()
+    for node in inside(module) if ever else module.body:
         if isinstance(node, ast.ImportFrom) and node.level:
             package = path.parent.relative_to(ROOT).parts[: None if node.level == 1 else 1 - node.level]
-            found.add(".".join((*package, node.module)))
+            names = [node.module] if node.module else [each.name for each in node.names]
+            found.update(".".join((*package, name)) for name in names)
     return found
 
 
@@ -53,11 +72,35 @@ def test_every_package_says_when_it_is_reached(folder):
     assert f"``{folder.name}``" in ast.get_docstring(read(folder.parent / "__init__.py"))
 
 
-def test_the_kernel_needs_no_package():
+def test_the_kernel_imports_no_room_even_late():
+    """The table of rooms and the command put them together."""
     kernel = {path.stem for path in ROOT.glob("*.py")}
     for path in ROOT.glob("*.py"):
-        assert needed(path) <= kernel, path.name
+        if path.stem not in TOGETHER:
+            assert needed(path, ever=True) <= kernel, path.name
     assert sum(path.read_text("utf-8").count("\n") for path in ROOT.glob("*.py")) <= MOST_LINES
+
+
+def test_the_contract_of_imports_names_the_whole_kernel():
+    contracts = read_toml(ROOT.parents[1] / "pyproject.toml", "the settings")["tool"]["importlinter"]
+    (own,) = (
+        each for each in contracts["contracts"] if each["name"].startswith("The kernel of the verifier")
+    )
+    kernel = {f"codebound_verify.{path.stem}" for path in ROOT.glob("*.py") if path.stem not in TOGETHER}
+    rooms = {f"codebound_verify.{folder.name}" for folder in PACKAGES if folder.parent == ROOT}
+    assert ({*own["source_modules"]}, {*own["forbidden_modules"]}) == (kernel, rooms)
+
+
+def test_every_room_that_the_kernel_asks_for_is_in_the_table():
+    asked = {
+        node.args[0].value
+        for path in ROOT.glob("*.py")
+        for node in ast.walk(read(path))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "room"
+    }
+    assert asked == {*codebound_verify.ROOMS}
+    for load in codebound_verify.ROOMS.values():
+        assert load().__name__.startswith("codebound_verify.")
 
 
 WITHOUT = """
@@ -86,9 +129,24 @@ def linear(weight: writer.Tensor) -> writer.Message:
     return writer.Message([["linear", 3, True]], {"0.weight": weight, "0.bias": writer.zero((3,))})
 
 
-def test_a_certificate_is_checked_by_the_kernel_alone(tmp_path):
-    absent = [".".join(folder.relative_to(ROOT).parts) for folder in PACKAGES]
-    assert verdict_without(absent, linear(writer.dense(writer.WEIGHT, -3)), tmp_path) == "ACCEPT"
+def test_the_kernel_runs_alone_and_accepts_nothing(tmp_path):
+    """Without rooms it reads the file, checks its numbers and its sample, and refuses the rest."""
+    said = verdict_without(ROOMS, linear(writer.dense(writer.WEIGHT, -3)), tmp_path)
+    assert said == "REFUSE Program: codebound_verify.networks, which this needs, is not installed."
+
+
+def test_a_network_needs_one_room(tmp_path):
+    others = [name for name in ROOMS if name != "networks"]
+    assert verdict_without(others, linear(writer.dense(writer.WEIGHT, -3)), tmp_path) == "ACCEPT"
+
+
+def test_a_room_that_is_there_and_lacks_something_is_no_reason_to_refuse(monkeypatch):
+    """A damaged installation is not the fault of the file."""
+    monkeypatch.delitem(sys.modules, "codebound_verify.datasets.named", raising=False)
+    monkeypatch.delattr("codebound_verify.datasets.named", raising=False)
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    with pytest.raises(ModuleNotFoundError, match="numpy"):
+        room("named data")
 
 
 def test_the_papers_can_be_left_out(tmp_path):

@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...chain import Layout, described_chain
 from ...checks import too_many
-from ...evaluate import Evaluator, Progress, chain_evaluator, count_disagreements
 from ...refusal import Refused
-from ...rounding import NO_NORM
 from ...rows import count_repeats, count_shared
-from ...sample import Inputs, canonical_inputs, sample_sha256
+from ...sample import Inputs, Progress, canonical_inputs, sample_sha256
 from ...weights import same_tensors
+from ..chain import Layout, described_chain
+from ..evaluate import Evaluator, chain_evaluator, count_disagreements
+from ..rounding import NO_NORM
 from .domain import deviation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ...header import Disagreement, Domain, Header
-    from ...message import Network
-    from ...tensors import Floats
+    from ...weights import Floats
+    from ..message import Network
 
 
 def check_domain(header: Header, domain: Domain, network: Network, subject: Mapping[str, Floats]) -> None:

@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...operations import KINDS
 from ...refusal import Refused
-from ...rounding import SPECTRAL_ROUNDING, filter_norm, matrix_norm
+from ..operations import KINDS
+from ..rounding import SPECTRAL_ROUNDING, filter_norm, matrix_norm
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ...chain import Chain
     from ...header import Domain, Scaling
-    from ...operations import Operation
-    from ...tensors import Doubles, Floats, Shape
+    from ...weights import Floats
+    from ..chain import Chain
+    from ..operations import Operation
+    from ..tensors import Doubles, Shape
 
 POOLS = ("max pool", "average pool", "global average pool")  # of norm at most 1
 

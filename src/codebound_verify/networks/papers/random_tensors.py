@@ -15,7 +15,7 @@ import numpy as np
 
 from ...refusal import Refused
 from ...stream import Stream, quarters, read_seed, signs, uniforms
-from ...tensors import (
+from ..tensors import (
     EXPONENT_LIMIT,
     Content,
     Doubles,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from ...tensors import Doubles
+    from ..tensors import Doubles
 
 SIDE_LIMIT = 1 << 11  # of a sketch: A A^T and B B^T are inverted densely
 WORK_LIMIT = 1 << 39  # multiplications of one search

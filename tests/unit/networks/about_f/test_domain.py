@@ -10,8 +10,8 @@ from drawing import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
-import codebound_verify.chain
 import codebound_verify.header
+import codebound_verify.networks.chain
 import codebound_verify.networks.original.domain
 from codebound.bits.options import Options
 from codebound.bounds.original import grid_theta
@@ -76,7 +76,9 @@ def message_of(chain: Chain, g) -> Message:
 
 
 def verifier_deviation(chain: Chain, f, g, scaling: Scaling, low: float, high: float) -> float:
-    theirs = codebound_verify.chain.described_chain(chain.described(), chain.input_shape, chain.classes)
+    theirs = codebound_verify.networks.chain.described_chain(
+        chain.described(), chain.input_shape, chain.classes
+    )
     return codebound_verify.networks.original.domain.deviation(
         theirs,
         f,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import codebound_verify.container
 import codebound_verify.header
-import codebound_verify.message
+import codebound_verify.networks.message
 from codebound.bits.bitstring import Bits
 from codebound.bits.options import Options
 from codebound.bits.setting import Setting
@@ -228,7 +228,7 @@ def verifier_network(bits: Bits, ours: Message):
     header = codebound_verify.header.Header(**{name: fields.get(name) for name in everything})
     certificate = codebound_verify.container.Certificate(header, bits.data)
     base = {name: np.zeros(shape, np.float32) for name, shape in chain.tensor_shapes().items()}
-    return codebound_verify.message.decode(certificate, base=base if options.has_base else None)
+    return codebound_verify.networks.message.decode(certificate, base=base if options.has_base else None)
 
 
 @given(messages())

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from codebound_verify import tensors
 from codebound_verify.container import read
-from codebound_verify.message import decode
+from codebound_verify.networks import tensors
+from codebound_verify.networks.message import decode
 from codebound_verify.refusal import Refused
 
 X, Y = writer.clusters(3)

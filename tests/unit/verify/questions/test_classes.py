@@ -6,9 +6,9 @@ import pytest
 from scipy.stats import beta
 from worlds.literal import float32, linear_logits, wrong
 
-from codebound_verify.chain import described_chain
-from codebound_verify.evaluate import chain_evaluator
 from codebound_verify.header import parse_header
+from codebound_verify.networks.chain import described_chain
+from codebound_verify.networks.evaluate import chain_evaluator
 from codebound_verify.questions.classes import class_table
 from codebound_verify.versions import VERSIONS
 

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds.literal import float32, linear_logits, wrong
 
-from codebound_verify.chain import described_chain
-from codebound_verify.evaluate import chain_evaluator
 from codebound_verify.faults import read_fault
 from codebound_verify.header import parse_header
+from codebound_verify.networks.chain import described_chain
+from codebound_verify.networks.evaluate import chain_evaluator
 from codebound_verify.questions.testing import LEVEL, compare_with_test, count_on_test
 from codebound_verify.refusal import Refused
 from codebound_verify.versions import VERSIONS

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from codebound_verify.arithmetic import Decoder
-from codebound_verify.codes import read_tensor
+from codebound_verify.networks.codes import read_tensor
 from codebound_verify.networks.papers import random_tensors
 from codebound_verify.networks.papers.random_tensors import RightFactor, product
+from codebound_verify.networks.tensors import Blocks, Static, to_float32
 from codebound_verify.refusal import Refused
-from codebound_verify.tensors import Blocks, Static, to_float32
 
 CODES = (writer.adaptive, writer.dense, writer.enumerative, writer.static)
 SHAPES = arrays.array_shapes(min_dims=1, max_dims=4, max_side=5)
@@ -127,9 +127,9 @@ def test_borders_of_tiles_and_blocks_change_nothing(name, monkeypatch):
     tensor = LARGER[name]
     shape, expected = tensor.values.shape, tensor.values.astype(np.float32)
     np.testing.assert_array_equal(read(tensor, shape), expected)
-    monkeypatch.setattr("codebound_verify.tensors.NARROWEST", 64)
+    monkeypatch.setattr("codebound_verify.networks.tensors.NARROWEST", 64)
     for tile, block in itertools.product((64, 128, 300), (1, 2, 10, 40, 100)):
-        monkeypatch.setattr("codebound_verify.tensors.TILE", tile)
+        monkeypatch.setattr("codebound_verify.networks.tensors.TILE", tile)
         monkeypatch.setattr("codebound_verify.networks.papers.random_tensors.BLOCK", block)
         np.testing.assert_array_equal(read(tensor, shape), expected)
 

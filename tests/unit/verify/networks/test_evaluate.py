@@ -8,8 +8,9 @@ import pytest
 import torch
 from torch import nn
 
-from codebound_verify.chain import described_chain
-from codebound_verify.evaluate import (
+from codebound_verify.header import parse_header
+from codebound_verify.networks.chain import described_chain
+from codebound_verify.networks.evaluate import (
     Evaluator,
     Functions,
     Logits,
@@ -18,7 +19,6 @@ from codebound_verify.evaluate import (
     count_errors,
     forward,
 )
-from codebound_verify.header import parse_header
 from codebound_verify.refusal import Refused
 from codebound_verify.versions import VERSIONS
 
@@ -156,7 +156,7 @@ def test_a_chain_computes_what_torch_modules_compute(name):
 
 @pytest.mark.parametrize("at_once", [1, 100, 200, 500])
 def test_local_convolutions_are_computed_in_parts(at_once, monkeypatch):
-    monkeypatch.setattr("codebound_verify.operations.AT_ONCE", at_once)
+    monkeypatch.setattr("codebound_verify.networks.operations.AT_ONCE", at_once)
     test_a_chain_computes_what_torch_modules_compute("local convolution")
 
 
@@ -242,13 +242,13 @@ def test_counting_agrees_with_numpy_on_any_batch_size(monkeypatch):
     logits, y = random.normal(size=(1000, 3)), random.integers(0, 3, 1000)
     expected = writer.count(logits, y)
     assert errors(logits, y) == expected > 100
-    monkeypatch.setattr("codebound_verify.evaluate.BATCH", 7)
+    monkeypatch.setattr("codebound_verify.networks.evaluate.BATCH", 7)
     assert errors(logits, y) == expected
 
 
 @pytest.mark.parametrize("workers", [1, 2, 7])
 def test_batches_side_by_side_keep_their_order(workers, monkeypatch):
-    monkeypatch.setattr("codebound_verify.evaluate.BATCH", 3)
+    monkeypatch.setattr("codebound_verify.networks.evaluate.BATCH", 3)
     x, threads, seen = np.arange(60.0).reshape(20, 3), torch.get_num_threads(), []
     network = Evaluator(
         plainly(lambda batch: batch),
@@ -263,7 +263,7 @@ def test_batches_side_by_side_keep_their_order(workers, monkeypatch):
 
 
 def test_a_refusal_of_one_worker_is_that_of_all(monkeypatch):
-    monkeypatch.setattr("codebound_verify.evaluate.BATCH", 3)
+    monkeypatch.setattr("codebound_verify.networks.evaluate.BATCH", 3)
     x, threads = np.ones((20, 3)), torch.get_num_threads()
     network = Evaluator(
         plainly(lambda batch: batch[:, :2]),
@@ -278,7 +278,7 @@ def test_a_refusal_of_one_worker_is_that_of_all(monkeypatch):
 
 def test_a_wide_network_has_few_workers_and_small_batches(monkeypatch):
     """What is held at the same time stays the same."""
-    monkeypatch.setattr("codebound_verify.evaluate.NUMBERS", 60)
+    monkeypatch.setattr("codebound_verify.networks.evaluate.NUMBERS", 60)
     x = np.ones((20, 3))
     for widest, sizes in ((5, {3}), (30, {1}), (100, {1})):
         network = Evaluator(plainly(lambda batch: batch), header=header_of(x), widest=widest, workers=4)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from ..refusal import Refused, shown
 from .operations import KINDS, VIEWS, Misfit, Operation
-from .refusal import Refused, shown
 from .tensors import Shape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .arithmetic import Decoder
+    from ..arithmetic import Decoder
 
 Layout: TypeAlias = tuple[tuple[str, Shape], ...]  # names and shapes of tensors, in message order
 

@@ -12,7 +12,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from .arithmetic import Decoder
+    from ..arithmetic import Decoder
 
 LARGEST = 255  # absolute value of an integer
 ONE = 1 << 30  # U_0

@@ -5,7 +5,7 @@ import sys
 import pytest
 import torch
 
-from codebound_verify.memory import freed_memory_kept
+from codebound_verify.networks.memory import freed_memory_kept
 
 resource = pytest.importorskip("resource")
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the C library of Linux alone is told")

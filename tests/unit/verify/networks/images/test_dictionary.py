@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import codebound_verify
-from codebound_verify import operations
-from codebound_verify.chain import described_chain, fit
-from codebound_verify.evaluate import forward
-from codebound_verify.networks import batches, dictionary
-from codebound_verify.operations import Operation
+from codebound_verify.networks import operations
+from codebound_verify.networks.chain import described_chain, fit
+from codebound_verify.networks.evaluate import forward
+from codebound_verify.networks.images import batches, dictionary
+from codebound_verify.networks.operations import Operation
+from codebound_verify.networks.rounding import Rounded, Whole
 from codebound_verify.refusal import Refused
-from codebound_verify.rounding import Rounded, Whole
 
 FILE = Path(codebound_verify.__file__).parent / "dictionaries.json"
 LAST = Operation("linear", out=4)
@@ -178,7 +178,7 @@ def test_what_is_not_finite_stays_so():
 
 class TestFile:
     def test_the_hash_is_the_one_on_the_page(self):
-        page = Path(__file__).parents[4] / "docs/format.md"
+        page = Path(__file__).parents[5] / "docs/format.md"
         assert hashlib.sha256(FILE.read_bytes()).hexdigest() == dictionary.SHA256
         assert dictionary.SHA256 in page.read_text()
 

@@ -10,11 +10,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from codebound_verify.chain import fit
-from codebound_verify.evaluate import forward
-from codebound_verify.networks import batches
-from codebound_verify.operations import Operation
-from codebound_verify.rounding import exact
+from codebound_verify.networks.chain import fit
+from codebound_verify.networks.evaluate import forward
+from codebound_verify.networks.images import batches
+from codebound_verify.networks.operations import Operation
+from codebound_verify.networks.rounding import exact
 
 SHAPES = st.tuples(st.integers(1, 3), st.integers(1, 6), st.integers(1, 6))
 PIXELS = st.integers(-9, 9)

@@ -1,4 +1,4 @@
-"""The kernel knows the papers' codes from one place alone, and does without them."""
+"""Networks know the papers' codes from one place alone, and do without them."""
 
 import sys
 from pathlib import Path
@@ -8,10 +8,10 @@ import pytest
 
 import codebound_verify
 from codebound_verify.arithmetic import Decoder
-from codebound_verify.codes import OF_THE_PAPERS, read_tensor
+from codebound_verify.networks.codes import OF_THE_PAPERS, read_tensor
 from codebound_verify.networks.papers.random_tensors import READERS
+from codebound_verify.networks.tensors import CODES
 from codebound_verify.refusal import Refused
-from codebound_verify.tensors import CODES
 
 
 def test_every_mode_has_one_reader():
@@ -19,9 +19,9 @@ def test_every_mode_has_one_reader():
     assert sorted([*CODES, *READERS]) == list(range(1, 15))
 
 
-def test_no_other_module_of_the_kernel_imports_the_papers_codes():
-    kernel = Path(codebound_verify.__file__).parent.glob("*.py")
-    assert [path.stem for path in kernel if "from .networks.papers" in path.read_text("utf-8")] == ["codes"]
+def test_no_other_module_of_networks_imports_the_papers_codes():
+    networks = (Path(codebound_verify.__file__).parent / "networks").glob("*.py")
+    assert [path.stem for path in networks if "from .papers" in path.read_text("utf-8")] == ["codes"]
 
 
 def decoder_of(mode: int) -> Decoder:

@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 import torch
 
-from codebound_verify import evaluate
-from codebound_verify.chain import fit
-from codebound_verify.evaluate import (
+from codebound_verify.header import parse_header
+from codebound_verify.networks import evaluate
+from codebound_verify.networks.chain import fit
+from codebound_verify.networks.evaluate import (
     Functions,
     Logits,
     chain_evaluator,
     count_errors,
 )
-from codebound_verify.header import parse_header
-from codebound_verify.operations import Operation
+from codebound_verify.networks.operations import Operation
 
 IMAGES = fit(
     [

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .header import CLASSES_LIMIT, CONSTANTS_LIMIT, Scaling
-from .refusal import Refused
+from ..header import CLASSES_LIMIT, CONSTANTS_LIMIT, Scaling
+from ..refusal import Refused
 
 if TYPE_CHECKING:
-    from .arithmetic import Decoder
-    from .header import Header
+    from ..arithmetic import Decoder
+    from ..header import Header
 
 DIVISORS = (1.0, 255.0, 16.0)  # with mean 0 and std 1; the word behind them announces literal constants
 

@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from .arithmetic import Context, Decoder, Flags
+from ..arithmetic import Context, Decoder, Flags
+from ..refusal import Refused
 from .bell import LARGEST, read_bell
-from .refusal import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from ..weights import Floats
+
 Shape: TypeAlias = tuple[int, ...]
 Integers: TypeAlias = NDArray[np.signedinteger[Any]]  # as short as their limit allows
-Floats: TypeAlias = NDArray[np.float32]
 Doubles: TypeAlias = NDArray[np.float64]
 
 ROOTS = (8388608, 9147842, 9975792, 10878679, 11863283, 12937002, 14107901, 15384775)  # 4.6

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .refusal import Refused
+from ..refusal import Refused
 from .tensors import CODES, Content, Recipe, Shape, read_coded
 
 if TYPE_CHECKING:
-    from .arithmetic import Decoder
+    from ..arithmetic import Decoder
 
 OF_THE_PAPERS = range(8, 14)  # modes that the papers' compressors write
 
@@ -26,9 +26,9 @@ def read_tensor(decoder: Decoder, shape: Shape) -> Recipe:
 def _read_of_the_papers(decoder: Decoder, mode: int, shape: Shape) -> Recipe:
     """A tensor of a mode whose reader may have been left out."""
     try:
-        from .networks.papers.random_tensors import READERS
+        from .papers.random_tensors import READERS
     except ModuleNotFoundError as error:
-        if not (error.name or "").startswith(f"{__package__}.networks.papers"):
+        if not (error.name or "").startswith(f"{__package__}.papers"):
             raise  # it is there, and lacks something else
         raise Refused(
             f"Message: tensor mode {mode} is one of the papers' compressors; "

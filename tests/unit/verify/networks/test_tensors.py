@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from codebound_verify.arithmetic import Decoder
-from codebound_verify.codes import read_tensor
+from codebound_verify.networks.codes import read_tensor
+from codebound_verify.networks.tensors import Blocks, Content, Static, grid, to_float32
 from codebound_verify.refusal import Refused
-from codebound_verify.tensors import Blocks, Content, Static, grid, to_float32
 
 SHAPES = arrays.array_shapes(min_dims=1, max_dims=4, max_side=5)
 STEPS = st.integers(-1000, 900)

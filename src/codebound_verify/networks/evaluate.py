@@ -17,21 +17,22 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .cores import one_core, side_by_side
-from .faults import WRONG, Fault
+from ..cores import one_core, side_by_side
+from ..faults import WRONG, Fault
+from ..refusal import Refused
 from .memory import freed_memory_kept
 from .operations import KINDS, relu
-from .refusal import Refused
 from .rounding import Rounded, Whole, exact, gamma, with_lead
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ..header import Header
+    from ..sample import Inputs, Labels, Progress
+    from ..weights import Floats
     from .chain import Chain
-    from .header import Header
     from .operations import Layers, Operation, Weights
-    from .sample import Inputs, Labels
-    from .tensors import Floats, Shape
+    from .tensors import Shape
 
 TOLERANCE = 0.5e-4  # half of the writer's: rounding cannot make the verifier count more
 ROUNDING = 1e-5  # share of the largest logit that the error bound may have; twice the writer's
@@ -42,7 +43,6 @@ WARM_UP = 8  # examples that say nothing: the first time takes longer
 FEW = 8  # operations: leading digits are tried in every number of them below, then in powers of two
 PILOT = 64  # examples that say how much of a network float32 may compute
 
-Progress: TypeAlias = Callable[[int, int], None]
 Result = TypeVar("Result")
 
 
@@ -347,7 +347,7 @@ def evaluated(
     steps = list(zip(chain.operations, layers, strict=True))
     if chain.operations[0].kind != "views":
         return logits_of(steps, x.to(dtype))
-    from .networks.averaging import averaged
+    from .images.averaging import averaged
 
     return averaged(steps, x, dtype)
 

@@ -7,18 +7,19 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from .arithmetic import Decoder, Witness
+from ..arithmetic import Decoder, Witness
+from ..faults import WRONG, Fault, decode_fault, decode_new_fault
+from ..refusal import Refused
 from .chain import Chain, Layout, read_chain
 from .codes import read_tensor
-from .faults import WRONG, Fault, decode_fault, decode_new_fault
-from .refusal import Refused
 from .setting import read_setting
-from .tensors import TENSOR_LIMIT, Blocks, Content, Floats, Recipe, Shape, Static, Values, grid, to_float32
+from .tensors import TENSOR_LIMIT, Blocks, Content, Recipe, Shape, Static, Values, grid, to_float32
 
 if TYPE_CHECKING:
-    from .container import Certificate
-    from .header import Header
-    from .learn.rule import Rule
+    from ..container import Certificate
+    from ..header import Header
+    from ..learn.rule import Rule
+    from ..weights import Floats
 
 ELEMENTS_LIMIT = 1 << 26
 FAULT, NEW_FAULT = 4, 6  # in front of the scheme: a fault follows
@@ -58,7 +59,7 @@ def decode(
     decoder = Decoder(certificate.message, header.code_bits, witness=witness)
     ledger = Ledger(decoder)
     if is_short(header):
-        from .networks.short import read_short
+        from .short import read_short
 
         return read_short(decoder, header, ledger, base or {})
     scheme = _read_scheme(decoder, header, ledger)
@@ -181,7 +182,7 @@ def read_architecture(decoder: Decoder, header: Header) -> Chain:
             "Message: the architecture is code of others (a factory), which this program does not run."
         )
     if architecture == 3:
-        from .networks.stack import read_stack
+        from .stack import read_stack
 
         return read_stack(decoder, header.input_shape, header.classes)
     return read_chain(decoder, header.input_shape, header.classes)
@@ -189,7 +190,7 @@ def read_architecture(decoder: Decoder, header: Header) -> Chain:
 
 def _read_rule(decoder: Decoder, header: Header, ledger: Ledger) -> Network:
     """Scheme 3: the rule that learns g from the sample (section 10)."""
-    from .learn.rule import read_rule
+    from ..learn.rule import read_rule
 
     rule = read_rule(decoder, header.input_shape, has_layers=header.version.has_layers)
     ledger.close("rule")
@@ -239,7 +240,7 @@ def _read_tensors(decoder: Decoder, layout: Layout, ledger: Ledger) -> Making:
 
 def _read_subspace(decoder: Decoder, layout: Layout, ledger: Ledger, *, has_base: bool) -> Making:
     """Scheme 2: tensors that are all made of the same integers (5.4)."""
-    from .networks.subspace import read_integers, read_subspace
+    from .subspace import read_integers, read_subspace
 
     subspace = read_subspace(decoder, sum(math.prod(shape) for _, shape in layout))
     ledger.close("subspace")

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch.nn import functional
 
+from ...refusal import Refused
 from ..operations import in_parts
-from ..refusal import Refused
 from ..rounding import Layer, Rounded, Whole, exact, filter_layer, gamma, local
 from .batches import STEPS, normalised, straightened, views
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from ..tensors import Doubles
 
-FILE = Path(__file__).parents[1] / "dictionaries.json"  # beside the kernel: part of the program
+FILE = Path(__file__).parents[2] / "dictionaries.json"  # beside the kernel: part of the program
 SHA256 = "1a3375e1242968b4599e4f84121724a3e2b93b5a0a5914d00679b4dfaacf28ea"
 BYTE = 255
 EXACT = 1 << 24  # integers below it are exact in float32

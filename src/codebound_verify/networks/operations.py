@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from .networks.dictionary import Table
+    from .images.dictionary import Table
     from .tensors import Shape
 
 Weights: TypeAlias = "Mapping[str, Tensor]"
@@ -195,7 +195,7 @@ class NormalisedConv(Conv):
         return Window(operation.out, operation.kernel, 1, operation.kernel // 2)
 
     def apply(self, operation: Operation, own: Layers, x: Rounded) -> Rounded:
-        from .networks.batches import normalised
+        from .images.batches import normalised
 
         return normalised(super().apply(operation, own, x))
 
@@ -204,7 +204,7 @@ class NormalisedConv(Conv):
 
         The latter are the former in another order, read from the right: so the filters are read from there.
         """
-        from .networks.batches import normalised
+        from .images.batches import normalised
 
         sums = super().apply(operation, {"": with_mirrored(own[""], order)}, x)
         one, other = sums.values.tensor_split(2, dim=1)
@@ -343,13 +343,13 @@ class Dictionary(WindowKind):
         return taps * math.prod(seen)
 
     def apply(self, operation: Operation, own: Layers, x: Rounded) -> Rounded:
-        from .networks.dictionary import features
+        from .images.dictionary import features
 
         (found,) = features(operation.table, operation.pool, x)
         return found
 
     def _tables(self, operation: Operation) -> tuple[Table, ...]:
-        from .networks.dictionary import tables
+        from .images.dictionary import tables
 
         return tables(operation.table)
 
@@ -369,7 +369,7 @@ class Views(WindowKind):
         return 0
 
     def apply(self, operation: Operation, own: Layers, x: Rounded) -> Rounded:
-        raise NotImplementedError("views are taken before a chain is applied (networks.averaging)")
+        raise NotImplementedError("views are taken before a chain is applied (networks.images.averaging)")
 
 
 KINDS: dict[str, Kind] = {  # ids count from 1

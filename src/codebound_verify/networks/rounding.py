@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from .tensors import Doubles, Floats
+    from ..weights import Floats
+    from .tensors import Doubles
 
 UNITS = {torch.float64: 2.0**-53, torch.float32: 2.0**-24}
 FLOORS = {torch.float64: 2.0**-500, torch.float32: 2.0**-60}  # more than what underflow can take away
