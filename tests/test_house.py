@@ -25,7 +25,7 @@ BUDGETS = {  # lines and modules; what goes lowers them, and only a commit of it
     "codebound": (25_600, 160),
     "codebound_networks": (12_250, 72),
     "codebound_papers": (22_720, 123),
-    "codebound_verify": (9_740, 76),
+    "codebound_verify": (9_860, 77),
 }
 LONGEST_WALK = {"the first": (660, 91), "the second program": (180, 31)}
 """Functions and files on the way of ``certify --data digits``, as ``benchmarks/walk.py`` counts them."""
