@@ -1,48 +1,49 @@
-"""Certificates are searched for, issued and verified where the package of networks cannot be imported."""
+"""The default certifies where neither networks nor papers can be imported; a network is then refused."""
 
+import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
-CODE = """
+START = """
 import sys
-sys.modules["codebound_networks"] = None
-import torch
-from codebound.certificate.claims import AboutG
-from codebound.certificate.decoding import verify
-from codebound.certificate.file import Certificate
-from codebound.methods.attempt import Attempts
-from codebound.methods.inputs import read_start
-from codebound.methods.strategy import Course
-from codebound.run.errors import UsageError
-from codebound.run.progress import silent
-from codebound.sample.load import load_dataset
-
-sample = load_dataset("digits")
-common = Attempts(sample=sample, delta=0.05, helper=None, allow_copies=False, seed=0,
-                  device=torch.device("cpu"), engine=None, progress=silent)
-asked = {"stated": AboutG(), "method": METHOD, "has_helper": False}
-start = read_start(None, None, sample, **asked)
-course = Course(common=common, start=start, claims=[AboutG()], method=METHOD, effort="quick",
-                minutes=None, encoder=None)
-attempt, issued = course.run()
-again = Certificate.from_bytes(issued.to_bytes())
-assert verify(again, sample).is_accepted
-assert not [name for name in sys.modules if name.startswith("codebound_networks.")]
-try:
-    read_start(torch.nn.Linear(64, 10), None, sample, **asked)
-except UsageError as reason:
-    print(issued.claim.bound, reason)
+sys.modules["codebound_networks"] = sys.modules["codebound_papers"] = None
+from codebound.cli.main import main
+main()
 """
 
 
-@pytest.mark.parametrize("method", ["split", pytest.param("picks", marks=pytest.mark.thorough)])
-def test_rules_need_no_networks_and_a_network_is_refused_in_a_sentence(method):
-    command = [sys.executable, "-c", CODE.replace("METHOD", repr(method))]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
-    bound, _, reason = result.stdout.partition(" ")
-    assert float(bound) < 0.2
-    assert reason.startswith("nothing here reads or judges networks (start): codebound_networks does")
-    assert "networks (ModuleNotFoundError" in reason
+def run(folder, *arguments):
+    command = [sys.executable, "-c", START, *map(str, arguments)]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def table(tmp_path):
+    """A table of two columns, for which linear helpers are tried where there are networks."""
+    x = np.random.default_rng(0).normal(size=(600, 2)).round(3)
+    lines = [f"{a},{b},{int(a + b > 0)}" for a, b in x]
+    (tmp_path / "table.csv").write_text("\n".join(["a,b,kind", *lines]))
+    return "table.csv:kind"
+
+
+@pytest.mark.parametrize("method", ["auto", "split", pytest.param("picks", marks=pytest.mark.thorough)])
+def test_rules_are_certified_and_verified(tmp_path, table, method):
+    made = run(tmp_path, "certify", "--data", table, "--method", method, "--effort", "quick", "--out", "c")
+    assert made.returncode == 0, made.stderr
+    assert "ACCEPT" in made.stdout
+    verified = run(tmp_path, "verify", "c/certificate.cbound", "--data", "c/sample.npz")
+    assert verified.returncode == 0, verified.stderr
+    assert "ACCEPT" in verified.stdout
+    skipped = json.loads((tmp_path / "c" / "result.json").read_text())["methods_skipped"]
+    assert ("a helper is a network" in " ".join(skipped.values())) == (method == "auto")
+
+
+def test_a_network_is_refused_in_a_sentence(tmp_path, table):
+    result = run(tmp_path, "certify", "--model", "linear", "--data", table)
+    assert result.returncode == 2
+    assert "UsageError: nothing here reads networks: codebound_networks does" in result.stderr
+    assert "networks (ModuleNotFoundError" in result.stderr
+    assert "Traceback" not in result.stderr

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from codebound.certificate.claims import AboutG, AfterSplit
 from codebound.certificate.task import NO_NETWORK
-from codebound.methods.comparison import compared_routes, is_worth_helping, route_of
+from codebound.methods.comparison import BY_HELPER, compared_routes, is_worth_helping, route_of
 from codebound.methods.inputs import ENCODES, largest_input
 from codebound.methods.offers import Offer, Refusal, all_refused
 from codebound.methods.search import OutOfTimeError
 from codebound.run.errors import CertificateError, CodeboundError, RefusedError
-from codebound.run.extensions import form_of
+from codebound.run.extensions import form_of, has_form
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -226,6 +226,11 @@ class Course:
     def _go_other_ways(self, until: float | None, *, helps: bool) -> None:
         """Linear helpers of a table, and the helper of a large share."""
         common, sample = self.common, self.common.sample
+        if not has_form("message"):
+            self.attempts[0].search.skipped[BY_HELPER] = (
+                "a helper is a network, and codebound_networks cannot be imported: install it."
+            )
+            return
         is_table = self.start.original is None and len(sample.input_shape) == 1
         with self._keeping():
             for tenths in _SHARES_OF_TABLES if is_table else ():
