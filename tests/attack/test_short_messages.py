@@ -293,6 +293,7 @@ def test_what_is_declared_of_short_messages_is_what_they_say():
     pictures = from_arrays(PICTURES, LABELS, name="shapes", classes=3, scaling=Scaling(16.0))
     said = cb.certify(None, pictures, method="split", effort="quick").certificate.declarations
     assert any("the message, which says that inputs are scaled as (x / 16" in each for each in said)
+    torch.manual_seed(0)  # of some heads the best biases are too large for a short message
     head = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 3))
     base = Pretrained(head, "made elsewhere")
     found = cb.certify(head, sample, method="biases", effort="quick", base=base)
