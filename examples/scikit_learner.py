@@ -14,7 +14,7 @@ import codebound as cb
 from codebound.any_learner.rerun_file import RerunCertificate, load_examples, rerun, rerun_certificate
 from codebound.bounds.risk import percent
 
-LEARNER = "any_learner:make"
+LEARNER = "scikit_learner:make"
 
 
 def make() -> cb.PickToLearn:
