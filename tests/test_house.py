@@ -27,7 +27,7 @@ BUDGETS = {  # lines and modules; what goes lowers them, and only a commit of it
     "codebound_papers": (22_720, 123),
     "codebound_verify": (9_860, 77),
 }
-LONGEST_WALK = {"the first": (660, 91), "the second program": (180, 31)}
+LONGEST_WALK = {"the first": (660, 91), "the second program": (184, 32)}
 """Functions and files on the way of ``certify --data digits``, as ``benchmarks/walk.py`` counts them."""
 
 

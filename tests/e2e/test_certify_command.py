@@ -222,7 +222,9 @@ def test_every_statement_is_accepted_by_the_printed_command(name, certified, cap
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("factory", ["some_nets:skip", "some_nets:shaped"])
-def test_a_base_that_is_no_chain_is_certified_by_its_declared_scores(factory, workspace, codebound, capsys):
+def test_a_base_that_is_no_chain_is_certified_by_its_declared_scores(
+    factory, workspace, codebound, capsys, monkeypatch
+):
     """The verifier runs no code: the scores are a table in the folder."""
     module, weights = load_model(factory, input_shape=(5,), classes=3), workspace / "base.safetensors"
     save_file(module.state_dict(), weights)
@@ -238,7 +240,9 @@ def test_a_base_that_is_no_chain_is_certified_by_its_declared_scores(factory, wo
     assert "made by hand" in record["encoder_declared"]
     with np.load(workspace / "g/sample.npz") as table:
         assert table["x"].shape == (record["n"], 3)
-    code, found = verdict(capsys, *printed_command(record))
+    with monkeypatch.context() as patch:
+        patch.chdir(workspace / "g")  # whose files name each other
+        code, found = verdict(capsys, *printed_command(record))
     assert (code, found["reasons"]) == (0, [])
     code, _, err = codebound(*command, workspace / "none")
     assert code == 1

@@ -228,7 +228,7 @@ class Course:
         common, sample = self.common, self.common.sample
         if not has_form("message"):
             self.attempts[0].search.skipped[BY_HELPER] = (
-                "a helper is a network, and codebound_networks cannot be imported: install it."
+                "a helper is a network, and the extension for networks is not installed."
             )
             return
         is_table = self.start.original is None and len(sample.input_shape) == 1
