@@ -28,7 +28,7 @@ from codebound.learn.rule_message import PickedMessage
 from codebound.run.device import exact_products
 from codebound.sample.dataset import Dataset
 from codebound.sample.load import load_dataset
-from codebound.sample.scores import margins
+from codebound.sample.losses import margins
 
 DELTA = 0.05
 START = 10  # examples that Pick-to-Learn starts from, one for each class on average

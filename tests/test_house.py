@@ -46,8 +46,6 @@ ELSEWHERE = {
     "codebound.bits.numbers": "oracle/test_coding_reference.py",
     "codebound.bits.setting": "contract/test_two_decoders.py",
     "codebound.learn.dictionary": "unit/networks/chains/test_fixed_operations.py",
-    "codebound.sample.columns": "unit/sample/formats/test_table_files.py",
-    "codebound.sample.frames": "unit/sample/formats/test_table_files.py",
     # a second program, an exact number or an attacker says more about it than a test by itself
     "codebound.bounds.loss_bounds": "property/test_faulty_bounds.py",
     "codebound.certificate.declarations": "attack/test_developed.py",

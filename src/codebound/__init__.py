@@ -23,11 +23,11 @@ if TYPE_CHECKING:  # for type checkers and editors, which cannot follow the name
     from codebound.report.folder import Certification as Certification
     from codebound.run.errors import CodeboundError as CodeboundError
     from codebound.sample.arrays import from_arrays as from_arrays
-    from codebound.sample.dataframes import from_frame as from_frame
     from codebound.sample.dataset import Dataset as Dataset
     from codebound.sample.dataset import Scaling as Scaling
     from codebound.sample.load import load_dataset as load_dataset
     from codebound.sample.splits import split as split
+    from codebound.sample.tables import from_frame as from_frame
 
 __version__ = "0.1.0"
 
@@ -44,7 +44,7 @@ _HOME = {
     "Scaling": "codebound.sample.dataset",
     "from_arrays": "codebound.sample.arrays",
     "load_dataset": "codebound.sample.load",
-    "from_frame": "codebound.sample.dataframes",
+    "from_frame": "codebound.sample.tables",
     "split": "codebound.sample.splits",
     "load_encoder": "codebound.known.encoder",
     # certificates

@@ -30,9 +30,9 @@ from codebound.run.errors import FormatError, ModelError, UsageError
 from codebound.run.files import read_json, write_atomically
 from codebound.run.weight_files import load_arrays
 from codebound.sample.columns import Title
-from codebound.sample.dataframes import is_frame, titled, values_of
 from codebound.sample.dataset import LARGEST, Scaling
 from codebound.sample.frames import rows_like
+from codebound.sample.tables import is_frame, titled, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

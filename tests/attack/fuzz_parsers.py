@@ -14,7 +14,6 @@ import hashlib
 import io
 import json
 import os
-import pickle
 import random
 import re
 import sys
@@ -40,7 +39,6 @@ from codebound.run.files import read_json, read_toml
 from codebound.run.tensor_files import load_tensors, peek_record, save_tensors
 from codebound.run.weight_files import load_weights
 from codebound.sample.arrays import from_arrays, read_npy_folder, read_npz
-from codebound.sample.formats.cifar import read_pickled
 from codebound.sample.formats.idx import parse_idx
 from codebound.sample.formats.pictures import read_image_folder
 from codebound.sample.load import load_dataset
@@ -159,7 +157,6 @@ def _parsers() -> dict[str, Target]:
     x, y = np.zeros((3, 2), np.uint8), np.array([0, 1, 1])
     ledger = sealed()
     weights = save({"a.weight": torch.ones(2, 3), "b": torch.zeros(1)})
-    pickled = pickle.dumps({b"labels": [1], b"data": np.zeros((1, 3072), np.uint8)}, protocol=2)
     batch = bytes(3073)
     return {
         "certificate": Target(lambda path: Certificate.from_bytes(path.read_bytes()), golden),
@@ -176,7 +173,6 @@ def _parsers() -> dict[str, Target]:
             lambda path: parse_idx(path.read_bytes(), name="f"),
             [bytes([0, 0, 8, 2, 0, 0, 0, 3, 0, 0, 0, 2, *range(6)])],
         ),
-        "cifar pickle": Target(lambda path: read_pickled(path, labels=("labels",)), [pickled]),
         "cifar, verifier": Target(
             in_folder(lambda path: load_data("cifar10:test", path), "test_batch.bin"), [batch]
         ),

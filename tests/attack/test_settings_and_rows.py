@@ -16,8 +16,8 @@ from codebound.certificate.task import Task
 from codebound.certification import certify
 from codebound.run.errors import CertificateError, CodeboundError, DataError
 from codebound.sample.arrays import from_arrays
+from codebound.sample.caveats import rows_of
 from codebound.sample.dataset import Scaling
-from codebound.sample.rows import rows_of
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.operations import Linear
 from codebound_networks.chains.original import Original

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codebound.sample.caveats import rows_of
 from codebound.sample.dataset import Dataset
-from codebound.sample.rows import rows_of
 from codebound_verify import rows
 from codebound_verify.rows import count_repeats
 

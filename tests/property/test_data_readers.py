@@ -5,7 +5,6 @@ import io
 import numpy as np
 import pytest
 import torch
-from drawing import examples
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -15,7 +14,6 @@ from worlds.files import LIMIT_BYTES, archive, damaged, idx, npy, promising_head
 from codebound.run.errors import DataError, ModelError
 from codebound.run.weight_files import load_weights
 from codebound.sample.arrays import read_npz
-from codebound.sample.formats.cifar import read_pickled
 from codebound.sample.formats.idx import parse_idx
 
 GOOD_Y = npy(np.array([0, 1, 1]))
@@ -73,21 +71,6 @@ def test_headers_that_promise_anything(folder, x):
 
 def test_the_undamaged_archive_is_read(folder):
     assert is_read(as_sample(folder), archive(x=GOOD_X, y=GOOD_Y))
-
-
-@examples(200)
-@given(
-    st.binary(max_size=60)
-    | st.lists(st.sampled_from(list(b"\x80\x02}](KM.ceRutbsa\x85\x86\x87\x88N0q1T\x96")), max_size=40).map(
-        bytes
-    )
-)
-def test_pickles(folder, content):
-    def read(content: bytes) -> None:
-        (folder / "batch").write_bytes(content)
-        read_pickled(folder / "batch", labels=("labels",))
-
-    assert not is_read(read, content)
 
 
 WEIGHTS = save({"0.weight": np.arange(6, dtype=np.float32).reshape(2, 3), "0.bias": np.zeros(2, np.float32)})

@@ -12,7 +12,7 @@ from codebound.classifier import load_classifier
 from codebound.known.base import Pretrained
 from codebound.methods.kernel_share import kernel_helper
 from codebound.run.errors import DataError, FormatError, UsageError
-from codebound.sample.dataframes import from_frame
+from codebound.sample.tables import from_frame
 
 SAMPLE = images()
 STORED = torch.from_numpy(SAMPLE.x)

@@ -24,10 +24,9 @@ from codebound.bounds.facts import check_bits, check_delta
 from codebound.bounds.risk import percent
 from codebound.run.errors import DataError, UsageError
 from codebound.run.progress import shown
+from codebound.sample.caveats import MOST_COPIES, STANDARDISED, looks_standardised
 from codebound.sample.losses import WRONG, parse_fault
-from codebound.sample.rows import MOST_COPIES
 from codebound.sample.splits import permutation
-from codebound.sample.standardised import STANDARDISED, looks_standardised
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

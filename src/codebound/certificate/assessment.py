@@ -30,9 +30,9 @@ from codebound.run.errors import CertificateError, FormatError, RefusedError
 from codebound.run.interrupts import finishing
 from codebound.run.progress import Progress, silent
 from codebound.run.references import implements
+from codebound.sample.caveats import commonest
 from codebound.sample.development import DEVELOPED
 from codebound.sample.losses import WRONG
-from codebound.sample.rows import commonest
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

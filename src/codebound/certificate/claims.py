@@ -33,8 +33,8 @@ from codebound.certificate.statement import AbstractStatement, Counted, Term
 from codebound.run.errors import CertificateError, DataError, UsageError
 from codebound.run.extensions import form_of
 from codebound.run.references import implements
+from codebound.sample.caveats import require_disjoint, rows_of
 from codebound.sample.losses import WRONG
-from codebound.sample.rows import require_disjoint, rows_of
 
 if TYPE_CHECKING:
     from torch import nn

@@ -15,8 +15,8 @@ from codebound.certificate.claims import AboutG
 from codebound.certificate.file import Base, Helper
 from codebound.run.errors import DataError, ModelError
 from codebound.run.tensor_files import float32_sha256
+from codebound.sample.caveats import require_fixed_scaling, rows_of
 from codebound.sample.losses import possible_examples
-from codebound.sample.rows import require_fixed_scaling, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from codebound.bits.message import AbstractMessage
     from codebound.bits.options import Options
     from codebound.certificate.claims import AbstractClaim
+    from codebound.sample.caveats import RepeatedRows
     from codebound.sample.dataset import Dataset, DeviceData
-    from codebound.sample.rows import RepeatedRows
 
 Tensors = dict[str, "NDArray[np.float32]"]
 

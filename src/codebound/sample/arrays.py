@@ -10,9 +10,9 @@ import numpy as np
 from numpy.lib import format as npy
 
 from codebound.run.errors import DataError
+from codebound.sample.caveats import STANDARDISED, looks_standardised
 from codebound.sample.dataset import Dataset, Scaling
 from codebound.sample.formats.idx import MAX_BYTES, read_exactly
-from codebound.sample.standardised import STANDARDISED, looks_standardised
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

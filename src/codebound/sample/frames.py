@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,8 @@ import numpy as np
 
 from codebound.run.errors import DataError
 from codebound.sample.columns import (
+    BUCKETS,
+    MISSING,
     Coded,
     Column,
     Title,
@@ -17,10 +19,12 @@ from codebound.sample.columns import (
     column_of,
     inputs_of,
     inputs_with_gaps,
+    is_day,
+    is_number,
     leveled,
+    text_of,
     words_of,
 )
-from codebound.sample.formats.parse_cell import BUCKETS, MISSING, is_day, is_number, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,33 +46,53 @@ _SHOWN_LEVELS = 12
 _SHOWN_CHARACTERS = 24
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A way to read a sample: its role, and what it has in common with another one.
+
+    Attributes:
+        role: What it may be used for.
+        classes: Number of classes; None for what occurs or is declared.
+        class_names: What the classes of the other sample are called, in the order of labels.
+        columns: What became the inputs of the other sample, where that is a table.
+        input_shape: Shape of an input of the other sample.
+    """
+
+    role: str = "train"
+    classes: int | None = None
+    class_names: tuple[str, ...] = ()
+    columns: tuple[Title, ...] = ()
+    input_shape: tuple[int, ...] = ()
+
+
 def split_table(
-    table: Sequence[tuple[Title, Values]],
-    target: str | None,
-    *,
-    name: str,
-    role: str,
-    classes: int | None = None,
-    class_names: tuple[str, ...] = (),
-    like: tuple[Title, ...] = (),
+    table: Sequence[tuple[Title, Values]], target: str | None, how: Reading, *, name: str
 ) -> tuple[list[Column], Column | None]:
     """The columns of inputs, and that of the labels, which an unlabelled table need not have.
 
-    Inputs are those of the columns that it is ``like``, by their names and in their order, where there are
+    Inputs are those of the columns of the other sample, by their names and in their order, where there are
     any.
 
     Raises:
         DataError: The table leaves something open; the message says what to write.
     """
-    at = labels = None
-    if not (like and role == "unlabelled"):
-        at = position([title.name for title, _ in table], target, name=name, role=role)
-    if at is not None and role != "unlabelled":
-        labels = column_of_labels(*table[at], name=name, role=role, classes=classes, class_names=class_names)
+    names, at, labels = [title.name for title, _ in table], None, None
+    if how.role != "unlabelled":
+        at = find_target(names, target, name=name)
+        labels = column_of_labels(*table[at], how, name=name)
+    elif not how.columns and _called_like_labels(names, target):
+        at = find_target(names, target, name=name)
     inputs = [each for i, each in enumerate(table) if i != at]
-    columns = [column_of(*each, name=name) for each in (_alike(inputs, like, name=name) if like else inputs)]
-    if like:
-        _require_none_missing(columns, name=name)
+    if not how.columns:
+        return [column_of(*each, name=name) for each in inputs], labels
+    columns = [column_of(*each, name=name) for each in _alike(inputs, how.columns, name=name)]
+    for column in columns:
+        missing = np.flatnonzero(np.isnan(column.values))
+        if missing.size and not column.can_miss:
+            raise DataError(
+                f"{name}: example {missing[0] + 1} lacks a value in column {column.name!r}, and none is "
+                f"missing there in the sample. Declare in the sample that one can be: {column.name}{{?}}."
+            )
     return columns, labels
 
 
@@ -106,35 +130,8 @@ def _alike(
     return chosen
 
 
-def _require_none_missing(columns: Sequence[Column], *, name: str) -> None:
-    for column in columns:
-        missing = np.flatnonzero(np.isnan(column.values))
-        if missing.size and not column.can_miss:
-            raise DataError(
-                f"{name}: example {missing[0] + 1} lacks a value in column {column.name!r}, and none is "
-                f"missing there in the sample. Declare in the sample that one can be: {column.name}{{?}}."
-            )
-
-
-def position(names: Sequence[str], target: str | None, *, name: str, role: str) -> int | None:
-    """Return the position of the labels. An unlabelled table need not have any: None."""
-    if role == "unlabelled" and not any(
-        each == target or (target is None and each.lower() in TARGETS) for each in names
-    ):
-        return None
-    return find_target(names, target, name=name)
-
-
-def column_of_labels(
-    title: Title,
-    values: Values,
-    *,
-    name: str,
-    role: str,
-    classes: int | None = None,
-    class_names: tuple[str, ...] = (),
-) -> Column:
-    """The labels; words that are neither declared nor among ``class_names`` are numbered in their order.
+def column_of_labels(title: Title, values: Values, how: Reading, *, name: str) -> Column:
+    """The labels; words that are neither declared nor names of classes are numbered in their order.
 
     So are whole numbers if one is negative. Those of a test sample are not where the number of classes of its
     sample is known: their order must be that of the sample.
@@ -143,7 +140,7 @@ def column_of_labels(
         return leveled(title, values, name)
     if isinstance(values, Coded):
         return leveled(replace(title, levels=values.levels), values, name)
-    words = _names(values)
+    words, class_names = _names(values), how.class_names
     if not class_names and words and all(map(is_day, words)):
         raise DataError(
             f"{name}: column {title.name!r} holds days, such as {words[0]!r:.40}, and labels are classes. "
@@ -160,7 +157,7 @@ def column_of_labels(
             f"{name}: column {title.name!r} holds classes that the sample has not: {strange}. Those of "
             f"the sample are {', '.join(class_names[:_SHOWN_LEVELS])}."
         )
-    if role == "test" and classes is not None:
+    if how.role == "test" and how.classes is not None:
         cell = f"{title.name}{{{'|'.join(words[:_SHOWN_LEVELS])}}}"
         raise DataError(
             f"{name}: column {title.name!r} holds words, and the labels of the sample are numbers. A "
@@ -185,13 +182,7 @@ def _count_from_zero(words: Sequence[str]) -> bool:
 
 
 def texts_of(
-    table: list[tuple[Title, Values]],
-    target: str | None,
-    *,
-    name: str,
-    role: str,
-    classes: int | None = None,
-    class_names: tuple[str, ...] = (),
+    table: Sequence[tuple[Title, Values]], target: str | None, how: Reading, *, name: str
 ) -> tuple[list[str], NDArray[np.int64], tuple[str, ...]]:
     """The text of every example, all columns but the labels; their labels; and what these are called.
 
@@ -199,43 +190,44 @@ def texts_of(
         DataError: The table leaves something open; the message says what to write.
     """
     at = find_target([title.name for title, _ in table], target, name=name)
-    labels = column_of_labels(*table[at], name=name, role=role, classes=classes, class_names=class_names)
+    labels = column_of_labels(*table[at], how, name=name)
     cells = [words_of(values) for i, (_, values) in enumerate(table) if i != at]
     texts = ["\n".join(filter(None, each)) for each in zip(*cells, strict=True)]
     return texts, labels_of(labels, name=name), labels.levels
 
 
 def sample_of(
-    columns: Sequence[Column],
-    labels: Column | None,
-    *,
-    name: str,
-    role: str,
-    classes: int | None,
-    source: str,
+    table: Sequence[tuple[Title, Values]], target: str | None, how: Reading, *, name: str, source: str
 ) -> Dataset:
-    """The sample in a table whose labels are those of one column, or not needed."""
+    """The sample in a table.
+
+    Labels are whole numbers from 0, or words: then the classes are those that the header declares, or those
+    of the other sample, or those that occur, sorted, unless it is the test sample of another.
+
+    Raises:
+        DataError: The table leaves something open; the message says what to write.
+    """
     from codebound.sample.arrays import from_arrays  # which loads torch
 
+    columns, labels = split_table(table, target, how, name=name)
     levels = () if labels is None else labels.levels
-    if role not in ("test", "unlabelled"):
+    if how.role not in ("test", "unlabelled"):
         _require_no_texts(columns, labels, name=name)
-    if role != "unlabelled" and levels and classes not in (None, len(levels)):
-        raise DataError(f"{name} declares {len(levels)} classes, the sample has {classes}.")
+    if levels and how.classes not in (None, len(levels)):
+        raise DataError(f"{name} declares {len(levels)} classes, the sample has {how.classes}.")
     _require_finite(columns, name=name)
     found = from_arrays(
         inputs_of(columns, name=name),
-        None if labels is None or role == "unlabelled" else labels_of(labels, name=name),
+        None if labels is None else labels_of(labels, name=name),
         name=name,
-        role=role,
-        classes=classes if classes is not None else len(levels) or None,
+        role=how.role,
+        classes=len(levels) or how.classes,
         source=source + (f", labels in column {labels.name}{_in_words(levels)}" if labels else ""),
     )
-    names = levels if len(levels) == found.classes else ()  # an unlabelled table may declare others
     return replace(
         found,
         warnings=(*found.warnings, *_remarks(columns)),
-        class_names=names,
+        class_names=levels,
         columns=tuple(column.title for column in columns),
     )
 
@@ -347,11 +339,15 @@ def _short(text: str) -> str:
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[: _SHOWN_CHARACTERS - 3]}..."
 
 
-def find_target(names: Sequence[str], target: str | None, *, name: str) -> int:
-    """Position of the column with the labels: the named one, or the only one that is called like labels."""
-    wanted = [
+def _called_like_labels(names: Sequence[str], target: str | None) -> list[int]:
+    return [
         i for i, each in enumerate(names) if (each.lower() in TARGETS if target is None else each == target)
     ]
+
+
+def find_target(names: Sequence[str], target: str | None, *, name: str) -> int:
+    """Position of the column with the labels: the named one, or the only one that is called like labels."""
+    wanted = _called_like_labels(names, target)
     if len(wanted) == 1:
         return wanted[0]
     shown = ", ".join(names[:20]) + (" and others" if len(names) > 20 else "")

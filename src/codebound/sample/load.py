@@ -1,4 +1,4 @@
-"""One door to every sample: a known name, an ``.npz`` file, a table, a folder, or a factory of the user's."""
+"""One door to every sample: a known name, a file, a folder, a factory of the user's, or what is in memory."""
 
 from __future__ import annotations
 
@@ -7,35 +7,41 @@ import re
 from dataclasses import replace
 from difflib import get_close_matches
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from zipfile import is_zipfile
 
 import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
+from codebound.bounds.risk import count_of
 from codebound.run.errors import CodeboundError, DataError, UsageError
 from codebound.run.user_code import import_named
-from codebound.sample.arrays import from_arrays, read_npy_folder, read_npz
-from codebound.sample.convert import collected
+from codebound.sample.arrays import from_arrays, read_npy_folder, read_npz, require_one_label
+from codebound.sample.caveats import STANDARDISED, looks_standardised
+from codebound.sample.columns import Title
 from codebound.sample.dataset import Dataset, Scaling, named_alike
-from codebound.sample.formats.catalogue import (
-    KNOWN,
-    NOT_READ,
-    Found,
-    KnownDataset,
-    find,
-    has_digest,
-    located,
-    read,
-)
+from codebound.sample.formats.catalogue import KNOWN, Found, KnownDataset, find, has_digest, located, read
 from codebound.sample.formats.pictures import read_image_folder
-from codebound.sample.formats.table_files import SUFFIXES, read_table, table_of
+from codebound.sample.frames import Reading, column_of_labels, labels_of, sample_of
 from codebound.sample.splits import ROLES
-from codebound.sample.standardised import STANDARDISED, looks_standardised
+from codebound.sample.tables import SUFFIXES, from_frame, is_frame, table_of, titled, titled_file, values_of
 
 if TYPE_CHECKING:
-    from codebound.sample.columns import Title
+    from collections.abc import Iterable
 
+    from numpy.typing import NDArray
+
+ACCEPTED = (
+    "a pair (inputs, labels) of arrays, tensors or data frames, a data frame with a column of labels, a "
+    "Dataset or DataLoader of PyTorch, or a name that load_dataset knows"
+)
+_LOOKED_AT_TWICE = 3
+_LABELS = "labels of the pair"
+_OF_NUMPY = (torch.float16, torch.float32, torch.float64)
 _PARTS = {"train": ("train", "training"), "test": ("test", "testing"), "": ("val", "valid", "validation")}
 _SIZED = re.compile(r"(?P<folder>.+)@(?P<height>[1-9]\d{0,3})x(?P<width>[1-9]\d{0,3})")
 _FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
@@ -55,11 +61,11 @@ def load_dataset(
 
     Args:
         spec: A name (``codebound data list`` shows them), an ``.npz`` file with arrays ``x`` and ``y``, a
-            table (``table.csv:labels``, see ``tables``), a folder (images by class, which
+            table (``table.csv:labels``), a folder (images by class, which
             ``folder@HEIGHTxWIDTH`` brings to one size; ``x.npy`` and ``y.npy``, which stay on the disk;
             torchvision's layout), or ``package.module:factory``, called without arguments, which returns a
             Dataset or a pair ``(x, y)``. Or a sample in memory: a pair of arrays or tensors, a data frame, a
-            Dataset or a DataLoader of PyTorch (``codebound.sample.convert``).
+            Dataset or a DataLoader of PyTorch, whose transforms are applied: the network sees what they make.
         role: For named datasets the split, ``train`` or ``test``; for the others the sample is what ``spec``
             holds and the role says what it may be used for.
         folder: Where to look for a named dataset first; then the cache is searched.
@@ -80,51 +86,39 @@ def load_dataset(
     """
     if role not in ROLES:
         raise UsageError(f"a sample has the role {', '.join(ROLES)}. Got {role!r}.")
-    names = tuple(class_names)
-    return named_alike(_loaded(spec, role, folder, classes, names, tuple(columns), tuple(input_shape)), names)
+    how = Reading(role, classes, tuple(class_names), tuple(columns), tuple(input_shape))
+    return named_alike(_loaded(spec, folder, how), how.class_names)
 
 
-def _loaded(
-    spec: object,
-    role: str,
-    folder: Path | None,
-    classes: int | None,
-    names: tuple[str, ...],
-    columns: tuple[Title, ...],
-    shape: tuple[int, ...],
-) -> Dataset:
+def _loaded(spec: object, folder: Path | None, how: Reading) -> Dataset:
     if isinstance(spec, Dataset):
-        return _with_role(spec, role)
+        return _with_role(spec, how.role)
     if not isinstance(spec, str | Path):
-        return collected(spec, role=role, classes=classes, class_names=names, columns=columns)
+        return _collected(spec, how)
     spec = str(spec)
     known = KNOWN.get(spec.lower())
     if known is not None:
-        return _load_known(known, role, folder, classes)
-    if spec.lower() in NOT_READ:
-        raise DataError(
-            f"{spec} is not supported: {NOT_READ[spec.lower()]}. Convert it once and load the file: "
-            f"numpy.savez('{spec.lower()}.npz', x=images, y=labels)."
-        )
+        return _load_known(known, how, folder)
     path = Path(spec).expanduser()
     if path.is_dir():
-        return _load_folder(path, role, classes, names, shape)
+        return _load_folder(path, how)
     if (sized := _SIZED.fullmatch(spec)) is not None and Path(sized["folder"]).expanduser().is_dir():
-        shape = *shape[:-2], int(sized["height"]), int(sized["width"])
-        return _load_images(Path(sized["folder"]).expanduser(), role, classes, names, shape)
+        shape = *how.input_shape[:-2], int(sized["height"]), int(sized["width"])
+        return _load_images(Path(sized["folder"]).expanduser(), replace(how, input_shape=shape))
     if (table := table_of(spec)) is not None:
-        return read_table(table, role=role, classes=classes, class_names=names, columns=columns)
+        content, file = titled_file(table.path), str(table.path)
+        return sample_of(content, table.target, how, name=file, source=f"table {file}")
     if path.is_file() and path.suffix.lower() != ".npz" and not is_zipfile(path):
         raise DataError(
             f"{spec} is no file that is read: a table ends in {', '.join(SUFFIXES)}, arrays are saved by "
             "numpy.savez(path, x=inputs, y=labels)."
         )
     if path.is_file():
-        return read_npz(path, role=role, classes=classes)
+        return read_npz(path, role=how.role, classes=how.classes)
     if Path(spec.partition(":")[0]).suffix.lower() in (".npz", *SUFFIXES):
         raise DataError(f"{spec} does not exist.")
     if _FACTORY.fullmatch(spec):
-        return _call_factory(spec, role, classes)
+        return _made(spec, how)
     close = get_close_matches(spec.lower(), KNOWN, n=1)
     raise DataError(
         f"no dataset {spec!r}: neither a known name ({', '.join(KNOWN)}), nor an existing .npz file, "
@@ -132,43 +126,37 @@ def _loaded(
     )
 
 
-def _load_known(known: KnownDataset, role: str, folder: Path | None, classes: int | None) -> Dataset:
-    if role not in ("train", "test"):
+def _load_known(known: KnownDataset, how: Reading, folder: Path | None) -> Dataset:
+    if how.role not in ("train", "test"):
         raise UsageError(
-            f"{known.name} comes as 'train' and 'test'; the role {role!r} is a part of one of them. "
-            "Load one and use codebound.sample.splits.split."
+            f"{known.name} comes as 'train' and 'test'; the role {how.role!r} is a part of one of them. "
+            "Load one and use codebound.split."
         )
-    if role not in known.sizes:
+    if how.role not in known.sizes:
         raise DataError(
             f"{known.name} has no test split. Hold out a part of it (holdout), such as with "
-            "codebound.sample.splits.split(dataset, {'train': 0.8, 'test': 0.2})."
+            "codebound.split(dataset, {'train': 0.8, 'test': 0.2})."
         )
-    if classes not in (None, known.classes):
-        raise UsageError(f"{known.name} has {known.classes} classes. Got classes={classes}.")
     if known.layout == "embedded":
-        return _load_digits(known)
-    return _read_found(located(known, role, folder), name=known.name)
+        return _of_known(known, *_digits(), how, name=known.name, source="embedded in scikit-learn")
+    return _read_found(located(known, how.role, folder), how, name=known.name)
 
 
-def _read_found(found: Found, *, name: str) -> Dataset:
-    known = found.known
-    x, y = read(found)
-    warnings = (
-        () if known.digests else (f"no checksum of {known.title} is known: its content was not verified",)
-    )
-    return Dataset(
-        name=name,
-        role=found.role,
-        x=x,
-        y=y,
-        classes=known.classes,
-        scaling=Scaling(divisor=known.divisor),
-        source=f"{known.title} from {found.folder}{', checksums verified' if known.digests else ''}",
-        warnings=warnings,
-    )
+def _read_found(found: Found, how: Reading, *, name: str) -> Dataset:
+    source = f"{found.known.title} from {found.folder}, checksums verified"
+    return _of_known(found.known, *read(found), how, name=name, source=source)
 
 
-def _load_digits(known: KnownDataset) -> Dataset:
+def _of_known(
+    known: KnownDataset, x: NDArray[np.uint8], y: NDArray[np.int64], how: Reading, *, name: str, source: str
+) -> Dataset:
+    if how.classes not in (None, known.classes):
+        raise UsageError(f"{known.name} has {known.classes} classes. Got classes={how.classes}.")
+    scaling = Scaling(divisor=known.divisor)
+    return _with_role(Dataset(name, "train", x, y, known.classes, scaling, source), how.role)
+
+
+def _digits() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """The file inside scikit-learn, whose import takes longer than reading it."""
     package = find_spec("sklearn")
     if package is None or package.origin is None:
@@ -179,26 +167,16 @@ def _load_digits(known: KnownDataset) -> Dataset:
             table = np.loadtxt(file, delimiter=",", dtype=np.uint8)
     except OSError as error:
         raise DataError(f"this scikit-learn has no {path}: install another version.") from error
-    return Dataset(
-        name=known.name,
-        role="train",
-        x=table[:, :-1].reshape(-1, 1, 8, 8),
-        y=table[:, -1].astype(np.int64),
-        classes=known.classes,
-        scaling=Scaling(divisor=known.divisor),
-        source="embedded in scikit-learn",
-    )
+    return table[:, :-1].reshape(-1, 1, 8, 8), table[:, -1].astype(np.int64)
 
 
-def _load_folder(
-    path: Path, role: str, classes: int | None, names: tuple[str, ...], shape: tuple[int, ...]
-) -> Dataset:
+def _load_folder(path: Path, how: Reading) -> Dataset:
     if (path / "x.npy").is_file():
-        return read_npy_folder(path, role=role, classes=classes)
-    split = "test" if role == "test" else "train"
+        return read_npy_folder(path, role=how.role, classes=how.classes)
+    split = "test" if how.role == "test" else "train"
     candidates = [found for known in KNOWN.values() if (found := find(known, split, path)) is not None]
     if not candidates:
-        return _load_images(path, role, classes, names, shape)
+        return _load_images(path, how)
     likely = candidates if len(candidates) == 1 else [found for found in candidates if _is_told_apart(found)]
     if len(likely) != 1:
         known = ", ".join(found.known.name for found in likely or candidates)
@@ -206,33 +184,29 @@ def _load_folder(
             f"{path} may hold more than one known dataset ({known}). Load it by name and give the folder: "
             f"load_dataset({candidates[0].known.name!r}, folder={str(path)!r})."
         )
-    (found,) = likely
-    if classes not in (None, found.known.classes):
-        raise UsageError(f"{found.known.name} has {found.known.classes} classes. Got classes={classes}.")
-    return _with_role(_read_found(found, name=str(path)), role)
+    return _read_found(likely[0], how, name=str(path))
 
 
-def _load_images(
-    path: Path,
-    role: str,
-    classes: int | None,
-    names: tuple[str, ...],
-    shape: tuple[int, ...],
-) -> Dataset:
+def _is_told_apart(found: Found) -> bool:
+    """Datasets in IDX form share their file names: the checksum of the labels decides."""
+    return has_digest(found.files[-1], found.known.digests[found.known.files(found.role)[-1]])
+
+
+def _load_images(path: Path, how: Reading) -> Dataset:
     """A folder of images, or its part for the role, with the classes of its part to learn from.
 
     The shape is what is asked for: channels, height and width, or the last two, or nothing.
     """
-    part, learned = _part_of(path, role)
-    names = names or learned
+    (part, learned), shape = _part_of(path, how.role), how.input_shape
+    names = how.class_names or learned
     found = read_image_folder(
         part,
-        role=role,
-        classes=None if names else classes,
+        role=how.role,
+        classes=None if names else how.classes,
         size=(shape[-2], shape[-1]) if len(shape) in (2, 3) else None,
         channels=shape[0] if len(shape) == 3 else None,
     )
-    return _with_role(named_alike(found, names), role)
+    return _with_role(named_alike(found, names), how.role)
 
 
 def _part_of(path: Path, role: str) -> tuple[Path, tuple[str, ...]]:
@@ -257,32 +231,165 @@ def _sub_folders(path: Path) -> set[str]:
     return {each.name for each in path.iterdir() if each.is_dir() and each.name[0] != "."}
 
 
-def _is_told_apart(found: Found) -> bool:
-    """Datasets in IDX form share their file names: the folder's name or the labels' checksum decides."""
-    usual = Path(found.known.folder).parts
-    if found.folder.resolve().parts[-len(usual) :] == usual:
-        return True
-    file = found.known.files(found.role)[-1]
-    return file in found.known.digests and has_digest(found.files[-1], found.known.digests[file])
+def call_factory(spec: str, advice: str) -> Any:
+    """Return what the user's function ``package.module:factory`` returns.
 
-
-def _call_factory(spec: str, role: str, classes: int | None) -> Dataset:
+    Raises:
+        DataError: It is not there, or fails; the message ends with the advice.
+    """
     try:
-        made = import_named(spec)()
+        return import_named(spec)()
     except CodeboundError:
         raise
     except (Exception, SystemExit) as error:  # whatever the user's code raises, the message names it
-        raise DataError(
-            f"{spec} failed with {type(error).__name__}: {error}. A factory is called without arguments; its "
-            "module must be importable (installed, or in the current directory)."
-        ) from error
+        raise DataError(f"{spec} failed with {type(error).__name__}: {error}. {advice}") from error
+
+
+def _made(spec: str, how: Reading) -> Dataset:
+    advice = (
+        "A factory is called without arguments; its module must be importable (installed, or in the current "
+        "directory)."
+    )
+    made = call_factory(spec, advice)
     if isinstance(made, Dataset):
         warnings = (STANDARDISED,) if looks_standardised(made.x) and STANDARDISED not in made.warnings else ()
-        return _with_role(replace(made, warnings=made.warnings + warnings), role)
+        return _with_role(replace(made, warnings=made.warnings + warnings), how.role)
     if isinstance(made, tuple) and len(made) == 2:
-        return from_arrays(*made, name=spec, role=role, classes=classes, source=f"factory {spec}")
+        return from_arrays(*made, name=spec, role=how.role, classes=how.classes, source=f"factory {spec}")
     raise DataError(f"{spec} must return a Dataset or a pair (x, y). Got {type(made).__name__}.")
 
 
 def _with_role(dataset: Dataset, role: str) -> Dataset:
     return replace(dataset, role=role, y=np.zeros_like(dataset.y) if role == "unlabelled" else dataset.y)
+
+
+def _collected(given: object, how: Reading) -> Dataset:
+    """A sample from what is in memory; the items of a dataset are collected once, in their order."""
+    kind = type(given).__name__
+    name, source = "arrays" if kind in ("tuple", "list", "ndarray", "Tensor") else kind, f"{kind} in memory"
+    x, y = (given, None) if is_frame(given) else _parts(given, name=name)
+    if is_frame(x):
+        table = titled(x, name="the frame")
+        if y is None:
+            return from_frame(
+                x, role=how.role, classes=how.classes, class_names=how.class_names, columns=how.columns
+            )
+        labels, rows = values_of(y, name="the labels of the pair"), len(table[0][1]) if table else 0
+        if len(labels) != rows:
+            raise DataError(
+                f"the {type(x).__name__} has {count_of(rows, 'row')}, and there are {len(labels)} labels: "
+                "give one for each."
+            )
+        table.append((Title(_LABELS), labels))
+        return sample_of(table, _LABELS, how, name="a pair with a frame", source=source)
+    if isinstance(x, list | tuple) and x and isinstance(x[0], str):
+        raise DataError(
+            "these are texts, and texts need an encoder: encoder.table((texts, labels)) makes a sample of "
+            "them (docs/howto/encoders.md)."
+        )
+    has_none = y is None or how.role == "unlabelled"
+    numbers, names = (None, ()) if has_none else labels_in(y, how, name=name)
+    classes = len(names) or how.classes
+    found = from_arrays(_array(x), numbers, name=name, role=how.role, classes=classes, source=source)
+    return replace(found, class_names=names)
+
+
+def _parts(given: Any, *, name: str) -> tuple[Any, Any]:
+    """Inputs and labels, or None where there are none."""
+    if isinstance(given, DataLoader):
+        if isinstance(given.dataset, IterableDataset):
+            return _stacked(chain.from_iterable(zip(*batch, strict=True) for batch in given), name=name)
+        given = given.dataset
+    if isinstance(given, TensorDataset):
+        given = given.tensors
+    if isinstance(given, np.ndarray | Tensor):
+        return given, None
+    if isinstance(given, tuple | list) and len(given) in (1, 2):
+        return given[0], (*given, None)[1]
+    if isinstance(given, IterableDataset):
+        return _stacked(given, name=name)
+    if isinstance(given, str | bytes | dict) or not (
+        hasattr(given, "__len__") and hasattr(given, "__getitem__")
+    ):
+        raise DataError(f"{name} is no sample. Give {ACCEPTED}.")
+    _require_fixed(given, name=name)
+    return _stacked((given[i] for i in range(len(given))), name=name)
+
+
+def _require_fixed(items: Any, *, name: str) -> None:
+    """Refuses items that change from one look to the next: nobody could check what was counted."""
+    for at in range(min(_LOOKED_AT_TWICE, len(items))):
+        (first, _), (second, _) = (_row(items[at], name=name) for _ in range(2))
+        if not np.array_equal(first, second):
+            raise DataError(
+                f"{name}: item {at} is another one when it is asked for again. Leave out random transforms: "
+                "a certificate is about fixed examples."
+            )
+
+
+def _stacked(rows: Iterable[Any], *, name: str) -> tuple[Any, Any]:
+    pairs = [_row(row, name=name) for row in rows]
+    try:
+        return np.stack([x for x, _ in pairs]), np.array([y for _, y in pairs])
+    except ValueError as error:
+        raise DataError(f"{name}: its inputs have no shape in common: {error}.") from error
+
+
+def _row(row: Any, *, name: str) -> tuple[NDArray[Any], Any]:
+    """One item: its input, channels first, and its label."""
+    if not isinstance(row, tuple | list) or len(row) != 2:
+        raise DataError(
+            f"{name}: its items must be pairs (input, label). Got a {type(row).__name__}; wrap it in a "
+            "dataset whose items are such pairs."
+        )
+    inputs, label = _array(row[0]), _array(row[1])
+    if label.size != 1:
+        raise DataError(f"{name}: a label is one number. Got shape {label.shape}.")
+    if hasattr(row[0], "getbands") and inputs.ndim == 3:  # a picture of Pillow
+        inputs = inputs.transpose(2, 0, 1)
+    return inputs, label.reshape(())[()]
+
+
+def _array(values: Any) -> NDArray[Any]:
+    """An array of whatever holds numbers; nothing of it is left out or made up.
+
+    Raises:
+        DataError: It has holes, no common shape, or no values at all.
+    """
+    try:
+        if isinstance(values, Tensor):
+            plain = values.detach().to("cpu").to_dense().resolve_conj().resolve_neg()
+            exact = plain.dtype in _OF_NUMPY or not plain.is_floating_point()
+            return np.asarray(plain if exact else plain.float())
+        array = np.asarray(values.toarray() if hasattr(values, "toarray") else values)  # sparse of scipy
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise DataError(f"{type(values).__name__} is no array of numbers: {error}") from error
+    if np.ma.is_masked(values):
+        raise DataError(
+            "the array is masked, and what a mask hides is no value. Fill it by a rule that was fixed in "
+            "advance, or give a data frame, in which values may be missing."
+        )
+    return _of_objects(array) if array.dtype == object else array
+
+
+def _of_objects(array: NDArray[Any]) -> NDArray[Any]:
+    """Numbers that were stored as objects, where float64 has them exactly; others stay what they are."""
+    try:
+        numbers = array.astype(np.float64)
+        is_exact = bool((numbers == array).all())
+    except (ValueError, TypeError, OverflowError):
+        return array
+    return numbers if is_exact else array
+
+
+def labels_in(y: Any, how: Reading, *, name: str) -> tuple[NDArray[Any], tuple[str, ...]]:
+    """Labels as numbers, and what they are called: as in a table, where they are no whole numbers from 0."""
+    labels = y if hasattr(y, "cat") else _array(y)  # of a categorical type
+    if isinstance(labels, np.ndarray):
+        labels = labels.reshape(-1) if labels.ndim == 2 and labels.shape[1] == 1 else labels
+        require_one_label(labels, name)
+        if labels.dtype.kind in "iub" and not how.class_names and labels.min(initial=0) >= 0:
+            return labels, ()
+    values = values_of(labels, name=f"{name}: labels")
+    column = column_of_labels(Title("labels"), values, how, name=name)
+    return labels_of(column, name=name), column.levels

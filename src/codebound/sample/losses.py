@@ -1,4 +1,4 @@
-"""Losses, called faults here: each says yes or no of an example.
+"""Scores of a network on a sample, and losses, called faults here: each says yes or no of an example.
 
 Each kind is a final class that knows all that is ever asked about it. To add one, write in this file a frozen
 dataclass and name it in ``FAULTS``: its ``kind`` is the first word of its name, its fields are the others, as
@@ -8,6 +8,7 @@ dataclass and name it in ``FAULTS``: its ``kind`` is the first word of its name,
 
 from __future__ import annotations
 
+import copy
 import re
 from abc import ABC
 from dataclasses import asdict, astuple, dataclass
@@ -15,16 +16,16 @@ from typing import TYPE_CHECKING, ClassVar
 
 import torch
 
-from codebound.run.errors import DataError, UsageError
-from codebound.sample.scores import margins
+from codebound.run.errors import DataError, ModelError, UsageError
+from codebound.run.progress import Progress, silent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Self  # since Python 3.11
 
-    from torch import Tensor
+    from torch import Tensor, nn
 
-    from codebound.sample.dataset import Dataset
+    from codebound.sample.dataset import Dataset, DeviceData
 
     Choose = Callable[[int, int], int]
 
@@ -45,6 +46,107 @@ _NOT_YES_OR_NO = {
 }
 """Losses that files of version 3 may state: what they are, and what to ask for instead."""
 _FOR_TWO_CLASSES = {"missed": "class:1", "false-alarm": "class:0"}
+
+
+def margins(logits: Tensor, labels: Tensor) -> Tensor:
+    """``mar(v, y) = v[y] - max_{j != y} v[j]`` of every row, in float64.
+
+    A row with a NaN or an infinity has margin ``-inf``: it is an error at every threshold.
+
+    Args:
+        logits: ``(n, classes)``, at least two classes.
+        labels: ``(n,)`` integers in ``[0, classes)``.
+
+    Example:
+        >>> margins(torch.tensor([[3.0, 1.0], [0.5, 0.5], [0.0, float("nan")]]), torch.tensor([0, 1, 0]))
+        tensor([2., 0., -inf], dtype=torch.float64)
+    """
+    _check(logits, labels)
+    scores = logits.detach().double()
+    column = labels.long().unsqueeze(1)
+    others = scores.scatter(1, column, -torch.inf).amax(dim=1)
+    margin = scores.gather(1, column).squeeze(1) - others
+    is_sound = torch.isfinite(scores).all(dim=1) & torch.isfinite(margin)
+    return torch.where(is_sound, margin, -torch.inf)
+
+
+def logit_chunks(
+    model: nn.Module,
+    data: DeviceData,
+    *,
+    chunk_size: int = 1024,
+    dtype: torch.dtype = torch.float64,
+    progress: Progress = silent,
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Logits and labels, chunk by chunk in stored order, of a copy of ``model`` in evaluation mode.
+
+    The copy is put in ``dtype`` and on the device of the data; ``model`` itself is not touched.
+    """
+    if chunk_size < 1:
+        raise UsageError(f"chunk_size must be at least 1. Got {chunk_size}.")
+    evaluated = copy.deepcopy(model).to(device=data.x.device, dtype=dtype).eval()
+    done = 0
+    for x, labels in data.chunks(chunk_size, dtype):
+        try:
+            with torch.no_grad():
+                logits = evaluated(x)
+        except RuntimeError as cause:
+            raise ModelError(
+                f"the network fails on inputs of shape {tuple(x.shape[1:])}, {len(x)} at a time: {cause}"
+            ) from cause
+        if not isinstance(logits, torch.Tensor):
+            raise ModelError(
+                f"the network returns a {type(logits).__name__}, and which part of it are the logits is "
+                "unknown. Return them alone, or under the name logits."
+            )
+        if logits.dim() != 2 or logits.shape[1] < 2:
+            require_logits(tuple(logits.shape), max(2, int(data.y.max()) + 1))
+        _check(logits, labels)
+        yield logits, labels
+        done += len(labels)
+        progress(done, data.n)
+
+
+def error_count(model: nn.Module, data: DeviceData, *, dtype: torch.dtype) -> int:
+    """Examples with a margin of at most 0: wrong, tied or not finite."""
+    chunks = logit_chunks(model, data, dtype=dtype)
+    return sum(int((margins(logits, labels) <= 0.0).sum()) for logits, labels in chunks)
+
+
+def require_logits(shape: tuple[int, ...], classes: int) -> None:
+    """Refuses outputs of a batch that are no row of scores for each example, and says what would be."""
+    if len(shape) == 2 and shape[1] == classes:
+        return
+    if len(shape) == 1 or (len(shape) == 2 and shape[1] == 1):
+        raise ModelError(
+            f"the network has one output for each example, the sample {classes} classes: a score for each of "
+            "them is needed. For two classes return torch.cat((-z, z), 1) of a column z of logits, or "
+            "torch.cat((1 - p, p), 1) of probabilities p of class 1."
+        )
+    if len(shape) == 2:
+        raise ModelError(
+            f"the network has {shape[1]} outputs, the sample {classes} classes. Where the last classes have "
+            "no example, say how many there are: codebound.from_arrays(x, y, name=..., classes=...), or a "
+            "factory that returns that, package.module:factory."
+        )
+    raise ModelError(
+        f"the network makes {tuple(shape[1:])} of one example; one row of {classes} scores is needed. Where "
+        "other axes have size 1, end with nn.Flatten(); else with a mean over them, or a layer."
+    )
+
+
+def _check(logits: Tensor, labels: Tensor) -> None:
+    if logits.dim() != 2 or logits.shape[1] < 2:
+        raise UsageError(f"logits must have shape (n, classes), classes >= 2. Got {tuple(logits.shape)}.")
+    if labels.shape != logits.shape[:1] or labels.is_floating_point():
+        raise UsageError(
+            f"labels must be {len(logits)} integers. Got shape {tuple(labels.shape)}, dtype {labels.dtype}."
+        )
+    if len(labels) and (int(labels.min()) < 0 or int(labels.max()) >= logits.shape[1]):
+        raise UsageError(
+            f"labels must lie in [0, {logits.shape[1] - 1}], as the network has {logits.shape[1]} outputs. "
+            f"Got labels from {int(labels.min())} to {int(labels.max())}."
+        )
 
 
 @dataclass(frozen=True)

@@ -25,15 +25,15 @@ BLOCK = 1 << 17
 """Examples that are looked at together."""
 
 
-def room_for(shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-    """An array of zeros to be written to, in memory or in a file.
+def room_for(shape: int | tuple[int, ...], dtype: DTypeLike, *, memory: int | None = None) -> NDArray[Any]:
+    """An array of zeros to be written to: in memory up to so many bytes (``MEMORY``), else in a file.
 
     Raises:
         DataError: The temporary folder has no room for it; a full disk would end the process later.
     """
     sizes = (shape,) if isinstance(shape, int) else shape
     size = int(np.prod(sizes)) * np.dtype(dtype).itemsize
-    if size <= MEMORY:
+    if size <= (MEMORY if memory is None else memory):
         return np.zeros(sizes, dtype)
     try:
         with tempfile.TemporaryFile() as file:
@@ -43,8 +43,8 @@ def room_for(shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
             return np.asarray(np.memmap(file, dtype=dtype, mode="r+", shape=sizes))
     except OSError as error:
         raise DataError(
-            f"{tempfile.gettempdir()}: no room for {size / 1e6:,.0f} MB of values, some for every example "
-            f"({error.strerror}). Set the variable TMPDIR to a folder on a disk that has it."
+            f"{tempfile.gettempdir()}: no room for {size / 1e6:,.0f} MB of values ({error.strerror}). Set "
+            "the variable TMPDIR to a folder on a disk that has it."
         ) from error
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,30 +18,6 @@ if TYPE_CHECKING:
     from codebound.sample.dataset import Dataset
 
 ROLES = ("train", "prior", "certify", "test", "unlabelled")
-
-
-@dataclass(frozen=True, slots=True)
-class Split:
-    """Parts of one sample, disjoint and together all of it.
-
-    Attributes:
-        seed: Seed of the permutation.
-        indices: Positions in the whole sample by role, in the order of the part.
-        parts: The parts by role.
-    """
-
-    seed: int
-    indices: Mapping[str, NDArray[np.int64]]
-    parts: Mapping[str, Dataset]
-
-    def __getitem__(self, role: str) -> Dataset:
-        """The part with a role."""
-        return self.parts[role]
-
-    @property
-    def sha256(self) -> dict[str, str]:
-        """Content hash of each part, see ``Dataset.sha256``."""
-        return {role: part.sha256 for role, part in self.parts.items()}
 
 
 def permutation(n: int, *, seed: int = 0) -> NDArray[np.int64]:
@@ -63,12 +37,14 @@ def permutation(n: int, *, seed: int = 0) -> NDArray[np.int64]:
     return np.argsort(keys, kind="stable").astype(np.int64)
 
 
-def split(dataset: Any, parts: Mapping[str, float] | Mapping[str, int], *, seed: int = 0) -> Split:
-    """Cuts a sample into disjoint parts along ``permutation(n, seed)``, in the order given.
+def split(
+    dataset: Any, parts: Mapping[str, float] | Mapping[str, int], *, seed: int = 0
+) -> dict[str, Dataset]:
+    """Parts of a sample by role, disjoint and together all of it, along ``permutation(n, seed)``.
 
-    Part k of fractions f_1, f_2, ... runs from floor(n F_{k-1}) to floor(n F_k), where F_k = f_1 + ... + f_k
-    and 1e-9 is added before rounding down so that binary fractions do not lose an example; so every example
-    is used and an odd one goes to the later part.
+    Part k of fractions f_1, f_2, ..., in the order given, runs from floor(n F_{k-1}) to floor(n F_k), where
+    F_k = f_1 + ... + f_k and 1e-9 is added before rounding down so that binary fractions do not lose an
+    example; so every example is used and an odd one goes to the later part.
 
     Args:
         dataset: The sample to cut, given in any way that ``certify`` takes.
@@ -88,20 +64,15 @@ def split(dataset: Any, parts: Mapping[str, float] | Mapping[str, int], *, seed:
     unknown = [role for role in parts if role not in ROLES]
     if unknown or not parts:
         raise UsageError(f"a part has the role {', '.join(ROLES)}. Got {', '.join(unknown) or 'no part'}.")
-    ends = _ends(dataset.n, list(parts.values()))
-    starts = [0, *ends[:-1]]
-    for role, start, end in zip(parts, starts, ends, strict=True):
+    ends, order = _ends(dataset.n, list(parts.values())), permutation(dataset.n, seed=seed)
+    found: dict[str, Dataset] = {}
+    for role, start, end in zip(parts, [0, *ends[:-1]], ends, strict=True):
         if end <= start:
             raise UsageError(
                 f"the part {role!r} of {dataset.name} (n = {dataset.n}) would be empty: {dict(parts)}."
             )
-    order = permutation(dataset.n, seed=seed)
-    indices = {role: order[start:end] for role, start, end in zip(parts, starts, ends, strict=True)}
-    return Split(
-        seed=seed,
-        indices=MappingProxyType(indices),
-        parts=MappingProxyType({role: dataset.select(at, role=role) for role, at in indices.items()}),
-    )
+        found[role] = dataset.select(order[start:end], role=role)
+    return found
 
 
 def _ends(n: int, amounts: list[float] | list[int]) -> list[int]:

@@ -22,7 +22,7 @@ from codebound.certificate.decoding import decode, require_declared, verify
 from codebound.certificate.file import Certificate
 from codebound.run.errors import CertificateError, UsageError
 from codebound.run.tensor_files import state_sha256
-from codebound.sample.rows import require_disjoint, rows_of
+from codebound.sample.caveats import require_disjoint, rows_of
 from codebound_networks.about_f.batch_independence import require_one_example
 from codebound_networks.views.rebuild import with_weights
 

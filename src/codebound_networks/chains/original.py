@@ -10,7 +10,7 @@ import torch
 
 from codebound.certificate.task import AbstractOriginal
 from codebound.run.errors import ModelError, UnsupportedLayerError
-from codebound.sample.scores import require_logits
+from codebound.sample.losses import require_logits
 from codebound_networks.chains.from_module import blank, chain_of
 from codebound_networks.chains.message import Message
 from codebound_networks.codes.tensors import Zero

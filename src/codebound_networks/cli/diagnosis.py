@@ -14,8 +14,8 @@ import torch
 
 from codebound import __version__
 from codebound.run.errors import ModelError, UnsupportedLayerError
-from codebound.sample.formats.catalogue import KNOWN, known_datasets, remedy
-from codebound.sample.scores import require_logits
+from codebound.sample.formats.catalogue import known_datasets
+from codebound.sample.losses import require_logits
 from codebound_networks.chains.from_module import chain_of
 from codebound_networks.reading.callables import output_shape
 from codebound_networks.reading.layered import plain_layers
@@ -48,7 +48,7 @@ def describe_installation() -> Iterator[tuple[str, str, str]]:
     else:
         yield "cuda", "none", "everything runs on the CPU; training is slower"
     for name, found in known_datasets().items():
-        yield f"data {name}", found or "not here", "" if found else remedy(KNOWN[name])
+        yield f"data {name}", found or "not here", "" if found else f"codebound data get {name}"
     for name, (extra, gain) in _EXTRAS.items():
         yield f"extra [{extra}]", "installed" if find_spec(name) else "not installed", f"adds {gain}"
 

@@ -23,7 +23,7 @@ from codebound.run.rng import stream_seed
 from codebound.run.tensor_files import state_sha256, state_tensors
 from codebound.run.weight_files import dtype_name
 from codebound.sample.dataset import as_dataset, seen_rows
-from codebound.sample.scores import error_count
+from codebound.sample.losses import error_count
 from codebound_networks.reading.callables import Adapter
 from codebound_networks.train import runs
 from codebound_networks.train.runs import EpochEvent, EpochRow, Measures, OnEpoch, TrainResult

@@ -5,7 +5,7 @@ from codebound_papers.contents import lazily
 __all__, __getattr__, __dir__ = lazily(
     __name__,
     """
-    codebound.sample.scores: logit_chunks margins
+    codebound.sample.losses: logit_chunks margins
     codebound_papers.measure.outputs: MarginReport ambiguous_errors margin_report published_margin_loss
     codebound_papers.guha23.kappa: Kappa kappa_diagnostics kappa_violations
     codebound_papers.measure.noise.jacobian: probe_interval

@@ -24,7 +24,7 @@ from codebound.run.progress import Progress, silent
 from codebound.run.references import implements
 from codebound.run.rng import torch_stream
 from codebound.sample.dataset import DeviceData
-from codebound.sample.scores import margins
+from codebound.sample.losses import margins
 from codebound_networks.codes.quantization import nearest_step, step_size
 from codebound_networks.codes.tensors import AbstractTensorCode
 from codebound_networks.reading.walk import Network

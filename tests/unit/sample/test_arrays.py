@@ -9,8 +9,8 @@ from codebound.certificate.decoding import verify
 from codebound.certification import certify
 from codebound.run.errors import DataError
 from codebound.sample.arrays import SCALED, from_arrays, read_npy, read_npz
+from codebound.sample.caveats import STANDARDISED, looks_standardised
 from codebound.sample.dataset import Scaling
-from codebound.sample.standardised import STANDARDISED, looks_standardised
 
 Y = [0, 1, 2, 1]
 
@@ -144,7 +144,7 @@ def test_other_inputs_are_not(x):
 
 
 def test_standardisation_is_found_across_chunks(monkeypatch):
-    monkeypatch.setattr("codebound.sample.standardised._CHUNK_VALUES", 13)
+    monkeypatch.setattr("codebound.sample.caveats._CHUNK_NUMBERS", 13)
     assert looks_standardised(standardised(RAW, 0))
 
 

@@ -9,9 +9,9 @@ from PIL import Image
 from codebound.cli.actions import load_samples
 from codebound.run.errors import DataError
 from codebound.sample.arrays import from_arrays
-from codebound.sample.dataframes import from_frame
 from codebound.sample.dataset import as_dataset, named_alike
 from codebound.sample.load import load_dataset
+from codebound.sample.tables import from_frame
 
 
 def pictures(folder, **counts):

