@@ -17,9 +17,9 @@ from codebound.certificate.file import Certificate
 from codebound.certification import certify
 from codebound.methods.kernel_share import kernel_helper
 from codebound.run.errors import CertificateError
-from codebound.sample import development as developed
+from codebound.sample import caveats as developed
 from codebound.sample.arrays import from_arrays
-from codebound.sample.development import DEVELOPED, development_sample
+from codebound.sample.caveats import DEVELOPED, development_sample
 from codebound.sample.load import load_dataset
 from codebound_verify import verify
 from codebound_verify.developed import SKETCHES, read_lists, row_keys

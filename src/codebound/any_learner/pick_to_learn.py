@@ -25,8 +25,8 @@ from codebound.bounds.risk import percent
 from codebound.run.errors import DataError, UsageError
 from codebound.run.progress import shown
 from codebound.sample.caveats import MOST_COPIES, STANDARDISED, looks_standardised
+from codebound.sample.dataset import permutation
 from codebound.sample.losses import WRONG, parse_fault
-from codebound.sample.splits import permutation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -30,8 +30,7 @@ from codebound.run.errors import CertificateError, FormatError, RefusedError
 from codebound.run.interrupts import finishing
 from codebound.run.progress import Progress, silent
 from codebound.run.references import implements
-from codebound.sample.caveats import commonest
-from codebound.sample.development import DEVELOPED
+from codebound.sample.caveats import DEVELOPED, commonest
 from codebound.sample.losses import WRONG
 
 if TYPE_CHECKING:

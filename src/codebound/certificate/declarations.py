@@ -15,7 +15,7 @@ import numpy as np
 from codebound.bounds.risk import CODE_ALONE, CODE_FIRST, RULE_FIRST
 from codebound.certificate.versions import PAGES
 from codebound.run.errors import FormatError
-from codebound.sample.development import DEVELOPED, development_sample
+from codebound.sample.caveats import DEVELOPED, development_sample
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -24,10 +24,9 @@ from codebound.run.progress import NOBODY, Listener, Progress, silent
 from codebound.run.store import new_folder, source_sha256
 from codebound.run.user_code import import_named
 from codebound.sample.caveats import remarks
-from codebound.sample.dataset import as_read
+from codebound.sample.dataset import as_read, split
 from codebound.sample.formats.catalogue import KNOWN
 from codebound.sample.load import load_dataset
-from codebound.sample.splits import split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -112,7 +112,7 @@ def print_result(saved: Saved, output: Format, *, quiet: bool) -> None:
     from codebound.bounds.risk import percent
     from codebound.report.html import class_rows
     from codebound.report.summary import refused_lines, result_rows, skipped_lines
-    from codebound.sample.development import DEVELOPED
+    from codebound.sample.caveats import DEVELOPED
 
     result = saved.result
     tables = [tabulate(("what", "value", "note"), result_rows(result))]

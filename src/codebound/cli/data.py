@@ -74,9 +74,8 @@ def get(
     if not quiet:
         for failure in fetched.failures:
             note(f"did not work: {failure}")
-        size = f"{fetched.size_bytes / 1e6:.1f} MB, all checksums verified"
         done = f"fetched from {fetched.route}" if fetched.route else "already here, nothing to do"
-        note(f"{name}: {done} ({size}).")
+        note(f"{name}: {done} (all checksums verified).")
     typer.echo(fetched.folder)
 
 

@@ -23,8 +23,8 @@ from codebound.run.errors import DataError, ModelError, UsageError
 from codebound.run.progress import Progress, silent
 from codebound.run.store import source_sha256
 from codebound.run.user_code import import_named
+from codebound.sample.caveats import development_sample, known_by_name
 from codebound.sample.dataset import Dataset, Scaling
-from codebound.sample.development import development_sample, known_by_name
 from codebound.sample.formats.texts import Texts, load_texts
 from codebound.sample.load import load_dataset
 

@@ -29,8 +29,7 @@ from codebound.run.files import (
     written_whole,
 )
 from codebound.run.interrupts import finishing
-from codebound.sample.caveats import remarks
-from codebound.sample.development import development_sample
+from codebound.sample.caveats import development_sample, remarks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from codebound.bounds import risk
 from codebound.bounds.risk import percent
-from codebound.sample.development import DEVELOPED
+from codebound.sample.caveats import DEVELOPED
 from codebound.sample.losses import WRONG
 
 if TYPE_CHECKING:

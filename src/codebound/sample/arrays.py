@@ -7,6 +7,7 @@ import zipfile
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 from numpy.lib import format as npy
 
 from codebound.run.errors import DataError
@@ -75,7 +76,9 @@ def from_arrays(
         stored = stored[:, None]
     warnings = []
     if scaling is not None and stored.ndim == 2 and max(len(scaling.mean), len(scaling.std)) > 1:
-        stored, scaling = _scaled(stored, scaling, name), None
+        scaling.check(stored.shape[1], name=name)  # a message has no room for so many
+        numbers = torch.from_numpy(stored.astype(np.float64))
+        stored, scaling = scaling.apply(numbers, torch.float64).numpy(), None
         warnings.append(SCALED)
     if y is None and role != "unlabelled":
         raise DataError(
@@ -107,18 +110,6 @@ def from_arrays(
         source=source,
         warnings=tuple(warnings),
     )
-
-
-def _scaled(x: NDArray[np.generic], scaling: Scaling, name: str) -> NDArray[np.float64]:
-    """The columns of a table, each scaled by its own constants: a message has no room for so many."""
-    mean, std = np.array(scaling.mean), np.array(scaling.std)
-    if len(mean) not in (1, x.shape[1]) or len(std) not in (1, x.shape[1]):
-        raise DataError(
-            f"{name}: scaling has {len(mean)} means and {len(std)} deviations for {x.shape[1]} columns. Give "
-            "one for all, or one per column."
-        )
-    scaled: NDArray[np.float64] = (x.astype(np.float64) / scaling.divisor - mean) / std
-    return scaled
 
 
 def _stored(x: NDArray[np.generic], name: str) -> NDArray[np.generic]:

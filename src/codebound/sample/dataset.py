@@ -1,4 +1,4 @@
-"""A sample as it is stored: integers in memory, literal scaling constants, a content hash; and its copies."""
+"""A sample as it is stored: numbers, literal scaling constants, a content hash; its parts and its copies."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from codebound.bounds.risk import count_of
-from codebound.run.errors import DataError
+from codebound.run.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -25,12 +25,19 @@ if TYPE_CHECKING:
 
 LARGEST = 1e300
 """The largest number that rules compute with (docs/format.md, 10.2)."""
+ROLES = ("train", "prior", "certify", "test", "unlabelled")
 STORED_DTYPES = ("uint8", "float32", "float64")
-_HASH_CHUNK_BYTES = 1 << 24
+_PART_VALUES = 1 << 22  # of an array, computed with at a time
 _AXES = 4  # of inputs, the examples' own included (docs/format.md)
 _MANY_CLASSES = 1000
 _EACH = 100  # examples of each of so many classes
 _SOME = 100  # examples from which on their labels show that they are no classes
+
+
+def row_parts(x: NDArray[np.generic]) -> Iterator[slice]:
+    """The rows of an array, a few megabytes at a time."""
+    rows = max(1, _PART_VALUES // x[:1].size)
+    return (slice(start, start + rows) for start in range(0, len(x), rows))
 
 
 def arrays_sha256(*arrays: NDArray[np.generic]) -> str:
@@ -38,11 +45,8 @@ def arrays_sha256(*arrays: NDArray[np.generic]) -> str:
     digest = hashlib.sha256()
     for array in arrays:
         digest.update(f"{array.dtype.name}|{','.join(map(str, array.shape))}|".encode())
-        # Chunks bound the copy that a non-contiguous or big-endian array needs; others are not copied.
-        rows = max(1, _HASH_CHUNK_BYTES // (array.nbytes // len(array)))
-        for start in range(0, len(array), rows):
-            chunk = array[start : start + rows]
-            little = np.ascontiguousarray(chunk, dtype=chunk.dtype.newbyteorder("<"))
+        for rows in row_parts(array):  # which bound the copy of a non-contiguous or big-endian array
+            little = np.ascontiguousarray(array[rows], dtype=array.dtype.newbyteorder("<"))
             digest.update(little.data.cast("B"))
     return digest.hexdigest()
 
@@ -69,6 +73,15 @@ class Scaling:
             raise DataError(f"scaling needs a positive divisor and positive std. Got {self}.")
         if not all(math.isfinite(v) for v in self.mean):
             raise DataError(f"scaling needs finite means. Got {self}.")
+
+    def check(self, channels: int, *, name: str) -> None:
+        """Refuses another number of constants than there are channels, or columns."""
+        for constants in (self.mean, self.std):
+            if len(constants) not in (1, channels):
+                raise DataError(
+                    f"{name}: scaling has {len(constants)} constants for {channels} channels. Give one for "
+                    "all, or one per channel."
+                )
 
     def apply(self, x: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
         """Network inputs for stored values ``x`` of shape ``(batch, channels, ...)``; ``x`` is left alone."""
@@ -155,12 +168,7 @@ class Dataset:
                 f"{self.name}: {count_of(len(self.class_names), 'name')} for {self.classes} classes. "
                 "Give one for each."
             )
-        for constants in (self.scaling.mean, self.scaling.std):
-            if len(constants) not in (1, self.x.shape[1]):
-                raise DataError(
-                    f"{self.name}: scaling has {len(constants)} constants for {self.x.shape[1]} channels. "
-                    "Give one for all, or one per channel."
-                )
+        self.scaling.check(self.x.shape[1], name=self.name)
 
     def __len__(self) -> int:
         return len(self.x)
@@ -236,9 +244,8 @@ def _sent(array: NDArray[np.generic], device: torch.device) -> Tensor:
 
 
 def _can_be_computed_with(x: NDArray[np.generic]) -> bool:
-    rows = max(1, _HASH_CHUNK_BYTES // (x.nbytes // len(x)))
     largest = min(LARGEST, float(np.finfo(x.dtype.name).max))
-    return all((np.abs(x[start : start + rows]) <= largest).all() for start in range(0, len(x), rows))
+    return all((np.abs(x[rows]) <= largest).all() for rows in row_parts(x))
 
 
 def as_dataset(given: object, *, role: str = "train", like: Dataset | None = None) -> Dataset:
@@ -312,6 +319,78 @@ def named_alike(dataset: Dataset, names: tuple[str, ...]) -> Dataset:
     return replace(dataset, y=y, classes=len(names), class_names=names)
 
 
+def permutation(n: int, *, seed: int = 0) -> NDArray[np.int64]:
+    """The fixed order in which a sample of ``n`` examples is cut.
+
+    Position i gets the i-th 64-bit output of Philox4x64-10 with key ``(seed mod 2^64, seed div 2^64)`` and
+    a counter that starts at 1 (numpy's ``Philox(key=seed).random_raw``); positions are sorted by that number,
+    equal numbers by position. Only integers are involved, so every machine and language finds the same order.
+
+    Example:
+        >>> permutation(5).tolist()
+        [0, 2, 1, 4, 3]
+    """
+    if not 0 <= seed < 1 << 128:
+        raise UsageError(f"a split seed lies in [0, 2^128). Got {seed}.")
+    keys = np.random.Philox(key=seed).random_raw(n)
+    return np.argsort(keys, kind="stable").astype(np.int64)
+
+
+def split(
+    dataset: Any, parts: Mapping[str, float] | Mapping[str, int], *, seed: int = 0
+) -> dict[str, Dataset]:
+    """Parts of a sample by role, disjoint and together all of it, along ``permutation(n, seed)``.
+
+    Part k of fractions f_1, f_2, ..., in the order given, runs from floor(n F_{k-1}) to floor(n F_k), where
+    F_k = f_1 + ... + f_k and 1e-9 is added before rounding down so that binary fractions do not lose an
+    example; so every example is used and an odd one goes to the later part.
+
+    Args:
+        dataset: The sample to cut, given in any way that ``certify`` takes.
+        parts: By role, either fractions that add up to 1 or whole numbers of examples that add up to n.
+        seed: Chooses the permutation. A seed chosen after seeing results is a choice that has to be paid for.
+
+    Raises:
+        UsageError: A role is unknown, a part is empty, or the parts do not add up.
+
+    Example:
+        >>> from codebound.sample.load import load_dataset
+        >>> digits = split(load_dataset("digits"), {"train": 0.8, "test": 0.2})
+        >>> digits["train"].n, digits["test"].n
+        (1437, 360)
+    """
+    dataset = as_dataset(dataset)
+    unknown = [role for role in parts if role not in ROLES]
+    if unknown or not parts:
+        raise UsageError(f"a part has the role {', '.join(ROLES)}. Got {', '.join(unknown) or 'no part'}.")
+    ends, order = _ends(dataset.n, list(parts.values())), permutation(dataset.n, seed=seed)
+    found: dict[str, Dataset] = {}
+    for role, start, end in zip(parts, [0, *ends[:-1]], ends, strict=True):
+        if end <= start:
+            raise UsageError(
+                f"the part {role!r} of {dataset.name} (n = {dataset.n}) would be empty: {dict(parts)}."
+            )
+        found[role] = dataset.select(order[start:end], role=role)
+    return found
+
+
+def _ends(n: int, amounts: list[float] | list[int]) -> list[int]:
+    """Return the end of each part in the permutation."""
+    if any(isinstance(amount, bool) or not math.isfinite(amount) or amount < 0 for amount in amounts):
+        raise UsageError(f"parts are fractions or counts, none negative. Got {amounts}.")
+    cumulative = np.cumsum(amounts).tolist()
+    if all(isinstance(amount, int) for amount in amounts):
+        if cumulative[-1] != n:
+            raise UsageError(f"the counts {amounts} add up to {cumulative[-1]}; the sample has {n} examples.")
+        return [int(end) for end in cumulative]
+    if any(isinstance(amount, int) for amount in amounts) or abs(cumulative[-1] - 1.0) > 1e-9:
+        raise UsageError(
+            f"fractions must be written as decimals and add up to 1. Got {amounts}, which add up to "
+            f"{cumulative[-1]:.6g}. For numbers of examples write whole numbers that add up to {n}."
+        )
+    return [math.floor(n * end + 1e-9) for end in cumulative[:-1]] + [n]
+
+
 @dataclass(frozen=True, slots=True)
 class DeviceData:
     """A sample that lives on a device; inputs are scaled batch by batch."""
@@ -378,11 +457,6 @@ def cross_duplicates(a: Dataset, b: Dataset) -> Duplicates:
     return Duplicates(n=b.n, count=len(copies), relabelled=sum(copy not in examples for copy in copies))
 
 
-def as_stored(rows: NDArray[np.generic]) -> NDArray[np.generic]:
-    """The bytes of inputs, so that minus zero is no zero."""
-    return rows
-
-
 def as_numbers(rows: NDArray[np.generic]) -> NDArray[np.generic]:
     """Inputs as exact numbers, whatever type they are stored in; minus zero is zero."""
     return rows.astype(np.float64) + 0.0
@@ -395,14 +469,13 @@ def in_float32(rows: NDArray[np.generic]) -> NDArray[np.generic]:
 
 
 def row_digests(
-    dataset: Dataset, form: Callable[[NDArray[np.generic]], NDArray[np.generic]] = as_stored
+    dataset: Dataset, form: Callable[[NDArray[np.generic]], NDArray[np.generic]] | None = None
 ) -> Iterator[tuple[bytes, int]]:
-    """A digest of each input in a form, with its label; how its numbers are arranged does not matter."""
-    rows = max(1, _HASH_CHUNK_BYTES // dataset.x[:1].nbytes)
-    for start in range(0, dataset.n, rows):  # bytes are taken from the array many rows at a time
-        part = form(dataset.x[start : start + rows])
+    """A digest of each input in a form, or as it is stored, with its label."""
+    for rows in row_parts(dataset.x):
+        part = dataset.x[rows] if form is None else form(dataset.x[rows])
         content, size = memoryview(part.tobytes()), part[:1].nbytes
-        for at, label in enumerate(dataset.y[start : start + rows].tolist()):
+        for at, label in enumerate(dataset.y[rows].tolist()):
             yield hashlib.blake2b(content[at * size : (at + 1) * size], digest_size=16).digest(), label
 
 

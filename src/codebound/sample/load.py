@@ -23,11 +23,10 @@ from codebound.run.user_code import import_named
 from codebound.sample.arrays import from_arrays, read_npy_folder, read_npz, require_one_label
 from codebound.sample.caveats import STANDARDISED, looks_standardised
 from codebound.sample.columns import Title
-from codebound.sample.dataset import Dataset, Scaling, named_alike
+from codebound.sample.dataset import ROLES, Dataset, Scaling, named_alike
 from codebound.sample.formats.catalogue import KNOWN, Found, KnownDataset, find, has_digest, located, read
 from codebound.sample.formats.pictures import read_image_folder
 from codebound.sample.frames import Reading, column_of_labels, labels_of, sample_of
-from codebound.sample.splits import ROLES
 from codebound.sample.tables import SUFFIXES, from_frame, is_frame, table_of, titled, titled_file, values_of
 
 if TYPE_CHECKING:
@@ -106,8 +105,8 @@ def _loaded(spec: object, folder: Path | None, how: Reading) -> Dataset:
         shape = *how.input_shape[:-2], int(sized["height"]), int(sized["width"])
         return _load_images(Path(sized["folder"]).expanduser(), replace(how, input_shape=shape))
     if (table := table_of(spec)) is not None:
-        content, file = titled_file(table.path), str(table.path)
-        return sample_of(content, table.target, how, name=file, source=f"table {file}")
+        file, target = table
+        return sample_of(titled_file(file), target, how, name=str(file), source=f"table {file}")
     if path.is_file() and path.suffix.lower() != ".npz" and not is_zipfile(path):
         raise DataError(
             f"{spec} is no file that is read: a table ends in {', '.join(SUFFIXES)}, arrays are saved by "
@@ -177,7 +176,9 @@ def _load_folder(path: Path, how: Reading) -> Dataset:
     candidates = [found for known in KNOWN.values() if (found := find(known, split, path)) is not None]
     if not candidates:
         return _load_images(path, how)
-    likely = candidates if len(candidates) == 1 else [found for found in candidates if _is_told_apart(found)]
+    likely = candidates
+    if len(candidates) > 1:  # in IDX form they share file names: the checksum of the labels decides
+        likely = [each for each in candidates if has_digest(each.files[-1], each.digests[-1])]
     if len(likely) != 1:
         known = ", ".join(found.known.name for found in likely or candidates)
         raise DataError(
@@ -185,11 +186,6 @@ def _load_folder(path: Path, how: Reading) -> Dataset:
             f"load_dataset({candidates[0].known.name!r}, folder={str(path)!r})."
         )
     return _read_found(likely[0], how, name=str(path))
-
-
-def _is_told_apart(found: Found) -> bool:
-    """Datasets in IDX form share their file names: the checksum of the labels decides."""
-    return has_digest(found.files[-1], found.known.digests[found.known.files(found.role)[-1]])
 
 
 def _load_images(path: Path, how: Reading) -> Dataset:

@@ -48,8 +48,10 @@ _NOT_YES_OR_NO = {
 _FOR_TWO_CLASSES = {"missed": "class:1", "false-alarm": "class:0"}
 
 
-def margins(logits: Tensor, labels: Tensor) -> Tensor:
+def margins(logits: Tensor, labels: Tensor, *, best: int = 1) -> Tensor:
     """``mar(v, y) = v[y] - max_{j != y} v[j]`` of every row, in float64.
+
+    Where several guesses are the ``best``, the last of so many largest scores takes the place of the largest.
 
     A row with a NaN or an infinity has margin ``-inf``: it is an error at every threshold.
 
@@ -64,7 +66,7 @@ def margins(logits: Tensor, labels: Tensor) -> Tensor:
     _check(logits, labels)
     scores = logits.detach().double()
     column = labels.long().unsqueeze(1)
-    others = scores.scatter(1, column, -torch.inf).amax(dim=1)
+    others = scores.scatter(1, column, -torch.inf).topk(best, dim=1).values[:, -1]
     margin = scores.gather(1, column).squeeze(1) - others
     is_sound = torch.isfinite(scores).all(dim=1) & torch.isfinite(margin)
     return torch.where(is_sound, margin, -torch.inf)
@@ -325,9 +327,7 @@ class Top(Fault):
         return self.best
 
     def leads(self, logits: Tensor, labels: Tensor) -> Tensor:  # noqa: D102
-        scores, column = logits.detach().double(), labels.long().unsqueeze(1)
-        others = scores.scatter(1, column, -torch.inf).topk(self.best, dim=1).values[:, -1]
-        return _where_finite(scores, scores.gather(1, column)[:, 0] - others)
+        return margins(logits, labels, best=self.best)
 
 
 def cost_matrix(table: str, classes: int) -> tuple[tuple[int, ...], ...]:
@@ -383,7 +383,8 @@ class CostAbove(Fault):
         scores = logits.detach().double()
         costs = torch.tensor(cost_matrix(self.table, scores.shape[1]), device=scores.device)[labels.long()]
         is_dear = costs > self.limit
-        return _where_finite(scores, _best(scores, ~is_dear) - _best(scores, is_dear))
+        leads = _best(scores, ~is_dear) - _best(scores, is_dear)
+        return torch.where(scores.isfinite().all(dim=1), leads, -torch.inf)
 
     def guess_rate(self, classes: int) -> float:  # noqa: D102
         columns = zip(*cost_matrix(self.table, classes), strict=True)
@@ -420,10 +421,6 @@ WRONG = Wrong()
 def _best(scores: Tensor, among: Tensor) -> Tensor:
     """The largest score of some classes; minus infinity without one."""
     return scores.masked_fill(~among, -torch.inf).amax(dim=1)
-
-
-def _where_finite(scores: Tensor, leads: Tensor) -> Tensor:
-    return torch.where(scores.isfinite().all(dim=1), leads, -torch.inf)
 
 
 def parse_fault(text: str, *, classes: int | None = None) -> Fault:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import csv
 import io
 import math
-from dataclasses import dataclass
 from datetime import date, timedelta
 from numbers import Number
 from pathlib import Path
@@ -146,8 +145,7 @@ def _of_pandas(column: Any, name: str) -> Values:
 def _of_polars(column: Any, name: str) -> Values:
     if not str(column.dtype).startswith("Enum"):
         return _of_list(column, name)
-    codes = [np.nan if code is None else float(code) for code in column.to_physical().to_list()]
-    return _coded(column.dtype.categories, np.array(codes), name)
+    return _coded(column.dtype.categories, np.array(column.to_physical().to_list(), np.float64), name)
 
 
 def _of_arrow(column: Any, name: str) -> Values:
@@ -155,8 +153,8 @@ def _of_arrow(column: Any, name: str) -> Values:
         return _of_list(column, name)
     whole = column.combine_chunks() if hasattr(column, "chunks") else column
     whole = whole.chunk(0) if hasattr(whole, "chunks") else whole
-    codes = [np.nan if code is None else float(code) for code in whole.indices.to_pylist()]
-    return _coded(whole.dictionary.to_pylist(), np.array(codes), name)
+    codes = np.array(whole.indices.to_pylist(), np.float64)  # None becomes NaN
+    return _coded(whole.dictionary.to_pylist(), codes, name)
 
 
 _READERS = {"pandas": _of_pandas, "polars": _of_polars, "pyarrow": _of_arrow}
@@ -205,20 +203,12 @@ def _float(value: Any) -> float:
         return math.inf if value > 0 else -math.inf
 
 
-@dataclass(frozen=True, slots=True)
-class TableFile:
-    """A file with a table, and the column that holds the labels where it was named."""
-
-    path: Path
-    target: str | None
-
-
-def table_of(spec: str) -> TableFile | None:
+def table_of(spec: str) -> tuple[Path, str | None] | None:
     """The file and the column that ``FILE`` or ``FILE:COLUMN`` names; None for what is no file of a table."""
     for end in (len(spec), *(i for i in reversed(range(len(spec))) if spec[i] == ":")):
         path = Path(spec[:end]).expanduser()
         if path.suffix.lower() in SUFFIXES and path.is_file():
-            return TableFile(path, spec[end + 1 :] or None)
+            return path, spec[end + 1 :] or None
     return None
 
 

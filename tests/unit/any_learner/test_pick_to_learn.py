@@ -31,8 +31,8 @@ from codebound.any_learner.round_value import RuleMessage
 from codebound.bounds.facts import PickedFacts
 from codebound.bounds.picked import picked_risk
 from codebound.run.errors import CodeboundError, UsageError
+from codebound.sample.dataset import permutation
 from codebound.sample.losses import parse_fault
-from codebound.sample.splits import permutation
 
 X, Y = load_digits(n_class=3, return_X_y=True)
 PickToLearn = partial(codebound.PickToLearn, apart=0)  # all examples count, unless a test says so

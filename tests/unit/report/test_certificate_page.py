@@ -27,7 +27,7 @@ from codebound.report.formula import costs, formulas
 from codebound.report.html import certificate_page, place
 from codebound.report.plain import answer, how_it_fails, how_sure, in_words, meanings
 from codebound.sample.arrays import from_arrays
-from codebound.sample.development import DEVELOPED
+from codebound.sample.caveats import DEVELOPED
 from codebound.sample.losses import WRONG, parse_fault
 from codebound_verify.__main__ import main as verify
 

@@ -7,8 +7,7 @@ from torch import nn
 from worlds.bright_rows import images
 
 from codebound.certification import certify
-from codebound.sample.dataset import Dataset
-from codebound.sample.splits import split
+from codebound.sample.dataset import Dataset, split
 from codebound_networks.reading.loading import load_model
 from codebound_networks.train.config import TrainConfig
 from codebound_networks.train.harness import fit

@@ -144,7 +144,7 @@ def test_other_inputs_are_not(x):
 
 
 def test_standardisation_is_found_across_chunks(monkeypatch):
-    monkeypatch.setattr("codebound.sample.caveats._CHUNK_NUMBERS", 13)
+    monkeypatch.setattr("codebound.sample.dataset._PART_VALUES", 13)
     assert looks_standardised(standardised(RAW, 0))
 
 
@@ -238,7 +238,7 @@ def test_columns_with_constants_of_their_own_are_stored_scaled_and_certified():
     assert certify(network, sample, method="prune", effort="quick").certificate.facts.n == 300
     by_the_sample = from_arrays(x, y, name="t", scaling=Scaling(1.0, tuple(x.mean(0)), tuple(x.std(0))))
     assert STANDARDISED in by_the_sample.warnings
-    with pytest.raises(DataError, match="3 means and 1 deviations for 6 columns"):
+    with pytest.raises(DataError, match="3 constants for 6 channels"):
         from_arrays(x, y, name="t", scaling=Scaling(1.0, (1.0, 2.0, 3.0)))
 
 

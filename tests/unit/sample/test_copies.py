@@ -37,7 +37,7 @@ def test_both_programs_count_what_a_dictionary_counts(rows, block):
 
 def growth(count, monkeypatch):
     """Bytes that each example more takes at the worst moment."""
-    monkeypatch.setattr("codebound.sample.dataset._HASH_CHUNK_BYTES", 1 << 12)
+    monkeypatch.setattr("codebound.sample.dataset._PART_VALUES", 1 << 12)
     monkeypatch.setattr("codebound_verify.rows.CHUNK", 1 << 12)
     monkeypatch.setattr("codebound_verify.rows.PIECE", 1 << 11)
     monkeypatch.setattr(large, "BLOCK", 1 << 11)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from codebound.sample import development as developed
+from codebound.sample import caveats as developed
 from codebound.sample.arrays import from_arrays
 from codebound.sample.load import load_dataset
 from codebound_verify.developed import row_keys

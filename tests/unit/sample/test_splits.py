@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from worlds.samples import numbered
 
 from codebound.run.errors import UsageError
-from codebound.sample.splits import ROLES, permutation, split
+from codebound.sample.dataset import ROLES, permutation, split
 
 MASK = (1 << 64) - 1
 

@@ -152,6 +152,11 @@ class Found:
         """Folder of the files."""
         return self.files[0].parent
 
+    @property
+    def digests(self) -> list[str]:
+        """Checksums of the files, as their authors published them."""
+        return [self.known.digests[file] for file in self.known.files(self.role)]
+
 
 def find(known: KnownDataset, role: str, root: Path) -> Found | None:
     """Looks for a split in torchvision's layout under ``root``, then for its files in ``root`` itself."""

@@ -63,13 +63,11 @@ class Fetched:
         folder: Its folder.
         route: How it came there now, in words; empty when it was there before.
         failures: Routes that were tried first, each with its reason.
-        size_bytes: Bytes of its files.
     """
 
     folder: Path
     route: str
     failures: tuple[str, ...]
-    size_bytes: int
 
 
 def fetch(name: str, *, progress: Progress = silent) -> Fetched:
@@ -93,7 +91,7 @@ def fetch(name: str, *, progress: Progress = silent) -> Fetched:
         raise DataError(f"{known.name} is embedded in scikit-learn: there is nothing to fetch.")
     entry = cache_folder() / known.name
     if _is_intact(known, entry):
-        return Fetched(entry, "", (), _size_bytes(known, entry))
+        return Fetched(entry, "", ())
     failures: list[str] = []
     try:
         entry.parent.mkdir(parents=True, exist_ok=True)
@@ -102,15 +100,17 @@ def fetch(name: str, *, progress: Progress = silent) -> Fetched:
             _empty_folder(entry.with_name(f"{known.name}.unfinished")) as temporary,
         ):
             if _is_intact(known, entry):  # another process fetched it meanwhile
-                return Fetched(entry, "", (), _size_bytes(known, entry))
+                return Fetched(entry, "", ())
             for words, route in ROUTES[known.name].items():
                 try:
                     built = _attempt(known, route, temporary, progress)
                 except _ROUTE_FAILURES as error:  # noqa: PERF203 - then the next one is tried
                     failures.append(f"{words}: {error}")
                 else:
-                    _move_into_place(known, built, entry)
-                    return Fetched(entry, words, tuple(failures), _size_bytes(known, entry))
+                    if entry.exists():  # damaged or incomplete: never merged with what is new
+                        entry.rename(built.with_name("damaged"))
+                    built.rename(entry)
+                    return Fetched(entry, words, tuple(failures))
     except OSError as error:
         raise DataError(
             f"the cache {entry.parent} cannot be written: {error}. Set CODEBOUND_CACHE to a folder of yours."
@@ -145,25 +145,11 @@ def _attempt(known: KnownDataset, route: DownloadRoute, folder: Path, progress: 
     return built
 
 
-def _move_into_place(known: KnownDataset, built: Path, entry: Path) -> None:
-    if entry.exists():  # damaged or incomplete: never merged with what is new
-        entry.rename(built.with_name("damaged"))
-    try:
-        built.rename(entry)
-    except OSError:
-        if not _is_intact(known, entry):  # unless another process finished the same work first
-            raise
-
-
 def _is_intact(known: KnownDataset, entry: Path) -> bool:
     try:
         return all(has_digest(entry / file, known.digests[file]) for file in known.digests)
     except DataError:
         return False
-
-
-def _size_bytes(known: KnownDataset, entry: Path) -> int:
-    return sum((entry / file).stat().st_size for file in known.digests)
 
 
 def from_addresses(base: str, known: KnownDataset, work: Path, built: Path, progress: Progress) -> None:

@@ -7,7 +7,6 @@ import os
 import warnings
 from collections import Counter
 from contextlib import contextmanager
-from dataclasses import dataclass
 from io import BufferedReader, FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -100,22 +99,20 @@ def read_image_folder(
             "or to folders"
         )
     images = [path for path, _ in files]
-    form = _form(images)
-    if size is None and form.size is None:
+    sizes, are_grey, lost = _headers(images)
+    if size is None and len(sizes) > 1:
         said.append(
             f"the images differ in size and were brought to {_USUAL[0]} x {_USUAL[1]} pixels, each by "
             f"itself; {folder}@64x64 takes another size"
         )
-    said += [
-        f"{form.lost[each]} of {len(images)} images {what}" for each, what in _LOST.items() if form.lost[each]
-    ]
-    is_grey = form.is_grey if channels is None else channels == 1
-    if is_grey and not form.is_grey:
+    said += [f"{lost[each]} of {len(images)} images {what}" for each, what in _LOST.items() if lost[each]]
+    is_grey = are_grey if channels is None else channels == 1
+    if is_grey and not are_grey:
         said.append("the images have colours, and are made grey as those of the sample are")
     return Dataset(
         name=str(folder),
         role=role,
-        x=_decoded(images, size or form.size or _USUAL, is_grey=is_grey),
+        x=_decoded(images, size or (_USUAL if len(sizes) > 1 else sizes.pop()), is_grey=is_grey),
         y=np.array([label for _, label in files], dtype=np.int64),
         classes=len(names) if classes is None else classes,
         scaling=Scaling(divisor=255.0),
@@ -140,24 +137,10 @@ def _images_in(folder: Path) -> tuple[list[Path], int]:
     return sorted(images, key=Path.as_posix), left_out
 
 
-@dataclass(frozen=True, slots=True)
-class _Form:
-    """Properties that images have in common.
-
-    Attributes:
-        size: Height and width, or None where these differ.
-        is_grey: Whether all are grey.
-        lost: How many lose what, by the keys of ``_LOST``.
-    """
-
-    size: tuple[int, int] | None
-    is_grey: bool
-    lost: Counter[str]
-
-
-def _form(files: Sequence[Path]) -> _Form:
-    """Reads the headers alone."""
-    sizes, modes = set(), set()
+def _headers(files: Sequence[Path]) -> tuple[set[tuple[int, int]], bool, Counter[str]]:
+    """Heights and widths, True if all are grey, and how many lose what, by the keys of ``_LOST``."""
+    sizes: set[tuple[int, int]] = set()
+    modes: set[str] = set()
     lost: Counter[str] = Counter()
     for path in files:
         with _opened(path) as image:
@@ -175,7 +158,7 @@ def _form(files: Sequence[Path]) -> _Form:
             lost["depth"] += image.mode.startswith("I")
             lost["floats"] += image.mode == "F"
             lost["holes"] += image.has_transparency_data
-    return _Form(sizes.pop() if len(sizes) == 1 else None, modes <= _GREY, lost)
+    return sizes, modes <= _GREY, lost
 
 
 def _lies_on_its_side(image: Image.Image) -> bool:

@@ -76,8 +76,8 @@ def load_texts(
     if not isinstance(spec, str):
         found, source = _held(spec, how), f"{type(spec).__name__} in memory"
     elif (table := table_of(name := spec)) is not None:
-        found = texts_of(titled_file(table.path), table.target, how, name=str(table.path))
-        source = f"table {table.path}"
+        path, target = table
+        found, source = texts_of(titled_file(path), target, how, name=str(path)), f"table {path}"
     elif ":" in spec:
         returns = "It is called without arguments and returns a list of texts and a list of labels."
         found, source = _held(call_factory(spec, returns), how), f"factory {spec}"

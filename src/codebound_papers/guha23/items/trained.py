@@ -11,8 +11,7 @@ import torch
 from codebound.bounds.facts import HoldoutFacts
 from codebound.bounds.held_out import holdout
 from codebound.run.files import finite
-from codebound.sample.dataset import Dataset, Scaling
-from codebound.sample.splits import split
+from codebound.sample.dataset import Dataset, Scaling, split
 from codebound_networks.train.config import Constant, TrainConfig, preset
 from codebound_papers.baselines import guha_code, literature, parameter_counting
 from codebound_papers.guha23.items import released

