@@ -1,4 +1,4 @@
-"""Samples: validation, scaling that leaves the stored values alone, and the content hash."""
+"""Samples: validation, scaling, content hash, parts that a second program finds too, shared examples."""
 
 import hashlib
 from dataclasses import replace
@@ -6,13 +6,23 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from worlds.samples import rows_of
+from hypothesis import given
+from hypothesis import strategies as st
+from worlds.samples import numbered, rows_of
 
 from codebound.certification import certify
-from codebound.run.errors import DataError
+from codebound.run.errors import CertificateError, DataError, UsageError
 from codebound.sample import dataset
 from codebound.sample.arrays import from_arrays
-from codebound.sample.dataset import Dataset, Scaling, require_certifiable
+from codebound.sample.dataset import (
+    ROLES,
+    Dataset,
+    Scaling,
+    cross_duplicates,
+    permutation,
+    require_certifiable,
+    split,
+)
 
 
 def expected_hash(x: np.ndarray, y: np.ndarray) -> str:
@@ -199,3 +209,128 @@ def test_labels_of_which_nearly_every_example_has_its_own_are_no_classes(n, labe
         DataError, match=f"{n} examples have {labels} different labels. So many are no classes"
     ):
         certify(None, sample)
+
+
+MASK = (1 << 64) - 1
+
+
+def philox4x64_10(counter: int, key: int) -> list[int]:
+    """Salmon et al. 2011, written from the paper: ten rounds of two multiplications."""
+    c = [(counter >> (64 * i)) & MASK for i in range(4)]
+    k0, k1 = key & MASK, key >> 64
+    for _ in range(10):
+        p0, p1 = 0xD2E7470EE14C6C93 * c[0], 0xCA5A826395121157 * c[2]
+        c = [(p1 >> 64) ^ c[1] ^ k0, p1 & MASK, (p0 >> 64) ^ c[3] ^ k1, p0 & MASK]
+        k0, k1 = (k0 + 0x9E3779B97F4A7C15) & MASK, (k1 + 0xBB67AE8584CAA73B) & MASK
+    return c
+
+
+@pytest.mark.parametrize("seed", [0, 1, 12345, (1 << 127) + 3])
+def test_order_is_the_documented_one(seed):
+    n = 103
+    keys = [word for block in range(n // 4 + 1) for word in philox4x64_10(block + 1, seed)][:n]
+    assert permutation(n, seed=seed).tolist() == sorted(range(n), key=lambda i: (keys[i], i))
+
+
+def test_order_depends_on_the_seed_only():
+    assert permutation(50, seed=1).tolist() != permutation(50, seed=2).tolist()
+
+
+@pytest.mark.parametrize(
+    ("n", "fractions", "counts"),
+    [
+        (60000, [0.8, 0.2], [48000, 12000]),
+        (1797, [0.8, 0.2], [1437, 360]),
+        (10, [0.1, 0.2, 0.7], [1, 2, 7]),
+        (60000, [0.1] * 3 + [0.7], [6000, 6000, 6000, 42000]),
+        (3, [1 / 3, 1 / 3, 1 / 3], [1, 1, 1]),
+        (7, [1.0], [7]),
+        (7, [0.5, 0.5], [3, 4]),
+        (10, [0.99, 0.01], [9, 1]),
+        (10, [3, 7], [3, 7]),
+    ],
+)
+def test_rounding_rule(n, fractions, counts):
+    parts = split(numbered(n), dict(zip(ROLES, fractions, strict=False)))
+    assert [part.n for part in parts.values()] == counts
+
+
+@given(st.integers(450, 900), st.lists(st.integers(1, 50), min_size=1, max_size=5), st.integers(0, 2**64))
+def test_parts_are_disjoint_and_complete(n, weights, seed):
+    fractions = {role: weight / sum(weights) for role, weight in zip(ROLES, weights, strict=False)}
+    parts = split(numbered(n), fractions, seed=seed)
+    order = permutation(n, seed=seed).tolist()
+    assert [number for part in parts.values() for number in part.x[:, 0].tolist()] == order
+    for role, part in parts.items():
+        assert part.role == role
+        assert abs(part.n - n * fractions[role]) <= 1.0 + 1e-6
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({}, "no part"),
+        ({"validation": 1.0}, "validation"),
+        ({"train": 0.5, "test": 0.4}, "add up to 0.9"),
+        ({"train": 5, "test": 4}, "add up to 9; the sample has 10"),
+        ({"train": 0.5, "test": 5}, "decimals"),
+        ({"train": -0.5, "test": 1.5}, "negative"),
+        ({"train": float("nan"), "test": 1.0}, "negative"),
+        ({"test": 0.01, "train": 0.99}, "'test'.*empty"),
+        ({"train": 10, "test": 0}, "'test'.*empty"),
+    ],
+)
+def test_refused_parts(parts, message):
+    with pytest.raises(UsageError, match=message):
+        split(numbered(10), parts)
+
+
+@pytest.mark.parametrize("seed", [-1, 1 << 128])
+def test_refused_seeds(seed):
+    with pytest.raises(UsageError, match="seed"):
+        split(numbered(10), {"train": 1.0}, seed=seed)
+
+
+def bytes_of(x, y, dtype=np.uint8) -> Dataset:
+    return rows_of(x, y, dtype=dtype)
+
+
+def rows(draw_from: int):
+    return st.lists(
+        st.tuples(st.integers(0, draw_from), st.integers(0, 1), st.integers(0, 2)), min_size=1, max_size=20
+    )
+
+
+@given(rows(3), rows(3))
+def test_counts_equal_brute_force(a, b):
+    seen = cross_duplicates(
+        bytes_of([r[:2] for r in a], [r[2] for r in a]), bytes_of([r[:2] for r in b], [r[2] for r in b])
+    )
+    copies = [r for r in b if any(r[:2] == other[:2] for other in a)]
+    assert (seen.n, seen.count) == (len(b), len(copies))
+    assert seen.relabelled == sum(r not in a for r in copies)
+
+
+def test_images_in_any_memory_layout():
+    x = np.random.default_rng(0).integers(0, 256, (20, 4, 5, 3), dtype=np.uint8).transpose(0, 3, 1, 2)
+    y = np.zeros(20, dtype=np.int64)
+    whole = Dataset("a", "train", x, y, 2)
+    part = Dataset("b", "test", np.ascontiguousarray(x[5:9]), np.array([0, 1, 0, 1]), 2)
+    found = cross_duplicates(whole, part)
+    assert (found.n, found.count, found.relabelled) == (4, 4, 2)
+
+
+@pytest.mark.parametrize("other", [bytes_of([[1, 2, 3]], [0]), bytes_of([[1, 2]], [0], np.float32)])
+def test_samples_of_another_kind_are_refused(other):
+    with pytest.raises(DataError, match="cannot be compared"):
+        cross_duplicates(bytes_of([[1, 2]], [0]), other)
+
+
+def test_a_sample_with_coarse_values_declares_that_equal_examples_are_draws(tmp_path):
+    x, y = np.repeat(np.arange(8.0), 10)[:, None], np.arange(80) % 2
+    coarse = from_arrays(x, y, name="coarse")
+    with pytest.raises(CertificateError, match=r"64 of 80 .* few words .* declare that \(allow_copies\)"):
+        certify(None, coarse, method="constant")
+    found = certify(None, replace(coarse, has_equal_draws=True), method="constant")
+    assert found.allow_copies
+    assert "--allow-copies" in found.save_to(tmp_path / "c").result["verify"]

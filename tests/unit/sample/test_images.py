@@ -57,13 +57,6 @@ def test_other_files_are_left_out_with_a_warning(tmp_path):
     assert said.startswith(f"6 files in {tmp_path} were left out: hidden, in no sub-folder, not named like")
 
 
-def test_one_other_file_is_one(tmp_path):
-    save(tmp_path / "a/1.png", 0)
-    (tmp_path / "a/notes.txt").write_text("hello")
-    (said,) = read_image_folder(tmp_path, role="train").warnings
-    assert said.startswith(f"1 file in {tmp_path} was left out: hidden")
-
-
 def test_images_of_many_sizes_are_brought_to_one_each_by_itself(tmp_path):
     save(tmp_path / "a/1.png", 0)
     save(tmp_path / "b/odd.png", 200, size=(50, 30))
@@ -165,6 +158,11 @@ def test_folders_of_train_and_test_are_parts_and_no_classes(tmp_path):
     for role, shade in (("train", 10), ("test", 20), ("unlabelled", 10)):
         found = load_dataset(str(tmp_path), role=role)
         assert (found.n, found.classes, int(found.x[0, 0, 0, 0])) == (2, 2, shade)
+    shutil.rmtree(tmp_path / "Test/cat")  # the classes are those of the part to learn from
+    assert load_dataset(f"{tmp_path}@2x2", role="test").y.tolist() == [1]
+    (tmp_path / "Test/dog").rename(tmp_path / "Test/wolf")
+    with pytest.raises(DataError, match="has not: wolf"):
+        load_dataset(str(tmp_path), role="test")
     shutil.rmtree(tmp_path / "Test")
     with pytest.raises(DataError, match="none for the role 'test'"):
         load_dataset(str(tmp_path), role="test")

@@ -1,4 +1,4 @@
-"""One door to every sample: names, folders, files and factories, and what it says when it stays shut."""
+"""One door to every sample: names, folders, factories, classes by name, and what it says when shut."""
 
 import gzip
 import subprocess
@@ -10,11 +10,14 @@ import pytest
 from PIL import Image
 from worlds.files import idx_files, md5_of
 
+from codebound.cli.actions import load_samples
 from codebound.run.errors import DataError, UsageError
+from codebound.sample.arrays import from_arrays
 from codebound.sample.caveats import STANDARDISED
-from codebound.sample.dataset import Scaling
-from codebound.sample.formats.catalogue import KNOWN, known_datasets
+from codebound.sample.dataset import Scaling, as_dataset, named_alike
+from codebound.sample.formats.catalogue import KNOWN
 from codebound.sample.load import load_dataset
+from codebound.sample.tables import from_frame
 
 RNG = np.random.default_rng(0)
 
@@ -42,11 +45,6 @@ def test_digits_are_embedded():
     assert (digits.n, digits.input_shape, digits.x.dtype.name) == (1797, (1, 8, 8), "uint8")
     assert (digits.x.min(), digits.x.max(), digits.scaling.divisor) == (0, 16, 16.0)
     assert np.bincount(digits.y).tolist() == [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
-
-
-def test_digits_have_no_test_split():
-    with pytest.raises(DataError, match="holdout"):
-        load_dataset("digits", role="test")
 
 
 @pytest.mark.parametrize("inner", ["", "MNIST/raw", "raw"])
@@ -133,20 +131,6 @@ def test_a_folder_with_several_datasets_asks_for_a_name(tmp_path):
         load_dataset(str(write(tmp_path / "unknown", OTHER)))
 
 
-def test_image_folders(tmp_path):
-    for name in ("cat", "dog"):
-        (tmp_path / name).mkdir()
-        Image.new("L", (4, 4), 9).save(tmp_path / name / "1.png")
-    assert load_dataset(str(tmp_path)).y.tolist() == [0, 1]
-    assert load_dataset(str(tmp_path), role="unlabelled").y.tolist() == [0, 0]
-
-
-def test_npz_files(tmp_path):
-    np.savez(tmp_path / "d.npz", x=np.zeros((3, 2), np.float32), y=[0, 1, 2])
-    data = load_dataset(str(tmp_path / "d.npz"), role="prior", classes=5)
-    assert (data.n, data.role, data.classes) == (3, "prior", 5)
-
-
 @pytest.fixture
 def factories(tmp_path, monkeypatch):
     (tmp_path / "tiny_factories.py").write_text(
@@ -200,36 +184,27 @@ def test_failing_factories_are_data_errors(factories, attribute, message):
         ("no_such_package.at_all:factory", "ModuleNotFoundError"),
         ("minst", "Did you mean 'mnist'"),
         ("absent.npz", "does not exist"),
+        ("absent.csv:kind", r"absent\.csv:kind does not exist"),
         ("no/such/folder", "neither a known name"),
+        ("notes.txt", r"notes\.txt is no file that is read: a table ends in \.csv"),
     ],
 )
 def test_unknown_specs(spec, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes.txt").write_text("hello")
     with pytest.raises(DataError, match=message):
         load_dataset(spec)
 
 
-def test_other_files_are_no_samples(tmp_path):
-    (tmp_path / "notes.txt").write_text("hello")
-    with pytest.raises(DataError, match=r"notes\.txt is no file that is read: a table ends in \.csv"):
-        load_dataset(str(tmp_path / "notes.txt"))
-
-
 def test_arguments_out_of_range():
+    with pytest.raises(DataError, match="holdout"):
+        load_dataset("digits", role="test")
     with pytest.raises(UsageError, match="validation"):
         load_dataset("digits", role="validation")
     with pytest.raises(UsageError, match="split"):
         load_dataset("digits", role="certify")
     with pytest.raises(UsageError, match="10 classes"):
         load_dataset("digits", classes=7)
-
-
-def test_listing_looks_and_does_not_read(tmp_path):
-    write(tmp_path / "cache/data/mnist", dict.fromkeys(MNIST, b"damaged"))
-    found = known_datasets()
-    assert found["digits"] == "embedded in scikit-learn"
-    assert found["mnist"] == str(tmp_path / "cache/data/mnist")
-    assert found["cifar10"] == ""
 
 
 @pytest.mark.thorough
@@ -264,3 +239,63 @@ def test_a_folder_of_arrays_stays_on_the_disk(tmp_path):
     np.save(tmp_path / "x.npy", np.array([[{}]], dtype=object), allow_pickle=True)
     with pytest.raises(DataError, match=r"x\.npy is no readable"):
         load_dataset(str(tmp_path), role="unlabelled")
+
+
+def pictures(folder, **counts):
+    for level, (name, count) in enumerate(counts.items(), start=1):
+        (folder / name).mkdir(parents=True)
+        for at in range(count):
+            Image.fromarray(np.full((4, 4), 10 * level + at, dtype=np.uint8)).save(
+                folder / name / f"{at}.png"
+            )
+    return folder
+
+
+def asked(data, test):
+    return load_samples({"data": str(data), "test": str(test), "holdout": None, "data_folder": None})
+
+
+def test_separate_roots_of_pictures_are_matched_by_name(tmp_path):
+    data = pictures(tmp_path / "here", cat=2, dog=3, owl=2)
+    test = pictures(tmp_path / "there", owl=1, dog=2)  # no cats, so dogs would be number 0
+    sample, fresh = asked(data, test)
+    assert sample.class_names == fresh.class_names == ("cat", "dog", "owl")
+    assert (fresh.classes, fresh.y.tolist()) == (3, [1, 1, 2])
+    assert fresh.x[:, 0, 0, 0].tolist() == [20, 21, 10]  # dogs, then owls
+    again = as_dataset(str(test), role="test", like=sample)
+    assert np.array_equal(again.y, fresh.y)
+
+
+def test_a_class_that_the_sample_has_not_is_named(tmp_path):
+    data = pictures(tmp_path / "here", cat=2, dog=3)
+    test = pictures(tmp_path / "there", cat=1, wolf=2)
+    with pytest.raises(DataError, match=r"classes that the sample has not: wolf\. Those .* cat, dog\."):
+        asked(data, test)
+    alone = load_dataset(str(test), role="unlabelled", class_names=("cat", "dog"))
+    assert (alone.classes, alone.y.tolist()) == (2, [0, 0, 0])
+
+
+def test_words_in_a_table_are_matched_too(tmp_path):
+    (tmp_path / "a.csv").write_text("size,kind\n1,oak\n2,ash\n3,elm\n")
+    (tmp_path / "b.csv").write_text("size,kind\n4,oak\n5,elm\n")
+    sample, fresh = asked(f"{tmp_path / 'a.csv'}:kind", f"{tmp_path / 'b.csv'}:kind")
+    assert sample.class_names == ("ash", "elm", "oak")
+    assert (fresh.y.tolist(), fresh.classes) == ([2, 1], 3)
+    (tmp_path / "c.csv").write_text("size,kind\n4,oak\n5,yew\n")
+    with pytest.raises(DataError, match="holds classes that the sample has not: yew"):
+        asked(f"{tmp_path / 'a.csv'}:kind", f"{tmp_path / 'c.csv'}:kind")
+
+
+def test_levels_of_a_frame_are_brought_into_the_order_of_the_sample():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"size": [1.0, 2.0], "label": pandas.Categorical(["b", "a"], ["b", "a"])})
+    sample = from_frame(frame.assign(label=["a", "b"]))
+    assert from_frame(frame).y.tolist() == [0, 1]
+    assert as_dataset(frame, role="test", like=sample).y.tolist() == [1, 0]
+
+
+def test_names_are_as_many_as_classes():
+    sample = from_arrays(np.zeros((2, 2)), [0, 1], name="two")
+    assert named_alike(sample, ("a", "b")) is sample  # it has no names to compare
+    with pytest.raises(DataError, match="1 name for 2 classes"):
+        replace(sample, class_names=("a",))

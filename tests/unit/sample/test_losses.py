@@ -1,17 +1,20 @@
-"""What counts as a fault, against definitions written out example by example."""
+"""Scores, and what counts as a fault, against definitions written out example by example."""
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import nn
 
 from codebound.bits.arithmetic import Reader, Writer
 from codebound.bits.setting import read_fault, write_fault
-from codebound.run.errors import DataError, UsageError
+from codebound.run.errors import DataError, ModelError, UsageError
+from codebound.sample.dataset import Dataset
 from codebound.sample.losses import FAULTS as KINDS
-from codebound.sample.losses import OfClass, counted_examples, parse_fault
+from codebound.sample.losses import OfClass, counted_examples, error_count, logit_chunks, margins, parse_fault
 
 CLASSES = 4
 SCORES = st.lists(st.sampled_from([0.0, 1.0, 2.0, 3.0, math.nan, math.inf]), min_size=4, max_size=4)
@@ -109,3 +112,39 @@ def test_no_examples_no_statement():
     assert counted_examples(parse_fault("class:1"), torch.tensor([0, 1, 1])) == 2
     with pytest.raises(DataError, match="no example"):
         counted_examples(parse_fault("class:2"), torch.tensor([0, 1, 1]))
+
+
+DATA = Dataset("one", "train", np.eye(3, dtype="float32"), np.array([0, 1, 1]), 2).on("cpu")
+
+
+class Returns(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+def test_margins_are_those_of_the_largest_other_score():
+    scores = torch.tensor([[3.0, 1.0, 2.5], [0.0, 4.0, 4.0]])
+    assert margins(scores, torch.tensor([0, 1])).tolist() == [0.5, 0.0]
+
+
+def test_ties_and_scores_that_are_not_finite_are_errors():
+    assert error_count(Returns(lambda x: x[:, :2]), DATA, dtype=torch.float64) == 1
+    assert error_count(Returns(lambda x: x[:, :2] / 0), DATA, dtype=torch.float64) == 3
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (lambda x: [x, x], "returns a list"),
+        (lambda x: x[:, :1], r"torch\.cat\(\(-z, z\), 1\)"),
+        (lambda x: x[:, 0], "one output for each example"),
+        (lambda x: x[:, :2, None], r"makes \(2, 1\) of one example(.|\n)*nn\.Flatten"),
+    ],
+)
+def test_other_outputs_are_told_what_to_be(function, words):
+    with pytest.raises(ModelError, match=words):
+        next(logit_chunks(Returns(function), DATA))

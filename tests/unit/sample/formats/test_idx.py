@@ -12,10 +12,6 @@ from codebound.sample.formats.idx import parse_idx, read_exactly, read_whole
 IMAGES = np.arange(2 * 3 * 4, dtype=np.uint8).reshape(2, 3, 4)
 
 
-def test_reads_back_what_was_written():
-    np.testing.assert_array_equal(parse_idx(idx(IMAGES), name="images"), IMAGES)
-
-
 @pytest.mark.parametrize("suffix", ["", ".gz"])
 def test_reads_plain_and_gzipped_files(tmp_path, suffix):
     path = tmp_path / f"images{suffix}"
