@@ -38,7 +38,7 @@ from codebound.run.errors import CodeboundError
 from codebound.run.files import read_json, read_toml
 from codebound.run.tensor_files import load_tensors, peek_record, save_tensors
 from codebound.run.weight_files import load_weights
-from codebound.sample.arrays import from_arrays, read_npy_folder, read_npz
+from codebound.sample.arrays import from_arrays, read_arrays
 from codebound.sample.formats.idx import parse_idx
 from codebound.sample.formats.pictures import read_image_folder
 from codebound.sample.load import load_dataset
@@ -165,9 +165,9 @@ def _parsers() -> dict[str, Target]:
         "safetensors, verifier": Target(read_weights, [weights], ".safetensors"),
         "checkpoint": Target(load_tensors, [tensors()], ".safetensors"),
         "checkpoint record": Target(peek_record, [tensors()], ".safetensors"),
-        "npz": Target(lambda path: read_npz(path, role="train"), [npz()], ".npz"),
+        "npz": Target(lambda path: read_arrays(path, role="train"), [npz()], ".npz"),
         "npz, verifier": Target(lambda path: load_data(str(path)), [npz()], ".npz"),
-        "npy": Target(in_folder(lambda path: read_npy_folder(path, role="unlabelled"), "x.npy"), [npy()]),
+        "npy": Target(in_folder(lambda path: read_arrays(path, role="unlabelled"), "x.npy"), [npy()]),
         "npy, verifier": Target(in_folder(lambda path: load_data(str(path)), "x.npy"), [npy()]),
         "idx": Target(
             lambda path: parse_idx(path.read_bytes(), name="f"),

@@ -13,7 +13,7 @@ from worlds.files import LIMIT_BYTES, archive, damaged, idx, npy, promising_head
 
 from codebound.run.errors import DataError, ModelError
 from codebound.run.weight_files import load_weights
-from codebound.sample.arrays import read_npz
+from codebound.sample.arrays import read_arrays
 from codebound.sample.formats.idx import parse_idx
 
 GOOD_Y = npy(np.array([0, 1, 1]))
@@ -49,7 +49,7 @@ def test_idx_round_trip(array):
 def as_sample(folder):
     def read(content: bytes) -> None:
         (folder / "d.npz").write_bytes(content)
-        read_npz(folder / "d.npz", role="train")
+        read_arrays(folder / "d.npz", role="train")
 
     return read
 

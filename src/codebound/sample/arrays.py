@@ -151,11 +151,19 @@ def _labels(y: NDArray[np.generic], name: str) -> NDArray[np.int64]:
     return y.astype(np.int64)
 
 
-def read_npz(path: Path, *, role: str, classes: int | None = None) -> Dataset:
-    """The sample in an ``.npz`` file: an array ``x`` and, unless unlabelled, an array ``y``."""
-    arrays = read_members(path, ("x",) if role == "unlabelled" else ("x", "y"))
+def read_arrays(path: Path, *, role: str, classes: int | None = None) -> Dataset:
+    """The sample in an ``.npz`` file with arrays ``x`` and, unless unlabelled, ``y``, or in a folder.
+
+    ``x.npy`` and ``y.npy`` of a folder are mapped: parts are read from the disk when needed. So a sample can
+    be larger than the memory if its inputs are uint8, float32 or float64: these are stored as they are.
+    """
+    wanted, kind = ("x",) if role == "unlabelled" else ("x", "y"), "folder" if path.is_dir() else "file"
+    if kind == "folder":
+        arrays = {key: read_npy(path / f"{key}.npy") for key in wanted}
+    else:
+        arrays = read_members(path, wanted)
     return from_arrays(
-        arrays["x"], arrays.get("y"), name=str(path), role=role, classes=classes, source=f"file {path}"
+        arrays["x"], arrays.get("y"), name=str(path), role=role, classes=classes, source=f"{kind} {path}"
     )
 
 
@@ -186,19 +194,6 @@ def read_members(path: Path, wanted: Sequence[str]) -> dict[str, NDArray[np.gene
         raise DataError(
             f"{path} is no readable .npz file: {error}. Save it with numpy.savez(path, x=inputs, y=labels)."
         ) from error
-
-
-def read_npy_folder(folder: Path, *, role: str, classes: int | None = None) -> Dataset:
-    """The sample in ``x.npy`` and ``y.npy``, which are mapped: parts are read from the disk when needed.
-
-    So a sample can be larger than the memory if its inputs are uint8, float32 or float64: these are stored as
-    they are.
-    """
-    wanted = ("x",) if role == "unlabelled" else ("x", "y")
-    arrays = {key: read_npy(folder / f"{key}.npy") for key in wanted}
-    return from_arrays(
-        arrays["x"], arrays.get("y"), name=str(folder), role=role, classes=classes, source=f"folder {folder}"
-    )
 
 
 def read_npy(path: Path) -> NDArray[np.generic]:

@@ -218,10 +218,6 @@ class Dataset:
         """
         return DeviceData(x=_placed(self.x, device), y=_placed(self.y, device), scaling=self.scaling)
 
-    def first(self, count: int) -> DeviceData:
-        """A copy of the first examples alone, in memory."""
-        return DeviceData(torch.tensor(self.x[:count]), torch.tensor(self.y[:count]), self.scaling)
-
 
 _PLACED: dict[tuple[int, torch.device], tuple[ref[NDArray[Any]], ref[Tensor]]] = {}
 """Tensors that somebody holds, by the array that they are and their place; it keeps nothing alive."""

@@ -20,7 +20,7 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 from codebound.bounds.risk import count_of
 from codebound.run.errors import CodeboundError, DataError, UsageError
 from codebound.run.user_code import import_named
-from codebound.sample.arrays import from_arrays, read_npy_folder, read_npz, require_one_label
+from codebound.sample.arrays import from_arrays, read_arrays, require_one_label
 from codebound.sample.caveats import STANDARDISED, looks_standardised
 from codebound.sample.columns import Title
 from codebound.sample.dataset import ROLES, Dataset, Scaling, named_alike
@@ -113,7 +113,7 @@ def _loaded(spec: object, folder: Path | None, how: Reading) -> Dataset:
             "numpy.savez(path, x=inputs, y=labels)."
         )
     if path.is_file():
-        return read_npz(path, role=how.role, classes=how.classes)
+        return read_arrays(path, role=how.role, classes=how.classes)
     if Path(spec.partition(":")[0]).suffix.lower() in (".npz", *SUFFIXES):
         raise DataError(f"{spec} does not exist.")
     if _FACTORY.fullmatch(spec):
@@ -171,7 +171,7 @@ def _digits() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
 
 def _load_folder(path: Path, how: Reading) -> Dataset:
     if (path / "x.npy").is_file():
-        return read_npy_folder(path, role=how.role, classes=how.classes)
+        return read_arrays(path, role=how.role, classes=how.classes)
     split = "test" if how.role == "test" else "train"
     candidates = [found for known in KNOWN.values() if (found := find(known, split, path)) is not None]
     if not candidates:
@@ -265,12 +265,12 @@ def _collected(given: object, how: Reading) -> Dataset:
     name, source = "arrays" if kind in ("tuple", "list", "ndarray", "Tensor") else kind, f"{kind} in memory"
     x, y = (given, None) if is_frame(given) else _parts(given, name=name)
     if is_frame(x):
-        table = titled(x, name="the frame")
         if y is None:
             return from_frame(
                 x, role=how.role, classes=how.classes, class_names=how.class_names, columns=how.columns
             )
-        labels, rows = values_of(y, name="the labels of the pair"), len(table[0][1]) if table else 0
+        table, labels = titled(x, name="the frame"), values_of(y, name="the labels of the pair")
+        rows = len(table[0][1]) if table else 0
         if len(labels) != rows:
             raise DataError(
                 f"the {type(x).__name__} has {count_of(rows, 'row')}, and there are {len(labels)} labels: "

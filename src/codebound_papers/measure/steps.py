@@ -221,7 +221,7 @@ class FoldedNetwork:
 def first_example(module: nn.Module, sample: Dataset) -> Tensor:
     """A batch of the first example alone, of the type and in the place of the network's numbers."""
     weight = first_weight(module)
-    return sample.first(1).batch(torch.arange(1), weight.dtype)[0].to(weight.device)
+    return sample.on("cpu").part(0, 1).batch(torch.arange(1), weight.dtype)[0].to(weight.device)
 
 
 def fold_and_wrap(model: nn.Module | Network, sample: Dataset) -> FoldedNetwork:

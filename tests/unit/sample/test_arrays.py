@@ -8,7 +8,7 @@ from worlds.files import archive, npy
 from codebound.certificate.decoding import verify
 from codebound.certification import certify
 from codebound.run.errors import DataError
-from codebound.sample.arrays import SCALED, from_arrays, read_npy, read_npz
+from codebound.sample.arrays import SCALED, from_arrays, read_arrays, read_npy
 from codebound.sample.caveats import STANDARDISED, looks_standardised
 from codebound.sample.dataset import Scaling
 
@@ -158,7 +158,7 @@ def test_given_constants_replace_the_rule():
 def test_npz_round_trip(tmp_path, save, order):
     x = np.asarray(np.random.default_rng(0).integers(0, 256, (4, 3, 5, 6), dtype=np.uint8), order=order)
     save(tmp_path / "d.npz", x=x, y=np.array(Y, np.int16))
-    data = read_npz(tmp_path / "d.npz", role="train")
+    data = read_arrays(tmp_path / "d.npz", role="train")
     np.testing.assert_array_equal(data.x, x)
     assert data.y.tolist() == Y
     assert data.role == "train"
@@ -201,13 +201,13 @@ def forged(shape: str, descr: str = "|u1") -> bytes:
 )
 def test_crafted_npz_is_a_data_error_before_any_allocation(tmp_path, x, message):
     with pytest.raises(DataError, match=message):
-        read_npz(npz(tmp_path, x=x, y=GOOD_Y), role="train")
+        read_arrays(npz(tmp_path, x=x, y=GOOD_Y), role="train")
 
 
 def test_missing_arrays_are_listed(tmp_path):
     with pytest.raises(DataError, match=r"no array y; the file holds x, images"):
-        read_npz(npz(tmp_path, x=GOOD_X, images=GOOD_X), role="train")
-    assert read_npz(npz(tmp_path, x=GOOD_X), role="unlabelled").n == 4
+        read_arrays(npz(tmp_path, x=GOOD_X, images=GOOD_X), role="train")
+    assert read_arrays(npz(tmp_path, x=GOOD_X), role="unlabelled").n == 4
 
 
 @pytest.mark.parametrize("content", [b"", b"PK", b"not a zip at all" * 10])
@@ -215,7 +215,7 @@ def test_no_zip_at_all(tmp_path, content):
     path = tmp_path / "d.npz"
     path.write_bytes(content)
     with pytest.raises(DataError, match="no readable"):
-        read_npz(path, role="train")
+        read_arrays(path, role="train")
 
 
 def test_columns_with_constants_of_their_own_are_stored_scaled_and_certified():
@@ -250,4 +250,4 @@ def test_a_file_that_there_is_no_room_to_map_is_not_called_damaged(tmp_path, mon
 def test_rows_of_labels_in_a_file_are_named(tmp_path):
     np.savez(tmp_path / "t.npz", x=np.zeros((4, 2)), y=np.eye(2)[[0, 1, 1, 0]])
     with pytest.raises(DataError, match=r"Got \(4, 2\); .* labels\.argmax\(axis=1\)"):
-        read_npz(tmp_path / "t.npz", role="train")
+        read_arrays(tmp_path / "t.npz", role="train")

@@ -173,13 +173,13 @@ def test_another_array_in_the_place_of_one_that_is_gone_is_sent_anew():
         del data
 
 
-def test_the_first_examples_are_a_copy():
+def test_a_part_is_a_copy():
     data = rows_of(np.arange(12, dtype=np.uint8).reshape(6, 2))
-    first = data.first(2)
+    first = data.on("cpu").part(0, 2)
     first.x.zero_()
     assert first.n == 2
     assert data.x[1].tolist() == [2, 3]
-    assert data.first(100).n == 6
+    assert data.on("cpu").part(0, 100).n == 6
 
 
 def test_what_no_certificate_can_be_about_is_refused_before_anything_is_searched():
