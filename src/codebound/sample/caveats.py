@@ -211,7 +211,7 @@ def _counted(sample: Dataset, digests: Iterator[tuple[bytes, int]]) -> tuple[int
 def _alike(sample: Dataset, digests: Iterator[tuple[bytes, int]]) -> Iterator[NDArray[np.int64]]:
     """Rows of a label and both halves of the digest of its input, in parts: equal inputs are in one of them.
 
-    A large sample may lie on the disk, and so do they (``data.large``): a part of 256 is in memory.
+    A large sample may lie on the disk, and so do they: a part of 256 is in memory.
     """
     rows = room_for((sample.n, 3), np.int64)
     for block in rows_in_blocks(sample.n):

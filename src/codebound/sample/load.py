@@ -136,23 +136,17 @@ def _load_known(known: KnownDataset, how: Reading, folder: Path | None) -> Datas
             f"{known.name} has no test split. Hold out a part of it (holdout), such as with "
             "codebound.split(dataset, {'train': 0.8, 'test': 0.2})."
         )
-    if known.layout == "embedded":
-        return _of_known(known, *_digits(), how, name=known.name, source="embedded in scikit-learn")
-    return _read_found(located(known, how.role, folder), how, name=known.name)
+    found = None if known.layout == "embedded" else located(known, how.role, folder)
+    return _of_known(known, found, how, name=known.name)
 
 
-def _read_found(found: Found, how: Reading, *, name: str) -> Dataset:
-    source = f"{found.known.title} from {found.folder}, checksums verified"
-    return _of_known(found.known, *read(found), how, name=name, source=source)
-
-
-def _of_known(
-    known: KnownDataset, x: NDArray[np.uint8], y: NDArray[np.int64], how: Reading, *, name: str, source: str
-) -> Dataset:
+def _of_known(known: KnownDataset, found: Found | None, how: Reading, *, name: str) -> Dataset:
     if how.classes not in (None, known.classes):
         raise UsageError(f"{known.name} has {known.classes} classes. Got classes={how.classes}.")
-    scaling = Scaling(divisor=known.divisor)
-    return _with_role(Dataset(name, "train", x, y, known.classes, scaling, source), how.role)
+    x, y = _digits() if found is None else read(found)
+    verified = "" if found is None else f"{known.title} from {found.folder}, checksums verified"
+    source = verified or "embedded in scikit-learn"
+    return Dataset(name, how.role, x, y, known.classes, Scaling(divisor=known.divisor), source)
 
 
 def _digits() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
@@ -185,7 +179,7 @@ def _load_folder(path: Path, how: Reading) -> Dataset:
             f"{path} may hold more than one known dataset ({known}). Load it by name and give the folder: "
             f"load_dataset({candidates[0].known.name!r}, folder={str(path)!r})."
         )
-    return _read_found(likely[0], how, name=str(path))
+    return _with_role(_of_known(likely[0].known, likely[0], how, name=str(path)), how.role)
 
 
 def _load_images(path: Path, how: Reading) -> Dataset:

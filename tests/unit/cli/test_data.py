@@ -162,8 +162,9 @@ def test_save_writes_what_certify_counts_on(run, tmp_path):
         run("save", "digits", "--out", str(tmp_path / "all.npz")).stdout.strip()
         == load_dataset("digits").sha256
     )
-    with pytest.raises(UsageError, match="must be a new file"):
-        CliRunner().invoke(app, ["save", "digits", "--out", str(out)], catch_exceptions=False)
+    for refused in (out, tmp_path / "new.npy"):
+        with pytest.raises(UsageError, match=r"must be a new file that ends in \.npz"):
+            CliRunner().invoke(app, ["save", "digits", "--out", str(refused)], catch_exceptions=False)
 
 
 def test_show_takes_a_table(run, tmp_path):

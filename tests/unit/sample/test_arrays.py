@@ -148,11 +148,6 @@ def test_standardisation_is_found_across_chunks(monkeypatch):
     assert looks_standardised(standardised(RAW, 0))
 
 
-def test_given_constants_replace_the_rule():
-    scaling = Scaling(16.0)
-    assert from_arrays(np.zeros((4, 2), np.uint8), Y, name="d", scaling=scaling).scaling == scaling
-
-
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_npz_round_trip(tmp_path, save, order):

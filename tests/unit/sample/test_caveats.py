@@ -137,12 +137,6 @@ def test_the_second_program_keeps_eight_bytes_of_an_example(monkeypatch):
     assert 8 <= growth(lambda sample: count_repeats(sample.x, sample.y), monkeypatch) < 16
 
 
-def test_one_copy_is_one():
-    assert rows_of(sample_of([1, 1, *range(2, 120)], [0] * 120)).sentence == (
-        "1 of 120 examples is an exact copy of an earlier one"
-    )
-
-
 @pytest.mark.parametrize("blocks", [1, 3])
 def test_keys_of_both_programs_do_not_change_with_scale_offset_and_type(blocks):
     x = np.random.default_rng(1).integers(0, 256, (50, 3, 5, 5), dtype=np.uint8)

@@ -232,10 +232,6 @@ def test_order_is_the_documented_one(seed):
     assert permutation(n, seed=seed).tolist() == sorted(range(n), key=lambda i: (keys[i], i))
 
 
-def test_order_depends_on_the_seed_only():
-    assert permutation(50, seed=1).tolist() != permutation(50, seed=2).tolist()
-
-
 @pytest.mark.parametrize(
     ("n", "fractions", "counts"),
     [
@@ -291,10 +287,6 @@ def test_refused_seeds(seed):
         split(numbered(10), {"train": 1.0}, seed=seed)
 
 
-def bytes_of(x, y, dtype=np.uint8) -> Dataset:
-    return rows_of(x, y, dtype=dtype)
-
-
 def rows(draw_from: int):
     return st.lists(
         st.tuples(st.integers(0, draw_from), st.integers(0, 1), st.integers(0, 2)), min_size=1, max_size=20
@@ -303,9 +295,8 @@ def rows(draw_from: int):
 
 @given(rows(3), rows(3))
 def test_counts_equal_brute_force(a, b):
-    seen = cross_duplicates(
-        bytes_of([r[:2] for r in a], [r[2] for r in a]), bytes_of([r[:2] for r in b], [r[2] for r in b])
-    )
+    samples = (rows_of([r[:2] for r in each], [r[2] for r in each], dtype=np.uint8) for each in (a, b))
+    seen = cross_duplicates(*samples)
     copies = [r for r in b if any(r[:2] == other[:2] for other in a)]
     assert (seen.n, seen.count) == (len(b), len(copies))
     assert seen.relabelled == sum(r not in a for r in copies)
@@ -320,10 +311,10 @@ def test_images_in_any_memory_layout():
     assert (found.n, found.count, found.relabelled) == (4, 4, 2)
 
 
-@pytest.mark.parametrize("other", [bytes_of([[1, 2, 3]], [0]), bytes_of([[1, 2]], [0], np.float32)])
-def test_samples_of_another_kind_are_refused(other):
+@pytest.mark.parametrize(("dtype", "x"), [(np.uint8, [[1, 2, 3]]), (np.float32, [[1, 2]])])
+def test_samples_of_another_kind_are_refused(dtype, x):
     with pytest.raises(DataError, match="cannot be compared"):
-        cross_duplicates(bytes_of([[1, 2]], [0]), other)
+        cross_duplicates(rows_of([[1, 2]], dtype=np.uint8), rows_of(x, dtype=dtype))
 
 
 def test_a_sample_with_coarse_values_declares_that_equal_examples_are_draws(tmp_path):

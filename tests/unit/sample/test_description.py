@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from codebound.run.errors import UsageError
 from codebound.sample.description import describe_sample, save_sample
 
 
@@ -31,9 +30,3 @@ def test_a_part_is_the_one_that_certify_counts_on(file, tmp_path):
     assert [part.n for part in parts] == [150, 50]
     with np.load(tmp_path / "test.npz") as written:
         assert np.array_equal(written["x"], parts[1].x)
-
-
-@pytest.mark.parametrize("name", ["d.npz", "new.npy"])
-def test_nothing_is_overwritten_or_called_otherwise(file, tmp_path, name):
-    with pytest.raises(UsageError, match=r"new file that ends in \.npz"):
-        save_sample(str(file), tmp_path / name)

@@ -89,10 +89,10 @@ def test_a_small_file_that_promises_a_large_picture_is_refused_and_a_photograph_
     np.testing.assert_array_equal(read_image_folder(tmp_path, role="train").x[0, 0], pixels)
 
 
-DEPTHS = [("I;16", 0x7F01, 127), ("I", 0x7F01, 127), ("F", 127.4, 127), ("1", 1, 255), ("L", 7, 7)]
-
-
-@pytest.mark.parametrize(("mode", "pixel", "level"), DEPTHS)
+@pytest.mark.parametrize(
+    ("mode", "pixel", "level"),
+    [("I;16", 0x7F01, 127), ("I", 0x7F01, 127), ("F", 127.4, 127), ("1", 1, 255), ("L", 7, 7)],
+)
 def test_grey_of_any_depth_becomes_bytes(tmp_path, mode, pixel, level):
     (tmp_path / "a").mkdir()
     Image.new(mode, (4, 3), pixel).save(tmp_path / "a/1.tif")
@@ -101,10 +101,7 @@ def test_grey_of_any_depth_becomes_bytes(tmp_path, mode, pixel, level):
     assert data.input_shape == (1, 3, 4)
 
 
-MODES = [("P", "png"), ("RGBA", "png"), ("CMYK", "tif"), ("LAB", "tif")]
-
-
-@pytest.mark.parametrize(("mode", "suffix"), MODES)
+@pytest.mark.parametrize(("mode", "suffix"), [("P", "png"), ("RGBA", "png"), ("CMYK", "tif"), ("LAB", "tif")])
 def test_colour_of_any_mode_becomes_three_channels(tmp_path, mode, suffix):
     (tmp_path / "a").mkdir()
     Image.new(mode, (4, 3)).save(tmp_path / f"a/1.{suffix}")

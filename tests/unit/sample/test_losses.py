@@ -14,7 +14,7 @@ from codebound.bits.setting import read_fault, write_fault
 from codebound.run.errors import DataError, ModelError, UsageError
 from codebound.sample.dataset import Dataset
 from codebound.sample.losses import FAULTS as KINDS
-from codebound.sample.losses import OfClass, counted_examples, error_count, logit_chunks, margins, parse_fault
+from codebound.sample.losses import OfClass, counted_examples, error_count, logit_chunks, parse_fault
 
 CLASSES = 4
 SCORES = st.lists(st.sampled_from([0.0, 1.0, 2.0, 3.0, math.nan, math.inf]), min_size=4, max_size=4)
@@ -124,11 +124,6 @@ class Returns(nn.Module):
 
     def forward(self, x):
         return self.function(x)
-
-
-def test_margins_are_those_of_the_largest_other_score():
-    scores = torch.tensor([[3.0, 1.0, 2.5], [0.0, 4.0, 4.0]])
-    assert margins(scores, torch.tensor([0, 1])).tolist() == [0.5, 0.0]
 
 
 def test_ties_and_scores_that_are_not_finite_are_errors():

@@ -43,16 +43,9 @@ def test_memory_is_some_blocks_however_many_numbers_there_are(kind, monkeypatch)
 
 
 def test_a_full_temporary_folder_is_said_with_what_to_do(monkeypatch):
-    class Full:
-        def __enter__(self):
-            return self
+    def full():
+        raise OSError(28, "No space left on device")
 
-        def __exit__(self, *_):
-            return None
-
-        def write(self, content):
-            raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(tempfile, "TemporaryFile", Full)
+    monkeypatch.setattr(tempfile, "TemporaryFile", full)
     with pytest.raises(DataError, match=r"no room for 8 MB .*No space left.* TMPDIR"):
         large.room_for(1_000_000, np.float64)

@@ -42,17 +42,13 @@ def test_damaged_files_are_named_with_the_reason(content, message):
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"no gzip", gzip.compress(bytes(5000))[:-12], gzip.compress(b"a")[:-1] + b"?"]
+    "content", [b"no gzip", gzip.compress(bytes(5000))[:-12], gzip.compress(b"a")[:-1] + b"?"]
 )
 def test_damaged_gzip_is_a_data_error(tmp_path, content):
     path = tmp_path / "images.gz"
     path.write_bytes(content)
-    if content:
-        with pytest.raises(DataError, match="cannot be read"):
-            read_whole(path)
-    else:
-        with pytest.raises(DataError):
-            parse_idx(read_whole(path), name="images")
+    with pytest.raises(DataError, match="cannot be read"):
+        read_whole(path)
 
 
 def test_unpacking_stops_at_the_limit(tmp_path):
