@@ -24,7 +24,7 @@ from codebound.sample.arrays import from_arrays, read_arrays, require_one_label
 from codebound.sample.caveats import STANDARDISED, looks_standardised
 from codebound.sample.columns import Title
 from codebound.sample.dataset import ROLES, Dataset, Scaling, named_alike
-from codebound.sample.formats.catalogue import KNOWN, Found, KnownDataset, find, has_digest, located, read
+from codebound.sample.formats.catalogue import KNOWN, KnownDataset, find, has_digest, located, read
 from codebound.sample.formats.pictures import read_image_folder
 from codebound.sample.frames import Reading, column_of_labels, labels_of, sample_of
 from codebound.sample.tables import SUFFIXES, from_frame, is_frame, table_of, titled, titled_file, values_of
@@ -136,17 +136,14 @@ def _load_known(known: KnownDataset, how: Reading, folder: Path | None) -> Datas
             f"{known.name} has no test split. Hold out a part of it (holdout), such as with "
             "codebound.split(dataset, {'train': 0.8, 'test': 0.2})."
         )
-    found = None if known.layout == "embedded" else located(known, how.role, folder)
-    return _of_known(known, found, how, name=known.name)
-
-
-def _of_known(known: KnownDataset, found: Found | None, how: Reading, *, name: str) -> Dataset:
     if how.classes not in (None, known.classes):
         raise UsageError(f"{known.name} has {known.classes} classes. Got classes={how.classes}.")
-    x, y = _digits() if found is None else read(found)
-    verified = "" if found is None else f"{known.title} from {found.folder}, checksums verified"
-    source = verified or "embedded in scikit-learn"
-    return Dataset(name, how.role, x, y, known.classes, Scaling(divisor=known.divisor), source)
+    if known.layout == "embedded":
+        (x, y), source = _digits(), "embedded in scikit-learn"
+    else:
+        found = located(known, how.role, folder)
+        (x, y), source = read(found), f"{known.title} from {found.folder}, checksums verified"
+    return Dataset(known.name, how.role, x, y, known.classes, Scaling(divisor=known.divisor), source)
 
 
 def _digits() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
@@ -179,7 +176,8 @@ def _load_folder(path: Path, how: Reading) -> Dataset:
             f"{path} may hold more than one known dataset ({known}). Load it by name and give the folder: "
             f"load_dataset({candidates[0].known.name!r}, folder={str(path)!r})."
         )
-    return _with_role(_of_known(likely[0].known, likely[0], how, name=str(path)), how.role)
+    named = _load_known(likely[0].known, replace(how, role=split), path)
+    return _with_role(replace(named, name=str(path)), how.role)
 
 
 def _load_images(path: Path, how: Reading) -> Dataset:

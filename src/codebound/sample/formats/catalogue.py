@@ -35,7 +35,7 @@ class KnownDataset:
         input_shape: Shape of one input.
         classes: Number of classes.
         divisor: Literal constant that brings stored bytes into [0, 1].
-        folder: The usual folder under a root (torchvision's), empty when there is none.
+        folder: The usual folder under a root, empty when there is none.
         digests: MD5 of the unpacked content by canonical file name, as its authors published it.
     """
 
@@ -159,7 +159,7 @@ class Found:
 
 
 def find(known: KnownDataset, role: str, root: Path) -> Found | None:
-    """Looks for a split in torchvision's layout under ``root``, then for its files in ``root`` itself."""
+    """Looks for a split in its usual folder under ``root``, then for its files in ``root`` itself."""
     for base in (root / known.folder, root / "raw", root):
         candidates = [[base / name for name in _spellings(file)] for file in known.files(role)]
         files = [next((path for path in paths if path.is_file()), None) for paths in candidates]

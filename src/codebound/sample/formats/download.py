@@ -118,7 +118,7 @@ def fetch(name: str, *, progress: Progress = silent) -> Fetched:
     raise DataError(
         f"{known.name} could not be fetched.\n"
         + "".join(f"  {failure}\n" for failure in failures)
-        + f"  If you have the files, name their folder instead (torchvision's {known.folder})."
+        + f"  If you have the files, name their folder instead (the usual one is {known.folder})."
     )
 
 
