@@ -49,7 +49,6 @@ ELSEWHERE = {
     "codebound.sample.columns": "unit/sample/formats/test_table_files.py",
     "codebound.sample.frames": "unit/sample/formats/test_table_files.py",
     # a second program, an exact number or an attacker says more about it than a test by itself
-    "codebound.bounds.loss_bounds": "property/test_faulty_bounds.py",
     "codebound.certificate.declarations": "attack/test_developed.py",
     "codebound_networks.about_f.rounding": "oracle/test_rounding.py",
     "codebound.bounds.numerics": "oracle/test_numerics_mpmath.py",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codebound.bounds.facts import OccamFacts, PickedFacts, SplitFacts
+from codebound.bounds.facts import OccamFacts, PickedFacts
 from codebound.bounds.held_out import occam_split
-from codebound.bounds.lengths import class_bits
+from codebound.bounds.lengths import choice_bits
 from codebound.bounds.picked import picked_risk
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ class RuleMessage:
             >>> RuleMessage().bits(1), RuleMessage(0, 2).bits(1) > 4.58, RuleMessage(3).bits(8)
             (1.0, True, 4.0)
         """
-        length = 1.0 + class_bits(candidates)
-        return length if self.rounds is None else length + class_bits((self.rounds + 1) * (self.rounds + 2))
+        length = 1.0 + choice_bits(candidates)
+        return length if self.rounds is None else length + choice_bits((self.rounds + 1) * (self.rounds + 2))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class Terms:
             occam = OccamFacts(
                 errors=errors, n=self.n, code_bits=bits, delta=self.delta, classes=self.classes
             )
-            return occam_split(SplitFacts(certify=occam, n_prior=self.n_first))
+            return occam_split(occam)
         facts = PickedFacts(
             picks=picks,
             errors=errors,

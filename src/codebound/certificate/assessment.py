@@ -17,8 +17,7 @@ import numpy as np
 
 from codebound import __version__
 from codebound.bounds.facts import OccamFacts
-from codebound.bounds.loss_bounds import occam_table
-from codebound.bounds.occam import occam_binomial, occam_hoeffding, occam_kl
+from codebound.bounds.occam import occam_binomial, occam_hoeffding, occam_kl, occam_table
 from codebound.bounds.original import grid_theta
 from codebound.bounds.risk import count_of
 from codebound.certificate.declarations import declared_by

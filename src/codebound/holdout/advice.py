@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from codebound.bounds.adaptive_holdout import looked_risk
 from codebound.bounds.facts import MAX_N, LookFacts, OccamFacts, PickedFacts, check_delta
+from codebound.bounds.held_out import looked_risk
 from codebound.bounds.numerics import log_binomial_cdf
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.picked import picked_risk

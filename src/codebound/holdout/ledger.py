@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from codebound.bounds.adaptive_holdout import exact_answer_bits, ladder_bits
+from codebound.bounds.held_out import exact_answer_bits, ladder_bits
 from codebound.bounds.risk import count_of
 from codebound.run.errors import FormatError, UsageError
 from codebound.run.files import make_folder, read_json, replacing, require_file, write_atomically

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from codebound.bounds.adaptive_holdout import looked_risk
 from codebound.bounds.facts import LookFacts, check_delta
-from codebound.bounds.loss_bounds import occam_table
+from codebound.bounds.held_out import looked_risk
+from codebound.bounds.occam import occam_table
 from codebound.run.errors import UsageError
 from codebound.sample.losses import WRONG, Fault, parse_fault
 

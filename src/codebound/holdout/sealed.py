@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 import torch
 
-from codebound.bounds.adaptive_holdout import ladder_bits, looked_risk
 from codebound.bounds.facts import LookFacts, check_delta
+from codebound.bounds.held_out import ladder_bits, looked_risk
 from codebound.bounds.lengths import log2_up
 from codebound.bounds.risk import count_of
 from codebound.holdout.ledger import (

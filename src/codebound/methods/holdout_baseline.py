@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from codebound.bounds.adaptive_holdout import looked_risk
 from codebound.bounds.facts import LookFacts
+from codebound.bounds.held_out import looked_risk
 from codebound.bounds.numerics import binomial_inverse_upper
 from codebound.bounds.risk import percent
 from codebound.certificate.rule_assessment import assess_picked

@@ -9,8 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from codebound.bounds.facts import MarginFacts, OccamFacts
-from codebound.bounds.margin import occam_margin
+from codebound.bounds.facts import OccamFacts
+from codebound.bounds.original import occam_margin
 from codebound.certificate.claims import AboutG
 from codebound.certificate.decoding import decode, verify
 from codebound.certificate.evaluate import count_errors
@@ -82,7 +82,7 @@ class Compressed:
         theta, counted, outliers = close.best_theta()
         n, bits, delta = close.n, facts.code_bits, claim.delta
         occam = OccamFacts(errors=counted, n=n, code_bits=bits, delta=delta, classes=facts.classes)
-        bound = occam_margin(MarginFacts(counted=occam, outliers=outliers, theta=theta))
+        bound = occam_margin(occam)
         note = (
             f"{bound.sentence} Counts the {counted:,} examples where f has a margin of at most {theta:.4g}, "
             f"or g is farther from f than that margin absorbs ({outliers:,} outliers). {self.declared}"

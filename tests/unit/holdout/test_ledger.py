@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds.files import rechained, sha256_of
 
-from codebound.bounds.adaptive_holdout import looked_risk
 from codebound.bounds.facts import LookFacts
+from codebound.bounds.held_out import looked_risk
 from codebound.holdout.ledger import read_ledger
 from codebound.holdout.sealed import SealSettings, identity, look, predicted_scores, seal
 from codebound.holdout.values import Values
