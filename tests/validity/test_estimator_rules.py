@@ -15,8 +15,8 @@ import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 import codebound
+from codebound.any_learner.candidates import RuleMessage
 from codebound.any_learner.picking_rule import Contents, Judgement, RuleConstants, rounds
-from codebound.any_learner.round_value import RuleMessage
 
 TYPES, MOST, LEARNERS = 4, 5, 6
 

@@ -10,7 +10,10 @@ import numpy as np
 
 from codebound.any_learner.learners import Fitter, LearnerError
 from codebound.any_learner.picking_rule import Contents, RuleConstants, UndecidedError, rounds
-from codebound.any_learner.round_value import RuleMessage, Stage
+from codebound.bounds.facts import OccamFacts, PickedFacts
+from codebound.bounds.held_out import occam_split
+from codebound.bounds.lengths import choice_bits
+from codebound.bounds.picked import picked_risk
 from codebound.bounds.risk import count_of, percent
 from codebound.run.errors import CodeboundError, UsageError
 
@@ -18,8 +21,50 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from codebound.any_learner.picking_rule import Positions, Round
-    from codebound.any_learner.round_value import Terms
+    from codebound.bounds.risk import RiskBound
     from codebound.run.progress import Progress
+
+
+@dataclass(frozen=True, slots=True)
+class RuleMessage:
+    """Name of the chosen rule, in a prefix-free code fixed beforehand.
+
+    Attributes:
+        candidate: Number of the candidate settings, from 0.
+        rounds: After how many rounds it stopped; None: where the rule ends by itself.
+    """
+
+    candidate: int = 0
+    rounds: int | None = None
+
+    def bits(self, candidates: int) -> float:
+        """Length: one of the candidates, a bit for the end, and ``log2 (r + 1)(r + 2)`` for a round r.
+
+        The numbers ``1/((r + 1)(r + 2))`` add up to 1, so there is a code of all rounds.
+
+        Example:
+            >>> RuleMessage().bits(1), RuleMessage(0, 2).bits(1) > 4.58, RuleMessage(3).bits(8)
+            (1.0, True, 4.0)
+        """
+        length = 1.0 + choice_bits(candidates)
+        return length if self.rounds is None else length + choice_bits((self.rounds + 1) * (self.rounds + 2))
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Message, counts and bound after a round.
+
+    Attributes:
+        message: The message that stops here.
+        picks: How many examples were picked.
+        errors: How many others are wrong.
+        bound: The bound, with all choices paid.
+    """
+
+    message: RuleMessage
+    picks: int
+    errors: int
+    bound: RiskBound
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,21 +92,59 @@ class Sample:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """A candidate: a rule, a learner, a sample, the terms of its bounds, and where faults can happen."""
+    """A candidate, and what its bounds are made of.
+
+    Attributes:
+        rule: The constants of its rule.
+        fitter: Its learner.
+        contents: The sample, as a rule may see it.
+        n: Examples that could be picked, of those that the fault can happen on.
+        delta: Failure probability.
+        classes: Number of classes; None for regressors.
+        candidates: Settings that were to choose from.
+        extra_bits: Bits for choices made elsewhere.
+        part: Which examples the fault can happen on; None: all.
+    """
 
     rule: RuleConstants
     fitter: Fitter
     contents: Contents
-    terms: Terms
+    n: int
+    delta: float
+    classes: int | None
+    candidates: int = 1
+    extra_bits: float = 0.0
     part: NDArray[np.bool_] | None = None
 
-    def counted(self, at: Round[Any]) -> tuple[int, int]:
+    def counted(self, at: Round) -> tuple[int, int]:
         """Picks and errors that count: on the part of the sample that the fault can happen on."""
         if self.part is None:
             return len(at.picks), len(at.errors)
         return int(self.part[at.picks].sum()), int(self.part[at.errors].sum())
+
+    def bound(self, message: RuleMessage, *, picks: int, errors: int) -> RiskBound:
+        """The bound of a message, with all choices paid.
+
+        A message that says "no rounds", where there are no first picks either, leaves the sample untouched:
+        it is a test set then, and C-10 holds, which is a little smaller than C-15.
+        """
+        bits, n_first = message.bits(self.candidates) + self.extra_bits, len(self.fitter.apart)
+        if message.rounds == 0 and not picks and n_first:
+            return occam_split(
+                OccamFacts(errors=errors, n=self.n, code_bits=bits, delta=self.delta, classes=self.classes)
+            )
+        facts = PickedFacts(
+            picks=picks,
+            errors=errors,
+            n=self.n,
+            delta=self.delta,
+            code_bits=bits,
+            n_first=n_first,
+            classes=self.classes,
+        )
+        return picked_risk(facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +152,7 @@ class Best:
     """A round and what can be said of it."""
 
     stage: Stage
-    at: Round[Any]
+    at: Round
     variant: Variant
 
 
@@ -128,14 +211,14 @@ class RoundSearch:
             else:
                 self._failures[number] = error
 
-    def _consider(self, number: int, variant: Variant, at: Round[Any]) -> None:
+    def _consider(self, number: int, variant: Variant, at: Round) -> None:
         messages = [RuleMessage(number, at.number), *([RuleMessage(number)] if at.is_last else [])]
         if self._wanted is not None:
             is_reached = at.is_last or at.number == self._wanted.rounds
             messages = [self._wanted] if is_reached else []
         picks, errors = variant.counted(at)
         for message in messages:
-            bound = variant.terms.bound(message, picks=picks, errors=errors)
+            bound = variant.bound(message, picks=picks, errors=errors)
             stage = Stage(message, picks, errors, bound)
             self.stages.append(stage)
             if self._best is None or bound.value < self._best.stage.bound.value:
@@ -146,15 +229,15 @@ class RoundSearch:
             note = f"bound {percent(best.bound.value)} ({price})"
             self._progress(len(self.stages), None, note)
 
-    def _is_over(self, number: int, variant: Variant, at: Round[Any]) -> bool:
+    def _is_over(self, number: int, variant: Variant, at: Round) -> bool:
         """Return True if no later round of this candidate can improve."""
         if self._wanted is not None or self._best is None:
             return self._best is not None
-        hoped = variant.terms.bound(RuleMessage(number), picks=variant.counted(at)[0], errors=0)
+        hoped = variant.bound(RuleMessage(number), picks=variant.counted(at)[0], errors=0)
         return hoped.value >= self._best.stage.bound.value
 
 
-def _require_repeatable(fitter: Fitter, at: Round[Any]) -> None:
+def _require_repeatable(fitter: Fitter, at: Round) -> None:
     if not fitter.is_repeatable(at.model, at.picks, at.before):
         examples = count_of(len(fitter.apart) + len(at.picks), "example")
         raise UsageError(

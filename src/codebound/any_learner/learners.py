@@ -118,7 +118,11 @@ class Fitter:
         if fault is None:
             return np.asarray(predicted != labels, dtype=bool)
         if fault.is_ranked:
-            _require_scores(model)
+            if not any(hasattr(model, name) for name in _SCORES):
+                raise LearnerError(
+                    f"the learner {type(model).__name__} has no scores of its classes "
+                    f"({' or '.join(_SCORES)}), which this fault is about. Ask for another fault."
+                )
             inputs = _part(self.inputs, at)
             return np.asarray(_rounded(*_margins(model, inputs, labels, best=fault.guesses)) <= 0.0)
         is_known = np.isin(predicted, np.arange(self.classes))  # others cost the most
@@ -179,14 +183,6 @@ def _answers(model: Any, method: str, inputs: Any) -> NDArray[Any]:
             f"{type(error).__name__}: {error}. If the picks were too few for it, set more apart (`apart`) or "
             "begin with more picks (`first`)."
         ) from error
-
-
-def _require_scores(model: Any) -> None:
-    if not any(hasattr(model, name) for name in _SCORES):
-        raise LearnerError(
-            f"the learner {type(model).__name__} has no scores of its classes ({' or '.join(_SCORES)}), "
-            "which this fault is about. Ask for another fault."
-        )
 
 
 def _all_scores(model: Any, inputs: Any) -> NDArray[np.float64] | None:

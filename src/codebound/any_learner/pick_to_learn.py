@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from contextlib import nullcontext, suppress
-from dataclasses import astuple, replace
+from dataclasses import astuple
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
@@ -15,11 +15,10 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
 
-from codebound.any_learner.candidates import Best, RoundSearch, Sample, Variant
+from codebound.any_learner.candidates import Best, RoundSearch, RuleMessage, Sample, Variant
 from codebound.any_learner.example_hash import digests, sample_sha256
 from codebound.any_learner.learners import Fitter
 from codebound.any_learner.picking_rule import RuleConstants
-from codebound.any_learner.round_value import Terms
 from codebound.bounds.facts import check_bits, check_delta
 from codebound.bounds.risk import percent
 from codebound.run.errors import DataError, UsageError
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from codebound.any_learner.picking_rule import Positions
-    from codebound.any_learner.round_value import RuleMessage
     from codebound.bounds.risk import RiskBound
     from codebound.run.progress import Progress
     from codebound.sample.losses import Fault
@@ -329,18 +327,6 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
             max_rounds=self.max_rounds,
         )
 
-    def _terms(self, sample: Sample, apart: int, candidates: int) -> Terms:
-        check_delta(self.delta)
-        check_bits(self.extra_bits)
-        return Terms(
-            n=len(sample.labels) - apart,
-            n_first=apart,
-            delta=self.delta,
-            classes=max(2, len(np.unique(sample.labels))) if is_classifier(self.estimator) else None,
-            candidates=candidates,
-            extra_bits=self.extra_bits,
-        )
-
     def _variants(self, sample: Sample) -> list[Variant]:
         """This estimator with the settings of each candidate."""
         for settings in self.candidates or ():
@@ -363,6 +349,8 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
                 f"`warm` is for learners with warm_start=True, which "
                 f"{type(self.estimator).__name__} does not have: it would begin anew in every round."
             )
+        check_delta(self.delta)
+        check_bits(self.extra_bits)
         apart = self._apart(len(sample.labels))
         rule = self._rule(len(apart))
         fault, classes = self._fault(sample)
@@ -371,14 +359,23 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
             fault=fault,
             classes=classes,
         )
-        contents = sample.contents(apart, by_class=self.tau is None)
-        terms, part = self._terms(sample, len(apart), candidates), None
+        n, part = len(sample.labels) - len(apart), None
         if fault is not None and fault.has_part:
             part = fault.is_counted(torch.from_numpy(sample.labels.astype(np.int64))).numpy()
-            terms = replace(terms, n=int(part.sum()) - int(part[apart].sum()))
-            if not terms.n:
+            n = int(part.sum()) - int(part[apart].sum())
+            if not n:
                 raise DataError(f"no example that is not set apart can have the fault {self.fault}.")
-        return Variant(rule, fitter, contents, terms, part)
+        return Variant(
+            rule=rule,
+            fitter=fitter,
+            contents=sample.contents(apart, by_class=self.tau is None),
+            n=n,
+            delta=self.delta,
+            classes=max(2, len(np.unique(sample.labels))) if is_classifier(self.estimator) else None,
+            candidates=candidates,
+            extra_bits=self.extra_bits,
+            part=part,
+        )
 
     def _fault(self, sample: Sample) -> tuple[Fault | None, int]:
         """Return the fault and its number of classes. For plain errors, None and 0."""
@@ -402,7 +399,7 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
         self.message_ = best.stage.message
         self.settings_ = dict(self.candidates[self.message_.candidate]) if self.candidates else {}
         self.picks_, self.errors_ = best.at.picks, np.sort(best.at.errors)
-        self.apart_, self.n_ = best.variant.fitter.apart, best.variant.terms.n
+        self.apart_, self.n_ = best.variant.fitter.apart, best.variant.n
         if is_classifier(self.estimator):
             counted = np.delete(sample.labels, self.apart_)
             self._constant_error = 1.0 - np.unique(counted, return_counts=True)[1].max() / len(counted)

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from codebound.any_learner.candidates import RoundSearch, Sample, Variant
+from codebound.any_learner.candidates import RoundSearch, RuleMessage, Sample, Variant
 from codebound.any_learner.learners import LearnerError
 from codebound.any_learner.picking_rule import Judgement, RuleConstants
-from codebound.any_learner.round_value import RuleMessage, Terms
 from codebound.run.errors import UsageError
 from codebound.run.progress import silent
 
@@ -34,11 +33,16 @@ class Steps:
         return self.repeats
 
 
-def variant(learner, *, candidates=1, part=None):
+def variant(learner, *, part=None):
     sample = Sample(np.arange(N), np.zeros(N, np.int64), [bytes([at]) for at in range(N)])
-    terms = Terms(n=N, n_first=0, delta=0.05, classes=2, candidates=candidates, extra_bits=0.0)
     return Variant(
-        RuleConstants(first=1), learner, sample.contents(learner.apart, by_class=False), terms, part
+        rule=RuleConstants(first=1),
+        fitter=learner,
+        contents=sample.contents(learner.apart, by_class=False),
+        n=N,
+        delta=0.05,
+        classes=2,
+        part=part,
     )
 
 

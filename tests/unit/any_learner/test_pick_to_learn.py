@@ -26,8 +26,8 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import get_tags
 
 import codebound
+from codebound.any_learner.candidates import RuleMessage
 from codebound.any_learner.learners import _part
-from codebound.any_learner.round_value import RuleMessage
 from codebound.bounds.facts import PickedFacts
 from codebound.bounds.picked import picked_risk
 from codebound.run.errors import CodeboundError, UsageError
