@@ -13,9 +13,9 @@ from worlds.files import rechained, sha256_of
 
 from codebound.bounds.facts import LookFacts
 from codebound.bounds.held_out import looked_risk
+from codebound.holdout.from_files import predicted_scores
 from codebound.holdout.ledger import read_ledger
-from codebound.holdout.sealed import SealSettings, identity, look, predicted_scores, seal
-from codebound.holdout.values import Values
+from codebound.holdout.sealed import SealSettings, Values, identity, look, seal
 from codebound.run.errors import CertificateError, DataError, FormatError, UsageError
 from codebound.sample.arrays import from_arrays
 from codebound.sample.losses import parse_fault

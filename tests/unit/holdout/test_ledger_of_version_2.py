@@ -8,8 +8,8 @@ import torch
 from scipy.stats import beta
 from worlds.files import rechained, sha256_of
 
-from codebound.holdout.sealed import SealSettings, look, seal
-from codebound.holdout.values import Values, load_values, predicted_values
+from codebound.holdout.from_files import load_values, predicted_values
+from codebound.holdout.sealed import SealSettings, Values, look, seal
 from codebound.run.errors import DataError, UsageError
 from codebound.sample.losses import parse_fault
 from codebound_verify.holdout.ledger import verify_ledger
