@@ -23,8 +23,7 @@ from codebound.bounds.risk import percent
 from codebound.certificate.task import Task
 from codebound.learn.features import FilterFeatures
 from codebound.learn.picking import features_of, learner_of, permutation, pick
-from codebound.learn.rule import Rule
-from codebound.learn.rule_message import PickedMessage
+from codebound.learn.rule import PickedMessage, Rule
 from codebound.run.device import exact_products
 from codebound.sample.dataset import Dataset
 from codebound.sample.load import load_dataset

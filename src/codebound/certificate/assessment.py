@@ -46,8 +46,7 @@ if TYPE_CHECKING:
     from codebound.certificate.evaluate import Count
     from codebound.certificate.statement import AbstractStatement
     from codebound.certificate.task import Task
-    from codebound.learn.rule import Rule
-    from codebound.learn.rule_message import PickedMessage
+    from codebound.learn.rule import PickedMessage, Rule
     from codebound.run.job import Engine
     from codebound.sample.dataset import Dataset
     from codebound.sample.losses import Fault

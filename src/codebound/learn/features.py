@@ -15,9 +15,9 @@ from torch.nn import functional
 
 from codebound.bits.numbers import bit, uniform
 from codebound.bits.stream import Stream
-from codebound.learn.dictionary import filter_tables
 from codebound.learn.images import (
     colour_planes,
+    dictionary_channels,
     levels,
     pooling_windows,
     spread_filters,
@@ -101,9 +101,14 @@ class AbstractFeatures(ABC):
     def numbers(self, x: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         """Whole numbers in float64 that vectors are made of, for few inputs."""
 
-    @abstractmethod
     def vectors(self, x: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         """Vectors of integers in float32, one a row; ``weights`` among the tensors are those of a layer."""
+        found = (self.numbers(part, tensors) for part in chunks(x, self._chunk(x)))
+        return torch.cat([_to_length(part, tensors.get("weights")) for part in found])
+
+    def _chunk(self, x: Tensor) -> int:
+        """Inputs whose numbers a core has at hand, or a GPU has room for."""
+        return len(x)
 
     def read(self, x: Tensor, divisor: float) -> Tensor:
         """Stored inputs as pictures of levels."""
@@ -171,9 +176,9 @@ class ColumnFeatures(AbstractFeatures):
         return torch.arange(math.prod(shape))
 
     def vectors(self, x: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
-        weights = tensors.get("weights")
         if self.is_normalised:
-            return _to_length(self.numbers(x, tensors), weights)
+            return AbstractFeatures.vectors(self, x, tensors)
+        weights = tensors.get("weights")
         unit = float(_column_unit(x.shape[1], weights))
         return self._parts(x, tensors).mul_(unit if weights is None else weights * unit).round_().float()
 
@@ -220,21 +225,21 @@ class FilterFeatures(AbstractFeatures):
     def fit(  # noqa: D102
         self, first: Tensor, *, is_mirrored: bool, labels: Tensor | None = None
     ) -> dict[str, Tensor]:
-        return {"centre": _centre(self._pooled(part) for part in chunks(first, _chunk(first)))}
+        return {"centre": _centre(self._pooled(part) for part in chunks(first, self._chunk(first)))}
 
     def groups(self, shape: tuple[int, ...], *, by_window: bool) -> Tensor:  # noqa: D102
-        channels = shape[0] * (1 + sum(len(table.filters) // 2 for table in filter_tables(self.table)))
+        channels = dictionary_channels(self.table, shape[0])
         windows = (shape[1] // self.pool) * (shape[2] // self.pool)
         if by_window:
             return torch.arange(windows).repeat(channels)
         return torch.arange(channels).repeat_interleave(windows)
 
-    def vectors(self, x: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
-        found = (self.numbers(part, tensors) for part in chunks(x, _chunk(x)))
-        return torch.cat([_to_length(part, tensors.get("weights")) for part in found])
-
     def numbers(self, x: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
         return self._pooled(x).double() - tensors["centre"]
+
+    def _chunk(self, x: Tensor) -> int:
+        room = _NUMBERS if x.device.type == "cpu" else _NUMBERS << 8
+        return max(1, room // (128 * x[0].numel()))
 
     def _pooled(self, x: Tensor) -> Tensor:
         if self.is_straight:
@@ -315,10 +320,6 @@ class PatchFeatures(AbstractFeatures):
         }
         parts = chunks(pictures, self._chunk(pictures))
         return {**tensors, "centre": _centre(self._windows(part, tensors) for part in parts)}
-
-    def vectors(self, x: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
-        found = (self.numbers(part, tensors) for part in chunks(x, self._chunk(x)))
-        return torch.cat([_to_length(part, tensors.get("weights")) for part in found])
 
     def numbers(self, x: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
         return self._windows(x, tensors).double() - tensors["centre"]
@@ -446,12 +447,6 @@ def _centre(parts: Iterator[Tensor]) -> Tensor:
         total, count = found if total is None else total + found, count + len(part)
     assert total is not None  # there is a first example
     return (total / count).floor_()
-
-
-def _chunk(x: Tensor) -> int:
-    """Pictures whose responses to filters a core has at hand, or a GPU has room for."""
-    room = _NUMBERS if x.device.type == "cpu" else _NUMBERS << 8
-    return max(1, room // (128 * x[0].numel()))
 
 
 def _inverse_root(covariance: Tensor, added: float) -> Tensor:

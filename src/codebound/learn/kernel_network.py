@@ -71,7 +71,7 @@ class PickedNetwork(nn.Module):
     def of(picked: Picked, inputs: Tensor, divisor: float) -> PickedNetwork:
         """The network of a rule that was carried out; ``inputs`` are those of the sample."""
         order = torch.from_numpy(picked.order)
-        parts = 1 if picked.rule.is_mirrored else len(picked.rule.changes())
+        parts = picked.rule.supports_each
         solved = picked.learned.coefficients
         sizes = [picked.rule.first, *(picked.rule.batch_of(each) for each in range(picked.rule.rounds))]
         # batch by batch, and in a batch copy by copy
@@ -156,7 +156,7 @@ class PickedNetwork(nn.Module):
 @torch.no_grad()
 def _fits(rule: Rule, divisor: float, own: Mapping[str, Tensor], known: Mapping[str, Tensor]) -> bool:
     """Return True if shapes and features are those of the rule."""
-    supports, picks = 1 if rule.is_mirrored else len(rule.changes()), rule.first + rule.picks
+    supports, picks = rule.supports_each, rule.first + rule.picks
     if len(own) < 3 or len(own["picks"]) != picks or own["coefficients"].shape[:2] != (supports, picks):
         return False
     try:
@@ -169,15 +169,10 @@ def _fits(rule: Rule, divisor: float, own: Mapping[str, Tensor], known: Mapping[
     return found.keys() == known.keys() and all(torch.equal(found[name], known[name]) for name in known)
 
 
-def count_wrong(network: nn.Module, data: Dataset, *, device: str | torch.device = "cpu") -> int:
-    """Count the errors of a picked network, ambiguous outputs included. It is on the device already."""
-    return count_faults(network, data, WRONG, device=device)
-
-
 def count_faults(
-    network: nn.Module, data: Dataset, fault: Fault, *, device: str | torch.device = "cpu"
+    network: nn.Module, data: Dataset, fault: Fault = WRONG, *, device: str | torch.device = "cpu"
 ) -> int:
-    """Count the examples that make a fault. It has to be possible on all of them."""
+    """Count the faults, ambiguous outputs included. The fault has to be possible on all examples."""
     count = 0
     for start in range(0, data.n, _ROWS):
         inputs = torch.from_numpy(np.ascontiguousarray(data.x[start : start + _ROWS]))

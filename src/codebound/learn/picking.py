@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from codebound.learn.features import FeatureMap
-    from codebound.learn.ridge import ElsewhereKernel
     from codebound.learn.rule import Rule
+    from codebound.learn.spread import Spread
     from codebound.sample.dataset import Dataset
     from codebound.sample.losses import Fault
 
@@ -172,7 +172,7 @@ def pick(
     device: str | torch.device = "cpu",
     is_checked: bool = True,
     patience: bool = False,
-    features: tuple[FeatureMap, Tensor | ElsewhereKernel] | None = None,
+    features: tuple[FeatureMap, Tensor | Spread] | None = None,
     progress: Progress = silent,
 ) -> Picked:
     """Carries out a rule on a sample.
@@ -203,7 +203,7 @@ def pick(
 def learner_of(
     rule: Rule,
     features: FeatureMap,
-    vectors: Tensor | ElsewhereKernel,
+    vectors: Tensor | Spread,
     labels: Tensor,
     *,
     classes: int,
@@ -295,15 +295,13 @@ class _Run:
         rule: Rule,
         sample: Dataset,
         features: FeatureMap,
-        vectors: Tensor | ElsewhereKernel,
+        vectors: Tensor | Spread,
         labels: Tensor,
         is_checked: bool,
     ) -> None:
         self.rule, self.sample, self.features, self.labels = rule, sample, features, labels
         self.is_checked = is_checked
-        self.changes = rule.changes()
-        batches = rule.first + rule.rounds * (rule.batch + _LONGEST)
-        capacity = batches * (1 if rule.is_mirrored else len(self.changes))
+        capacity = (rule.first + rule.rounds * (rule.batch + _LONGEST)) * rule.supports_each
         self.learner = learner_of(rule, features, vectors, labels, classes=sample.classes, capacity=capacity)
         self.is_picked = torch.zeros(sample.n, dtype=torch.bool, device=labels.device)
         self.gap, self.rounding = math.inf, 0.0
@@ -365,12 +363,14 @@ class _Run:
 
     def _add(self, rows: Tensor) -> None:
         self.is_picked[rows] = True
-        if self.rule.is_mirrored or len(self.changes) == 1:
+        if self.rule.supports_each == 1:
             self.learner.add(rows)
             return
         stored = torch.from_numpy(self.sample.x[rows.cpu().numpy()]).to(rows.device)
         pictures = self.features.settings.read(stored, self.features.divisor)
-        self.learner.add(rows, [self.features.of_pictures(change(pictures)) for change in self.changes[1:]])
+        self.learner.add(
+            rows, [self.features.of_pictures(change(pictures)) for change in self.rule.changes()[1:]]
+        )
 
     def _learned(self, number: int) -> Learned:
         coefficients = self.learner.coefficients()

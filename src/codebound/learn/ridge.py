@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from torch import Tensor
+
+    from codebound.learn.spread import Spread
 
 _ROWS = 1024  # vectors at a time, and
 _COLUMNS = 2048  # numbers of each, so that a core has them at hand
@@ -214,26 +216,6 @@ def _pieces(start: int, stop: int, size: int) -> Iterator[tuple[int, int]]:
     return ((low, min(stop, low + size)) for low in range(start, stop, size))
 
 
-class ElsewhereKernel(Protocol):
-    """The kernel of supports with examples that are not in this process (``codebound.learn.spread``)."""
-
-    @property
-    def dimension(self) -> int:
-        """Length of a vector."""
-
-    def opened(self, width: Width) -> ElsewhereKernel:
-        """The same without any supports."""
-
-    def vectors_at(self, rows: Tensor) -> Tensor:
-        """The features of some examples."""
-
-    def add(self, added: Tensor) -> None:
-        """Adds supports of these vectors."""
-
-    def outputs(self, coefficients: Tensor) -> Tensor:
-        """Sums of the kernel times coefficients, for every example."""
-
-
 class KernelRidge:
     """Kernel ridge regression on supports, which are copies of picks.
 
@@ -253,7 +235,7 @@ class KernelRidge:
 
     def __init__(
         self,
-        vectors: Tensor | ElsewhereKernel,
+        vectors: Tensor | Spread,
         labels: Tensor,
         *,
         classes: int,
@@ -266,7 +248,7 @@ class KernelRidge:
         self._supports: list[Tensor] = []  # their vectors, where they are no examples at hand
         self._labels, self._classes, self._ridge = labels, classes, ridge
         self._width = Width(gamma, unit, is_joined)
-        self._examples: SupportKernel | ElsewhereKernel = (
+        self._examples: SupportKernel | Spread = (
             SupportKernel(vectors, self._width)
             if isinstance(vectors, torch.Tensor)
             else vectors.opened(self._width)

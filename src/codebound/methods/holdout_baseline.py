@@ -22,8 +22,7 @@ from codebound.bounds.risk import percent
 from codebound.certificate.rule_assessment import assess_picked
 from codebound.learn.features import ColumnFeatures, RoomError
 from codebound.learn.picking import features_of, is_wrong, learner_of, permutation, pick
-from codebound.learn.rule import Rule, usual_rule
-from codebound.learn.rule_message import PickedMessage
+from codebound.learn.rule import PickedMessage, Rule, usual_rule
 from codebound.methods.rule_search import MEMORY, go_on_after, memory_of
 from codebound.methods.search import UnsuitedError
 from codebound.run.device import exact_products

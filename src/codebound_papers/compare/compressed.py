@@ -15,7 +15,7 @@ from codebound.certificate.claims import AboutG
 from codebound.certificate.decoding import decode, verify
 from codebound.certificate.evaluate import count_errors
 from codebound.certificate.file import Certificate
-from codebound.learn.kernel_network import count_wrong
+from codebound.learn.kernel_network import count_faults
 from codebound.report.folder import WEIGHTS
 from codebound.run.errors import CertificateError, CodeboundError
 from codebound.run.job import Engine
@@ -51,7 +51,7 @@ class Compressed:
             return None
         network = self.network.to(device)
         if self.certificate.kind.is_learned:
-            return count_wrong(network, data, device=device)
+            return count_faults(network, data, device=device)
         return count_errors(network, data.on(device), engine=engine).errors
 
     @property
