@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 
 from codebound.bits.numbers import SymbolContext, bit, uniform
-from codebound.learn.features import MAX_SIZE, AbstractFeatures, FilterFeatures, chunks
+from codebound.learn.features import MAX_SIZE, AbstractFeatures, FeatureMap, FilterFeatures, chunks
 from codebound.run.errors import ModelError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ USUAL = 2
 
 
 @dataclass(frozen=True, slots=True)
-class LayerFeatures(AbstractFeatures):
+class LayerFeatures:
     """Features of another kind, weighted: each group as the message says, or each number by the first labels.
 
     Attributes:
@@ -45,16 +45,18 @@ class LayerFeatures(AbstractFeatures):
     strength: int = 0
 
     @property
-    def plain(self) -> AbstractFeatures:  # noqa: D102
+    def plain(self) -> AbstractFeatures:
+        """The features below."""
         return self.below
 
-    @classmethod
-    def code(cls, coder: AbstractCoder, value: AbstractFeatures) -> AbstractFeatures:  # noqa: D102
-        raise NotImplementedError("a layer is coded above features, for inputs of a shape.")
+    @property
+    def has_pictures(self) -> bool:
+        """Return True if the features below are of pictures."""
+        return self.below.has_pictures
 
     @classmethod
     def code_above(
-        cls, coder: AbstractCoder, below: AbstractFeatures, given: AbstractFeatures, shape: tuple[int, ...]
+        cls, coder: AbstractCoder, below: AbstractFeatures, given: AnyFeatures, shape: tuple[int, ...]
     ) -> LayerFeatures:
         """Codes what stands above these features, or returns what is read."""
         own = given if isinstance(given, LayerFeatures) else cls(below, ())
@@ -74,44 +76,24 @@ class LayerFeatures(AbstractFeatures):
         coder.require(any(found), "the weights of a layer are all 0.")
         return cls(below, tuple(found), by_window)
 
-    def check(self, shape: tuple[int, ...]) -> None:  # noqa: D102
+    def mapped(
+        self, first: Tensor, divisor: float, *, is_mirrored: bool, labels: Tensor | None = None
+    ) -> FeatureMap:
+        """The weighted feature map, from the first examples as they are stored, and their labels."""
+        shape = tuple(first.shape[1:])
         count = group_count(self.below, shape, by_window=self.by_window)
         if not self.strength and count != len(self.symbols):
             raise ModelError(f"a layer of {len(self.symbols)} weights does not fit inputs of shape {shape}.")
-
-    def groups(self, shape: tuple[int, ...], *, by_window: bool) -> Tensor:  # noqa: D102
-        return self.below.groups(shape, by_window=by_window)
-
-    def read(self, x: Tensor, divisor: float) -> Tensor:  # noqa: D102
-        return self.below.read(x, divisor)
-
-    def fit(  # noqa: D102
-        self, first: Tensor, *, is_mirrored: bool, labels: Tensor | None = None
-    ) -> dict[str, Tensor]:
-        tensors = self.below.fit(first, is_mirrored=is_mirrored)
-        if self.strength:
-            if labels is None or len(labels) != len(first):
-                raise ModelError("computed weights need the labels of the first examples.")
-            return {
-                **tensors,
-                "weights": self._computed(first, tensors, labels, is_mirrored),
-                "labels": labels,
-            }
-        groups = self.below.groups(tuple(first.shape[1:]), by_window=self.by_window)
-        values = torch.tensor([WEIGHTS[each] for each in self.symbols], dtype=torch.float64)
-        return {**tensors, "weights": values[groups].to(first.device)}
-
-    def numbers(self, x: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
-        return self.below.numbers(x, tensors)
-
-    def vectors(self, x: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
-        return self.below.vectors(x, tensors)
-
-    def halves(self, vectors: Tensor) -> tuple[Tensor, Tensor]:  # noqa: D102
-        return self.below.halves(vectors)
-
-    def unit(self, size: int, tensors: Mapping[str, Tensor]) -> float:  # noqa: D102
-        return self.below.unit(size, tensors)
+        pictures = self.below.read(first, divisor)
+        tensors = self.below.fit(pictures, is_mirrored=is_mirrored)
+        if not self.strength:
+            values = torch.tensor([WEIGHTS[each] for each in self.symbols], dtype=torch.float64)
+            tensors["weights"] = values[self.below.groups(shape, by_window=self.by_window)].to(first.device)
+        elif labels is None or len(labels) != len(first):
+            raise ModelError("computed weights need the labels of the first examples.")
+        else:
+            tensors |= {"weights": self._computed(pictures, tensors, labels, is_mirrored), "labels": labels}
+        return self.below.map_with(tensors, first, divisor)
 
     def _computed(
         self, first: Tensor, tensors: Mapping[str, Tensor], labels: Tensor, is_mirrored: bool
@@ -134,6 +116,10 @@ class LayerFeatures(AbstractFeatures):
         for _ in range(3 - self.strength):
             shares = shares.sqrt()
         return (8.0 * shares).round()
+
+
+AnyFeatures = AbstractFeatures | LayerFeatures
+"""Features of a rule."""
 
 
 def group_count(features: AbstractFeatures, shape: tuple[int, ...], *, by_window: bool) -> int:

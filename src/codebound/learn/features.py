@@ -94,8 +94,8 @@ class AbstractFeatures(ABC):
         """Return the weight index of each number of a vector. ``by_window`` matters to filters alone."""
 
     @abstractmethod
-    def fit(self, first: Tensor, *, is_mirrored: bool, labels: Tensor | None = None) -> dict[str, Tensor]:
-        """Return the tensors fitted to the first examples. Labels matter to a layer alone."""
+    def fit(self, first: Tensor, *, is_mirrored: bool) -> dict[str, Tensor]:
+        """Return the tensors fitted to the first examples."""
 
     @abstractmethod
     def numbers(self, x: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
@@ -134,11 +134,14 @@ class AbstractFeatures(ABC):
     def mapped(
         self, first: Tensor, divisor: float, *, is_mirrored: bool, labels: Tensor | None = None
     ) -> FeatureMap:
-        """The feature map, from the first examples as they are stored."""
+        """The feature map, from the first examples as they are stored. Labels matter to a layer alone."""
         self.check(tuple(first.shape[1:]))
-        pictures = self.read(first, divisor)
-        tensors = self.fit(pictures, is_mirrored=is_mirrored, labels=labels)
-        size = self.vectors(pictures[:1], tensors).shape[1]
+        tensors = self.fit(self.read(first, divisor), is_mirrored=is_mirrored)
+        return self.map_with(tensors, first, divisor)
+
+    def map_with(self, tensors: Mapping[str, Tensor], stored: Tensor, divisor: float) -> FeatureMap:
+        """The feature map that tensors make, for inputs like those that are stored."""
+        size = self.vectors(self.read(stored[:1], divisor), tensors).shape[1]
         return FeatureMap(self, tensors, divisor, self.unit(size, tensors))
 
 
@@ -162,9 +165,7 @@ class ColumnFeatures(AbstractFeatures):
     def read(self, x: Tensor, divisor: float) -> Tensor:  # noqa: D102
         return x.flatten(1).double()
 
-    def fit(  # noqa: D102
-        self, first: Tensor, *, is_mirrored: bool, labels: Tensor | None = None
-    ) -> dict[str, Tensor]:
+    def fit(self, first: Tensor, *, is_mirrored: bool) -> dict[str, Tensor]:  # noqa: D102
         if self.is_normalised:
             return {}
         ranked, n = first.sort(dim=0).values, len(first)
@@ -222,9 +223,7 @@ class FilterFeatures(AbstractFeatures):
         if self.pool > min(shape[1:]):
             raise ModelError(f"windows of {self.pool} pixels are larger than the picture, {shape}.")
 
-    def fit(  # noqa: D102
-        self, first: Tensor, *, is_mirrored: bool, labels: Tensor | None = None
-    ) -> dict[str, Tensor]:
+    def fit(self, first: Tensor, *, is_mirrored: bool) -> dict[str, Tensor]:  # noqa: D102
         return {"centre": _centre(self._pooled(part) for part in chunks(first, self._chunk(first)))}
 
     def groups(self, shape: tuple[int, ...], *, by_window: bool) -> Tensor:  # noqa: D102
@@ -298,9 +297,7 @@ class PatchFeatures(AbstractFeatures):
         if places < self.grid or shape[0] * self.size**2 > 1024:
             raise ModelError(f"patches of {self.size} pixels on a grid of {self.grid} do not fit {shape}.")
 
-    def fit(  # noqa: D102
-        self, first: Tensor, *, is_mirrored: bool, labels: Tensor | None = None
-    ) -> dict[str, Tensor]:
+    def fit(self, first: Tensor, *, is_mirrored: bool) -> dict[str, Tensor]:  # noqa: D102
         pictures = torch.cat([first, first.flip(-1)]) if is_mirrored else first
         inverse_root = _inverse_root(self._covariance(pictures), 2.0 ** -(7 + self.whitening))
         atoms = self._atoms(first, self.count // 2 if is_mirrored else self.count) / 1024.0

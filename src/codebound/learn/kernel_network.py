@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from codebound.learn.features import FeatureMap, RoomError
+from codebound.learn.features import RoomError
 from codebound.learn.picking import faults_of
 from codebound.learn.ridge import kernel
 from codebound.run.device import exact_products
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    from codebound.learn.features import FeatureMap
     from codebound.learn.picking import Picked
     from codebound.learn.rule import Rule
     from codebound.sample.dataset import Dataset
@@ -114,9 +115,8 @@ class PickedNetwork(nn.Module):
     @property
     def features(self) -> FeatureMap:
         """The feature map, on the device of the network."""
-        settings, tensors = self.rule.features, {name: getattr(self, name) for name in self._names}
-        size = settings.vectors(settings.read(self.picks[:1], self.divisor), tensors).shape[1]
-        return FeatureMap(settings, tensors, self.divisor, settings.unit(size, tensors))
+        tensors = {name: getattr(self, name) for name in self._names}
+        return self.rule.features.plain.map_with(tensors, self.picks, self.divisor)
 
     @torch.no_grad()
     def forward(self, x: Tensor) -> Tensor:  # noqa: D102

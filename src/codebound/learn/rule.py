@@ -25,8 +25,8 @@ from codebound.bits.setting import (
     read_fault,
     write_fault,
 )
-from codebound.learn.feature_weights import LayerFeatures
-from codebound.learn.features import FEATURES, AbstractFeatures, ColumnFeatures, FilterFeatures, PatchFeatures
+from codebound.learn.feature_weights import AnyFeatures, LayerFeatures
+from codebound.learn.features import FEATURES, ColumnFeatures, FilterFeatures, PatchFeatures
 from codebound.learn.images import mirrored, moved, turned
 from codebound.run.errors import FormatError
 from codebound.sample.losses import WRONG
@@ -104,7 +104,7 @@ class Rule:
         tenths: Of the sample, that come first where nothing is picked; None: their number is coded.
     """
 
-    features: AbstractFeatures = field(default_factory=ColumnFeatures)
+    features: AnyFeatures = field(default_factory=ColumnFeatures)
     first: int = 100
     copies: int = 0
     gamma_index: int = 5
@@ -180,7 +180,7 @@ class Rule:
             else:
                 coder.require(not self.features.plain.has_pictures, "these inputs are no pictures.")
             coder.require(kind in FEATURES, "a rule that picks nothing has no layer.")
-            features = FEATURES[kind].code(coder, self.features)
+            features = FEATURES[kind].code(coder, self.features.plain)
             copies = self._code_copies(coder, features) if features.has_pictures else 0
             gamma_index, ridge_index = (
                 uniform(coder, each, 16) for each in (self.gamma_index, self.ridge_index)
@@ -204,7 +204,7 @@ class Rule:
         else:
             features = FEATURES[below].code(coder, plain)
         if kind == layer:
-            features = LayerFeatures.code_above(coder, features, self.features, input_shape)
+            features = LayerFeatures.code_above(coder, features.plain, self.features, input_shape)
         if is_usual:
             return replace(usual, features=features)
         copies = usual.copies if below == layer else self._code_copies(coder, features)
@@ -214,7 +214,7 @@ class Rule:
             features, copies=copies, gamma_index=gamma_index, ridge_index=ridge_index, score_index=score_index
         )
 
-    def _code_copies(self, coder: AbstractCoder, features: AbstractFeatures) -> int:
+    def _code_copies(self, coder: AbstractCoder, features: AnyFeatures) -> int:
         copies = uniform(coder, self.copies, 8)
         coder.require(copies == 0 or features.plain.has_pictures, "columns have no copies.")
         coder.require(
@@ -262,8 +262,14 @@ def _mirror_of(change: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]
     return lambda x: mirrored(change(x))
 
 
-_MOVES = (_same, *(partial(moved, down=down, right=right) for down, right in _NEAR))
-_FAR_MOVES = (*_MOVES, *(partial(moved, down=down, right=right) for down, right in _DIAGONAL))
+_MOVES: tuple[Callable[[Tensor], Tensor], ...] = (
+    _same,
+    *(partial(moved, down=down, right=right) for down, right in _NEAR),
+)
+_FAR_MOVES: tuple[Callable[[Tensor], Tensor], ...] = (
+    *_MOVES,
+    *(partial(moved, down=down, right=right) for down, right in _DIAGONAL),
+)
 _TURNS = (partial(turned, sine=_TURN), partial(turned, sine=-_TURN))
 _COPIES: tuple[tuple[Callable[[Tensor], Tensor], ...], ...] = (
     (_same,),

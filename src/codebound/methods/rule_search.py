@@ -165,7 +165,7 @@ class _Comparison:
         usual = usual_rule(self.part.input_shape)
         numbers = {name: getattr(usual, name) for name, _ in _NUMBERS}
         for strength in _STRENGTHS[self.search.effort]:
-            features = LayerFeatures(plain.features, (), strength=strength)
+            features = LayerFeatures(plain.features.plain, (), strength=strength)
             for rule in dict.fromkeys((plain, replace(plain, **numbers))):
                 self._tried(replace(rule, features=features, longer=()))
         best = self._ranked(self.found)[0]
