@@ -44,8 +44,8 @@ def as_published(rule: Rule, sample: Dataset, most: int) -> tuple[int, int]:
     with exact_products(), torch.no_grad():
         for _ in range(most):
             is_picked[rows] = True
-            stored = found.settings.read(torch.from_numpy(sample.x[rows]), found.divisor)
-            copies = [found.of_pictures(change(stored)) for change in rule.changes()[1:]]
+            stored = torch.from_numpy(sample.x[rows])
+            copies = [found(stored, change) for change in rule.changes()[1:]]
             learner.add(torch.from_numpy(rows), copies)
             margin = margins(learner.outputs(learner.coefficients()), labels).numpy()
             wrong = (margin <= 0.0) & ~is_picked

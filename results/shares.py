@@ -210,8 +210,7 @@ def copies_of(rule: Rule, found: FeatureMap, sample: Dataset, part: Tensor) -> l
     if not changes:
         return []
     stored = torch.from_numpy(sample.x[part.cpu().numpy()]).to(part.device)
-    pictures = found.settings.read(stored, found.divisor)
-    return [found.of_pictures(change(pictures)) for change in changes]
+    return [found(stored, change) for change in changes]
 
 
 def main() -> None:

@@ -20,11 +20,10 @@ from codebound.bounds.risk import count_of
 from codebound.holdout.ledger import (
     Ledger,
     examples_sha256,
-    first_line,
-    parsed_ledger,
     read_ledger,
     require_latest,
     require_unsealed,
+    with_line,
     write_ledger,
 )
 from codebound.run.errors import DataError, UsageError
@@ -203,7 +202,7 @@ def seal(data: Dataset | Values, settings: SealSettings, path: Path, *, allow_co
     if settings.by_class or settings.fault.is_new or data.classes is None:
         sizes = np.bincount(data.y, minlength=data.classes or 0).tolist() if settings.by_class else None
         record |= {"version": 2, "by_class": sizes}
-    ledger = parsed_ledger(path, first_line(record))
+    ledger = with_line(path, record)
     write_ledger(ledger, rows)
     return ledger
 
@@ -267,7 +266,7 @@ def look(
             )
             record |= _limits(told, facts, scores, labels, is_final=is_final)
             record["meets"] = None if told["target"] is None else record["bound"] <= told["target"]
-        grown = ledger.with_line(record)
+        grown = with_line(path, record, ledger)
         write_ledger(grown, examples_sha256(data.ranked() if isinstance(data, Values) else data))
         return grown
 

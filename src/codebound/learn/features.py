@@ -28,7 +28,7 @@ from codebound.learn.images import (
 from codebound.run.errors import CertificateError, ModelError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from torch import Tensor
 
@@ -64,13 +64,10 @@ class FeatureMap:
     divisor: float
     unit: float
 
-    def __call__(self, x: Tensor) -> Tensor:
-        """Vectors of integers in float32, one a row, for stored inputs."""
-        return self.settings.vectors(self.settings.read(x, self.divisor), self.tensors)
-
-    def of_pictures(self, x: Tensor) -> Tensor:
-        """The same for inputs that were read already."""
-        return self.settings.vectors(x, self.tensors)
+    def __call__(self, x: Tensor, change: Callable[[Tensor], Tensor] | None = None) -> Tensor:
+        """Vectors of integers in float32, one a row, for stored inputs, or for changed copies of them."""
+        read = self.settings.read(x, self.divisor)
+        return self.settings.vectors(read if change is None else change(read), self.tensors)
 
 
 class AbstractFeatures(ABC):

@@ -146,11 +146,10 @@ class PickedNetwork(nn.Module):
 
     def _copies(self, features: FeatureMap, change: Callable[[Tensor], Tensor]) -> Tensor:
         """Features of one copy of every pick, in 16 bits."""
-        parts = []
-        for start in range(0, len(self.picks), _ROWS):
-            pictures = features.settings.read(self.picks[start : start + _ROWS], features.divisor)
-            parts.append(features.of_pictures(change(pictures)).to(torch.int16))
-        return torch.cat(parts)
+        starts = range(0, len(self.picks), _ROWS)
+        return torch.cat(
+            [features(self.picks[start : start + _ROWS], change).to(torch.int16) for start in starts]
+        )
 
 
 @torch.no_grad()

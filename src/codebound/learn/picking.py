@@ -14,7 +14,7 @@ from codebound.bits.stream import Stream
 from codebound.bounds.facts import PickedFacts
 from codebound.bounds.risk import count_of
 from codebound.learn.features import RoomError
-from codebound.learn.ridge import KernelRidge, folded
+from codebound.learn.ridge import KernelRidge, Width, folded
 from codebound.learn.rule import ROUNDS
 from codebound.run.device import exact_products
 from codebound.run.errors import UsageError
@@ -214,10 +214,8 @@ def learner_of(
         vectors,
         labels,
         classes=classes,
-        gamma=rule.gamma,
-        unit=features.unit,
+        width=Width(rule.gamma, features.unit, rule.is_mirrored),
         ridge=rule.ridge,
-        is_joined=rule.is_mirrored,
         capacity=capacity,
     )
 
@@ -363,14 +361,9 @@ class _Run:
 
     def _add(self, rows: Tensor) -> None:
         self.is_picked[rows] = True
-        if self.rule.supports_each == 1:
-            self.learner.add(rows)
-            return
+        changes = () if self.rule.supports_each == 1 else self.rule.changes()[1:]
         stored = torch.from_numpy(self.sample.x[rows.cpu().numpy()]).to(rows.device)
-        pictures = self.features.settings.read(stored, self.features.divisor)
-        self.learner.add(
-            rows, [self.features.of_pictures(change(pictures)) for change in self.rule.changes()[1:]]
-        )
+        self.learner.add(rows, [self.features(stored, change) for change in changes])
 
     def _learned(self, number: int) -> Learned:
         coefficients = self.learner.coefficients()

@@ -226,10 +226,8 @@ class KernelRidge:
             or what has them elsewhere.
         labels: Their classes.
         classes: Number of classes.
-        gamma: Width of the kernel, inverted.
-        unit: Length that differences are measured in, squared.
+        width: Of the kernel.
         ridge: What is added to the diagonal.
-        is_joined: Whether an example and its mirror image are one support, of the sum of their kernels.
         capacity: Most supports that there will be.
     """
 
@@ -239,15 +237,13 @@ class KernelRidge:
         labels: Tensor,
         *,
         classes: int,
-        gamma: float,
-        unit: float,
+        width: Width,
         ridge: float,
-        is_joined: bool,
         capacity: int,
     ) -> None:
         self._supports: list[Tensor] = []  # their vectors, where they are no examples at hand
         self._labels, self._classes, self._ridge = labels, classes, ridge
-        self._width = Width(gamma, unit, is_joined)
+        self._width = width
         self._examples: SupportKernel | Spread = (
             SupportKernel(vectors, self._width)
             if isinstance(vectors, torch.Tensor)

@@ -29,8 +29,6 @@ from codebound.run.device import exact_products
 from codebound.run.errors import ModelError, UsageError
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from codebound.methods.search import Search
     from codebound.sample.dataset import Dataset
 
@@ -161,12 +159,8 @@ def errors_after(
         learner = learner_of(rule, features, vectors, labels, classes=sample.classes, capacity=capacity)
         for start, stop in zip([0, *sizes], sizes, strict=False):
             rows = order[start:stop]
-            copies: list[Tensor] = []
-            if changes:
-                stored = torch.from_numpy(sample.x[rows.cpu().numpy()]).to(rows.device)
-                pictures = features.settings.read(stored, features.divisor)
-                copies = [features.of_pictures(change(pictures)) for change in changes]
-            learner.add(rows, copies)
+            stored = torch.from_numpy(sample.x[rows.cpu().numpy()]).to(rows.device)
+            learner.add(rows, [features(stored, change) for change in changes])
             wrong = is_wrong(learner.outputs(learner.coefficients()), labels)
             found.append(int(wrong[order[stop:]].sum()))
     return found, vectors.shape[1]

@@ -224,11 +224,11 @@ def _vectors(
     own = vectors_of(rule, features, supports, device=device, progress=progress)
     if rule.supports_each == 1:
         return own
-    others = []
-    for change in rule.changes()[1:]:
-        for some in _blocks(len(supports)):
-            pictures = features.settings.read(supports[some].to(device), features.divisor)
-            others.append(features.of_pictures(change(pictures)).to(torch.int16))
+    others = (
+        features(supports[some].to(device), change).to(torch.int16)
+        for change in rule.changes()[1:]
+        for some in _blocks(len(supports))
+    )
     return torch.cat([own, *others])
 
 
