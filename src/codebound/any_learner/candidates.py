@@ -238,7 +238,7 @@ class RoundSearch:
 
 
 def _require_repeatable(fitter: Fitter, at: Round) -> None:
-    if not fitter.is_repeatable(at.model, at.picks, at.before):
+    if not fitter.is_repeatable(at.model, at.picks):
         examples = count_of(len(fitter.apart) + len(at.picks), "example")
         raise UsageError(
             f"the learner {type(at.model).__name__}, fitted twice on the same {examples}, gives two "

@@ -78,8 +78,8 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
         delta: Failure probability over the draw of the sample.
         first: First picks in each class (for regressors: in all), in the order of a hash of their content.
             None: 1, and 0 where ``auto`` sets examples apart.
-        apart: Examples that are set apart before, and learned from without being counted, by the fixed order
-            of C-10: then the order of the rows must not depend on the data, which you promise. ``auto``: two
+        apart: Examples that are set apart before, and learned from without being counted, by a fixed order:
+            then the order of the rows must not depend on the data, which you promise. ``auto``: two
             thirds, and none of fewer than 100. Give 0 where rows are sorted.
         batch: Wrong examples that are picked in a round, at most. One at a time needs the fewest picks, and
             the most fits.
@@ -89,7 +89,6 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
         max_rounds: The rounds end after so many.
         aim: The wrong examples are picked whose margin is nearest to ``-aim``: of probabilities, of decisions
             if there are none, of regressors ``tau`` less the residual. None: the worst, which noise may be.
-        warm: Each round goes on with the model of the round before, for learners with ``warm_start=True``.
         candidates: Settings to choose from, such as ``[{"estimator__C": 1.0}, {"batch": 1}]``; the choice
             costs the logarithm of their number.
         extra_bits: Bits for choices that were made with this sample elsewhere: ``log2`` of the number of
@@ -134,7 +133,6 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
         leave: int = 0,
         max_rounds: int | None = None,
         aim: float | None = None,
-        warm: bool = False,
         candidates: Sequence[Mapping[str, Any]] | None = None,
         extra_bits: float = 0.0,
         progress: Progress | None = None,
@@ -150,7 +148,6 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
         self.leave = leave
         self.max_rounds = max_rounds
         self.aim = aim
-        self.warm = warm
         self.candidates = candidates
         self.extra_bits = extra_bits
         self.progress = progress
@@ -344,18 +341,13 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
             )
         if self.tau is not None and not self.tau >= 0.0:
             raise UsageError(f"`tau` is a residual, at least 0. Got {self.tau!r}.")
-        if self.warm and not _goes_on(self.estimator):
-            raise UsageError(
-                f"`warm` is for learners with warm_start=True, which "
-                f"{type(self.estimator).__name__} does not have: it would begin anew in every round."
-            )
         check_delta(self.delta)
         check_bits(self.extra_bits)
         apart = self._apart(len(sample.labels))
         rule = self._rule(len(apart))
         fault, classes = self._fault(sample)
         fitter = Fitter(
-            *(self.estimator, sample.inputs, sample.labels, apart, self.tau, self.aim, self.warm),
+            *(self.estimator, sample.inputs, sample.labels, apart, self.tau, self.aim),
             fault=fault,
             classes=classes,
         )
@@ -405,9 +397,3 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
             self._constant_error = 1.0 - np.unique(counted, return_counts=True)[1].max() / len(counted)
         self.sample_sha256_ = sample_sha256(sample.digests)
         self.picks_sha256_ = sample_sha256([sample.digests[at] for at in best.at.picks.tolist()])
-
-
-def _goes_on(estimator: Any) -> bool:
-    """Return True if an estimator, or a part of it, has a warm start."""
-    found = estimator.get_params() if hasattr(estimator, "get_params") else {}
-    return any(value is True and name.rpartition("__")[2] == "warm_start" for name, value in found.items())

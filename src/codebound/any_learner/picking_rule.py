@@ -109,7 +109,6 @@ class Round:
         picks: Positions of the picks, in their order.
         errors: Positions of the others that are wrong.
         model: What was learned from the picks.
-        before: The model of the round before.
         is_last: Whether the rule ends here.
     """
 
@@ -117,7 +116,6 @@ class Round:
     picks: Positions
     errors: Positions
     model: Any
-    before: Any
     is_last: bool
 
 
@@ -132,17 +130,17 @@ def rounds(contents: Contents, learner: Fitter, rule: RuleConstants, *, apart: i
     Raises:
         UndecidedError: What stands beside an example decides about it.
     """
-    order, model = contents.order, None
+    order = contents.order
     picks = _first(contents, rule.first)
     for number in itertools.count():
-        before, model = model, learner.learn(picks, model)
+        model = learner.learn(picks)
         rest = order[~np.isin(order, picks)]
         judged = learner.judge(model, rest)
         if not all(np.array_equal(each.wrong, judged[0].wrong) for each in judged):
             raise UndecidedError("whether an example is wrong")
         errors = rest[judged[0].wrong]
         is_last = len(errors) <= rule.leave or number == rule.max_rounds
-        yield Round(number, picks, errors, model, before, is_last)
+        yield Round(number, picks, errors, model, is_last)
         if is_last:
             return
         count = rule.size(apart + len(picks))

@@ -20,7 +20,7 @@ class Steps:
     def __init__(self, left, *, learns=4, fails_at=None, is_repeatable=True):
         self.left, self.learns, self.fails_at, self.repeats = left, learns, fails_at, is_repeatable
 
-    def learn(self, picks, before):
+    def learn(self, picks):
         if len(picks) == self.fails_at:
             raise LearnerError("it fell over.")
         return len(picks)
@@ -29,7 +29,7 @@ class Steps:
         wrong = np.arange(len(rest)) < max(0, self.left - self.learns * model)
         return [Judgement(wrong, np.zeros(len(rest)))] * 2
 
-    def is_repeatable(self, model, picks, before):
+    def is_repeatable(self, model, picks):
         return self.repeats
 
 

@@ -16,7 +16,7 @@ from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_extraction.text import CountVectorizer
-from sklearn.linear_model import LinearRegression, LogisticRegression, SGDClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
@@ -244,18 +244,6 @@ def test_a_learner_that_looks_at_the_batch_is_refused():
         PickToLearn(BatchMean(var_smoothing=1.0), first=5).fit(X, Y)
 
 
-def test_warm_rounds_go_on_from_the_round_before():
-    learner = SGDClassifier(random_state=0, warm_start=True, max_iter=1, tol=None)
-    cold = PickToLearn(learner, max_rounds=3).fit_message(X, Y, RuleMessage(0, 3))
-    warm = PickToLearn(learner, warm=True, max_rounds=3).fit_message(X, Y, RuleMessage(0, 3))
-    shown = clone(learner)
-    first = PickToLearn(learner, warm=True).fit_message(X, Y, RuleMessage(0, 0)).picks_
-    for count in range(len(first), len(first) + 4):
-        shown.fit(X[warm.picks_[:count]], Y[warm.picks_[:count]])
-    np.testing.assert_array_equal(shown.coef_, warm.estimator_.coef_)
-    assert not np.array_equal(cold.estimator_.coef_, warm.estimator_.coef_)
-
-
 def test_regressors_have_faults_above_tau():
     values = X @ np.linspace(-1.0, 1.0, 64) + 0.1 * Y
     model = PickToLearn(LinearRegression(), tau=0.2, first=5).fit(X, values)
@@ -282,7 +270,6 @@ def test_regressors_have_faults_above_tau():
         ({"candidates": [{"estimator": LinearRegression()}]}, "give it for regressors"),
         ({"estimator": 3}, "an object with `fit`"),
         ({"estimator": GaussianNB}, "Got 'GaussianNB'"),
-        ({"warm": True}, "`warm` is for learners with warm_start=True"),
     ],
 )
 def test_settings_out_of_range_are_refused(arguments, message):

@@ -17,7 +17,7 @@ class TwoMinds:
     one: Judgement
     other: Judgement
 
-    def learn(self, picks, before):
+    def learn(self, picks):
         return len(picks)
 
     def judge(self, model, rest):
