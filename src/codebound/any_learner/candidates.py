@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,11 +19,16 @@ from codebound.bounds.risk import count_of, percent
 from codebound.run.errors import CodeboundError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from numpy.typing import NDArray
 
     from codebound.any_learner.picking_rule import Positions, Round
     from codebound.bounds.risk import RiskBound
     from codebound.run.progress import Progress
+
+
+_DOMAIN = b"codebound example 1"  # what the hash of an example begins with
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +86,11 @@ class Sample:
     inputs: Any
     labels: NDArray[Any]
     digests: list[bytes]
+
+    def sha256(self, order: Iterable[int] | None = None) -> str:
+        """Hash of the whole sample, or of some examples, in their order."""
+        chosen = self.digests if order is None else [self.digests[at] for at in order]
+        return hashlib.sha256(b"".join(chosen)).hexdigest()
 
     def contents(self, apart: Positions, *, by_class: bool) -> Contents:
         """The sample without what is set apart, as a rule may see it."""
@@ -245,3 +256,49 @@ def _require_repeatable(fitter: Fitter, at: Round) -> None:
             "different results: then no rule says what it learns, and there is no bound. Fix its seed "
             "(random_state=0), and the number of threads where it matters."
         )
+
+
+def digests(inputs: Any, labels: NDArray[Any]) -> list[bytes]:
+    """SHA-256 of every example.
+
+    Numbers count with their bytes and other values as Python writes them: never with the padding of an array,
+    which depends on the longest text in it.
+
+    Args:
+        inputs: An array, a sparse matrix, a data frame or a list, examples along the first axis.
+        labels: The labels, one for each.
+
+    Example:
+        >>> short, both = ["a"], ["a", "longer"]
+        >>> digests(short, np.array(short)) == digests(both, np.array(both))[:1]
+        True
+    """
+    return [
+        hashlib.sha256(b"%b %d %b%b" % (_DOMAIN, len(content), content, label)).digest()
+        for content, label in zip(_rows(inputs), _rows(labels), strict=True)
+    ]
+
+
+def _rows(values: Any) -> Iterator[bytes]:
+    if hasattr(values, "tocsr"):
+        return _sparse_rows(values.tocsr())
+    if hasattr(values, "iloc") and values.ndim == 1:
+        values = values.to_numpy()
+    elif hasattr(values, "iloc"):
+        is_plain = len(set(values.dtypes)) == 1  # then it counts like the array that it holds
+        values = values.to_numpy() if is_plain else values.to_numpy(dtype=object)
+    if isinstance(values, np.ndarray) and values.dtype.kind in "biufc":
+        kind = values.dtype.str.encode()
+        return (kind + np.ascontiguousarray(row).tobytes() for row in values)
+    return (
+        repr(row.tolist() if isinstance(row, np.ndarray | np.generic) else row).encode() for row in values
+    )
+
+
+def _sparse_rows(matrix: Any) -> Iterator[bytes]:
+    matrix = matrix.copy()
+    matrix.sum_duplicates()
+    for start, stop in zip(matrix.indptr[:-1], matrix.indptr[1:], strict=True):
+        places = matrix.indices[start:stop].astype(np.int64)
+        values = matrix.data[start:stop]
+        yield b"%d %b%b" % (len(places), places.tobytes(), np.ascontiguousarray(values).tobytes())

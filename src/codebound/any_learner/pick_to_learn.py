@@ -15,8 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
 
-from codebound.any_learner.candidates import Best, RoundSearch, RuleMessage, Sample, Variant
-from codebound.any_learner.example_hash import digests, sample_sha256
+from codebound.any_learner.candidates import Best, RoundSearch, RuleMessage, Sample, Variant, digests
 from codebound.any_learner.learners import Fitter
 from codebound.any_learner.picking_rule import RuleConstants
 from codebound.bounds.facts import check_bits, check_delta
@@ -313,17 +312,6 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
     def _is_auto(self) -> bool:
         return isinstance(self.apart, str) and self.apart == "auto"
 
-    def _rule(self, apart: int) -> RuleConstants:
-        """The constants of the rule, where so many examples are set apart."""
-        is_set_apart = self._is_auto and apart > 0
-        return RuleConstants(
-            first=(0 if is_set_apart else 1) if self.first is None else self.first,
-            batch=self.batch,
-            growth=(_GROWTH if is_set_apart else 0.0) if self.growth is None else self.growth,
-            leave=self.leave,
-            max_rounds=self.max_rounds,
-        )
-
     def _variants(self, sample: Sample) -> list[Variant]:
         """This estimator with the settings of each candidate."""
         for settings in self.candidates or ():
@@ -344,7 +332,14 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
         check_delta(self.delta)
         check_bits(self.extra_bits)
         apart = self._apart(len(sample.labels))
-        rule = self._rule(len(apart))
+        is_set_apart = self._is_auto and len(apart) > 0
+        rule = RuleConstants(
+            first=(0 if is_set_apart else 1) if self.first is None else self.first,
+            batch=self.batch,
+            growth=(_GROWTH if is_set_apart else 0.0) if self.growth is None else self.growth,
+            leave=self.leave,
+            max_rounds=self.max_rounds,
+        )
         fault, classes = self._fault(sample)
         fitter = Fitter(
             *(self.estimator, sample.inputs, sample.labels, apart, self.tau, self.aim),
@@ -395,5 +390,4 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
         if is_classifier(self.estimator):
             counted = np.delete(sample.labels, self.apart_)
             self._constant_error = 1.0 - np.unique(counted, return_counts=True)[1].max() / len(counted)
-        self.sample_sha256_ = sample_sha256(sample.digests)
-        self.picks_sha256_ = sample_sha256([sample.digests[at] for at in best.at.picks.tolist()])
+        self.sample_sha256_, self.picks_sha256_ = sample.sha256(), sample.sha256(best.at.picks.tolist())

@@ -100,11 +100,11 @@ def _numbers(found: MeasuredRisk) -> dict[str, float]:
 
 def _bases(modules: Sequence[str], name: str, package: str) -> tuple[type, ...]:
     """The classes that a library's callbacks are made from: all that are imported, or one that can be."""
-    found = [sys.modules[module] for module in modules if sys.modules.get(module) is not None]
-    for module in () if found else modules:
+    found = [module for module in modules if sys.modules.get(module)] or modules
+    bases = []
+    for module in found:
         with suppress(ImportError):
-            found = [importlib.import_module(module)]
-            break
-    if not found:
+            bases.append(getattr(importlib.import_module(module), name))
+    if not bases:
         raise UsageError(f"{package} is not installed: pip install {package}.")
-    return tuple(getattr(module, name) for module in found)
+    return tuple(bases)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch.nn import functional
@@ -248,13 +248,6 @@ class FilterFeatures(AbstractFeatures):
         return sums.div_(self.pool**2).floor_()
 
 
-class _Whole(NamedTuple):
-    """A matrix as integers, and the power of two that it was multiplied with."""
-
-    numbers: Tensor
-    power: int
-
-
 @dataclass(frozen=True, slots=True)
 class PatchFeatures(AbstractFeatures):
     """Similarity of whitened patches of a picture to those of the first pictures.
@@ -300,17 +293,14 @@ class PatchFeatures(AbstractFeatures):
         atoms = self._atoms(first, self.count // 2 if is_mirrored else self.count) / 1024.0
         turned = atoms @ inverse_root
         filters = (turned / turned.norm(dim=1, keepdim=True)) @ inverse_root
-        whole, white = _whole(filters), _whole(inverse_root)
-        numbers = whole.numbers
+        (numbers, own), (whitener, other) = _whole(filters), _whole(inverse_root)
         if is_mirrored:
             shape = (-1, first.shape[1], self.size, self.size)
             numbers = torch.cat([numbers, numbers.view(shape).flip(-1).flatten(1)])
         tensors = {
             "filters": numbers,
-            "whitener": white.numbers,
-            "scale": torch.tensor(
-                2.0 ** (4 + white.power - whole.power), dtype=torch.float64, device=first.device
-            ),
+            "whitener": whitener,
+            "scale": torch.tensor(2.0 ** (4 + other - own), dtype=torch.float64, device=first.device),
         }
         parts = chunks(pictures, self._chunk(pictures))
         return {**tensors, "centre": _centre(self._windows(part, tensors) for part in parts)}
@@ -453,11 +443,14 @@ def _inverse_root(covariance: Tensor, added: float) -> Tensor:
     return root
 
 
-def _whole(matrix: Tensor) -> _Whole:
-    """A matrix as integers with row sums below a limit, if no rounding is near to a tie."""
+def _whole(matrix: Tensor) -> tuple[Tensor, int]:
+    """A matrix as integers with row sums below a limit, and the power of two that it was multiplied with.
+
+    Refuses one with a rounding near to a tie.
+    """
     exponent = math.log2(_ROW_SUM / float(matrix.abs().sum(1).max()))
     scaled = matrix * 2.0 ** math.floor(exponent)
     nearest = float((scaled - scaled.floor() - 0.5).abs().min())
     if min(nearest, abs(exponent - round(exponent))) <= ROOM:
         raise RoomError("a filter lies so near to a tie that two machines could round it differently.")
-    return _Whole(scaled.round().float(), math.floor(exponent))
+    return scaled.round().float(), math.floor(exponent)

@@ -304,7 +304,6 @@ class _Run:
         self.is_picked = torch.zeros(sample.n, dtype=torch.bool, device=labels.device)
         self.gap, self.rounding = math.inf, 0.0
         self.longer: list[tuple[int, int]] = []
-        self.is_interrupted = False
 
     def finished(self, progress: Progress, *, patience: bool) -> Picked:
         """Everything that the rule picks; if interrupted, what it picked until then."""
@@ -312,6 +311,7 @@ class _Run:
         order: list[Tensor] = []
         rounds: list[RoundCounts] = []
         known: dict[int, Learned] = {}
+        is_interrupted = False
         try:
             for number in range(self.rule.rounds + 1):
                 self._add(rows)
@@ -335,7 +335,7 @@ class _Run:
         except KeyboardInterrupt:
             if not rounds:
                 raise
-            self.is_interrupted = True
+            is_interrupted = True
         return Picked(
             rule=replace(self.rule, longer=tuple(self.longer)),
             order=torch.cat(order).cpu().numpy(),
@@ -347,7 +347,7 @@ class _Run:
             learned=known[len(rounds) - 1].on_cpu(),
             least=known[_least(rounds)].on_cpu(),
             n=self.sample.n,
-            is_interrupted=self.is_interrupted,
+            is_interrupted=is_interrupted,
         )
 
     def _is_done(self, rounds: Sequence[RoundCounts]) -> bool:

@@ -131,7 +131,9 @@ class NoScores:
 
 
 def test_failures_of_a_learner_are_told_as_its_own():
-    with pytest.raises(LearnerError, match=r"Failing failed on 5 examples with ValueError: needs more"):
+    with pytest.raises(
+        LearnerError, match=r"Failing failed on 5 examples with ValueError: needs more.*`first`"
+    ):
         fitter(Failing()).learn(EVERY)
     with pytest.raises(LearnerError, match=r"predicts values of shape \(5, 2\) for 5"):
         fitter().judge(Failing(), EVERY)

@@ -30,25 +30,18 @@ def test_the_network_is_measured_in_evaluation_mode_and_left_as_it_was():
     assert network.training
 
 
-def test_outputs_that_carry_logits():
-    class Wrapped(nn.Module):
-        def forward(self, x):
-            return SimpleNamespace(logits=-x)
+class Opposite(nn.Module):
+    """Always wrong: the inputs as logits, with another sign."""
 
-    found = measured(Wrapped(), RiskBoundMetric(classes=3), batches())
-    assert found.errors == N
+    def forward(self, x, mask=-1.0):
+        return SimpleNamespace(logits=x * mask)
 
 
-def test_batches_of_named_arguments():
-    class Named(nn.Module):
-        def forward(self, *, words, mask):
-            return words * mask
-
-    found = measured(
-        Named(),
-        RiskBoundMetric(classes=3),
-        [{"words": x, "mask": -torch.ones(3), "labels": y} for x, y in batches()],
-    )
+@pytest.mark.parametrize(
+    "given", [batches(), [{"x": x, "mask": -torch.ones(3), "labels": y} for x, y in batches()]]
+)
+def test_outputs_may_carry_logits_and_batches_may_have_names(given):
+    found = measured(Opposite(), RiskBoundMetric(classes=3), given)
     assert (found.errors, found.n) == (N, N)
 
 
