@@ -300,17 +300,13 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
         return found
 
     def _apart(self, n: int) -> Positions:
-        apart = (2 * n // 3 if n >= _LEAST_TO_SET_APART else 0) if self._is_auto else self.apart
+        apart = (2 * n // 3 if n >= _LEAST_TO_SET_APART else 0) if self.apart == "auto" else self.apart
         if not isinstance(apart, int | np.integer) or not 0 <= apart < n:
             raise UsageError(
                 f"`apart` counts examples that are set apart, fewer than the {n} of the sample, or is "
                 f"'auto'. Got {self.apart!r}."
             )
         return permutation(n)[:apart]
-
-    @property
-    def _is_auto(self) -> bool:
-        return isinstance(self.apart, str) and self.apart == "auto"
 
     def _variants(self, sample: Sample) -> list[Variant]:
         """This estimator with the settings of each candidate."""
@@ -332,7 +328,7 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
         check_delta(self.delta)
         check_bits(self.extra_bits)
         apart = self._apart(len(sample.labels))
-        is_set_apart = self._is_auto and len(apart) > 0
+        is_set_apart = self.apart == "auto" and len(apart) > 0
         rule = RuleConstants(
             first=(0 if is_set_apart else 1) if self.first is None else self.first,
             batch=self.batch,

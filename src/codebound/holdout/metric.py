@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from codebound.bounds.facts import LookFacts, check_delta
+from codebound.bounds.facts import LookFacts
 from codebound.bounds.held_out import looked_risk
 from codebound.bounds.occam import occam_table
 from codebound.run.errors import UsageError
@@ -68,7 +68,6 @@ class RiskBoundMetric:
         looks: int = 1,
         has_classes: bool = False,
     ) -> None:
-        check_delta(delta)
         LookFacts(errors=0, n=1, delta=delta, looks=looks)  # refuses what is out of range
         self.classes, self.delta, self.looks = classes, delta, looks
         self.fault = parse_fault(fault, classes=classes) if isinstance(fault, str) else fault

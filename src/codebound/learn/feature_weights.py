@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar
 
 import torch
@@ -14,7 +15,7 @@ from codebound.learn.features import MAX_SIZE, AbstractFeatures, FeatureMap, Fil
 from codebound.run.errors import ModelError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from torch import Tensor
 
@@ -133,13 +134,12 @@ def group_count(features: AbstractFeatures, shape: tuple[int, ...], *, by_window
 
 def _cost(symbols: Sequence[int], *, is_near: bool) -> float:
     """Nats of the symbols in one context, or in that of the symbol before."""
-    return sum(map(_nats, _sequences(symbols))) if is_near else _nats(symbols)
-
-
-def _sequences(symbols: Sequence[int]) -> Iterator[list[int]]:
-    before = (USUAL, *symbols)
-    for context in range(len(WEIGHTS)):
-        yield [symbol for last, symbol in zip(before, symbols, strict=False) if last == context]
+    if not is_near:
+        return _nats(symbols)
+    after: dict[int, list[int]] = {}
+    for last, symbol in pairwise((USUAL, *symbols)):
+        after.setdefault(last, []).append(symbol)
+    return sum(_nats(after[context]) for context in sorted(after))
 
 
 def _nats(symbols: Sequence[int]) -> float:

@@ -240,7 +240,7 @@ class FilterFeatures(AbstractFeatures):
     def _pooled(self, x: Tensor) -> Tensor:
         if self.is_straight:
             x = straightened(x)
-        planes = colour_planes(x) if x.shape[1] == 3 else x
+        planes = colour_planes(x).floor_() if x.shape[1] == 3 else x
         matrices = (torch.as_tensor(each, device=x.device) for each in spread_filters(self.table, self.pool))
         moduli = torch.cat([window_moduli(planes, matrix, self.pool) for matrix in matrices], dim=2).mul_(2.0)
         light = window_sums(planes, self.pool).double().mul_(4.0)

@@ -107,9 +107,7 @@ def turned(x: Tensor, sine: int) -> Tensor:
 def colour_planes(x: Tensor) -> Tensor:
     """Brightness and two differences of colours."""
     red, green, blue = x.unbind(1)
-    return torch.stack(
-        [((red + green + blue) / 3.0).floor_(), red - green, ((red + green) / 2.0).floor_() - blue], 1
-    )
+    return torch.stack([(red + green + blue) / 3.0, red - green, (red + green) / 2.0 - blue], dim=1)
 
 
 def window_sums(x: Tensor, side: int) -> Tensor:
@@ -215,7 +213,7 @@ class DictionaryFeatures(nn.Module):
 
     def planes(self, x: Tensor) -> Tensor:
         """Return the planes of images that the filters see."""
-        return _opponent(x) if x.shape[1] == 3 else x
+        return colour_planes(x) if x.shape[1] == 3 else x
 
     def unnormalised(self, planes: Tensor) -> Tensor:
         """The features of planes as they are."""
@@ -232,9 +230,3 @@ class DictionaryFeatures(nn.Module):
         filters = torch.from_numpy(table).to(planes).unsqueeze(1)
         real, imaginary = functional.conv2d(planes, filters, padding=table.shape[1] // 2).chunk(2, dim=1)
         return functional.avg_pool2d((real.square() + imaginary.square()).sqrt(), self.pool)
-
-
-def _opponent(x: Tensor) -> Tensor:
-    """Brightness and two differences of colours."""
-    red, green, blue = x.unbind(1)
-    return torch.stack([(red + green + blue) / 3.0, red - green, (red + green) / 2.0 - blue], dim=1)
