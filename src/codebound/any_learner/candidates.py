@@ -158,15 +158,6 @@ class Variant:
         return picked_risk(facts)
 
 
-@dataclass(frozen=True, slots=True)
-class Best:
-    """A round and what can be said of it."""
-
-    stage: Stage
-    at: Round
-    variant: Variant
-
-
 class RoundSearch:
     """Goes through the rounds of all variants, or to the one that is wanted; the smallest bound is kept.
 
@@ -183,11 +174,11 @@ class RoundSearch:
         self.stages: list[Stage] = []
         self.is_interrupted = False
         self._variants, self._wanted, self._progress = variants, wanted, progress
-        self._best: Best | None = None
+        self._best: tuple[Stage, Round] | None = None
         self._failures: dict[int, CodeboundError] = {}
 
-    def run(self) -> Best:
-        """The message with the smallest bound.
+    def run(self) -> tuple[Stage, Round]:
+        """The message with the smallest bound, and its round.
 
         Raises:
             UsageError: There is none, or its learner does not learn the same from the same picks.
@@ -204,8 +195,9 @@ class RoundSearch:
             raise next(iter(self._failures.values()), UsageError(f"no rule has the message {self._wanted}."))
         for number, failure in self._failures.items():
             warnings.warn(f"candidate {number} was left out: {failure}", stacklevel=5)
-        _require_repeatable(self._best.variant.fitter, self._best.at)
-        return self._best
+        stage, at = self._best
+        _require_repeatable(self._variants[stage.message.candidate].fitter, at)
+        return stage, at
 
     def _run_one(self, number: int, variant: Variant) -> None:
         fitter, before = variant.fitter, len(self.stages)
@@ -232,10 +224,10 @@ class RoundSearch:
             bound = variant.bound(message, picks=picks, errors=errors)
             stage = Stage(message, picks, errors, bound)
             self.stages.append(stage)
-            if self._best is None or bound.value < self._best.stage.bound.value:
-                self._best = Best(stage, at, variant)
+            if self._best is None or bound.value < self._best[0].bound.value:
+                self._best = stage, at
         if self._best is not None:
-            best = self._best.stage
+            best, _ = self._best
             price = f"{count_of(best.picks, 'pick')}, {count_of(best.errors, 'error')}"
             note = f"bound {percent(best.bound.value)} ({price})"
             self._progress(len(self.stages), None, note)
@@ -245,7 +237,7 @@ class RoundSearch:
         if self._wanted is not None or self._best is None:
             return self._best is not None
         hoped = variant.bound(RuleMessage(number), picks=variant.counted(at)[0], errors=0)
-        return hoped.value >= self._best.stage.bound.value
+        return hoped.value >= self._best[0].bound.value
 
 
 def _require_repeatable(fitter: Fitter, at: Round) -> None:

@@ -15,7 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
 
-from codebound.any_learner.candidates import Best, RoundSearch, RuleMessage, Sample, Variant, digests
+from codebound.any_learner.candidates import RoundSearch, RuleMessage, Sample, Variant, digests
 from codebound.any_learner.learners import Fitter
 from codebound.any_learner.picking_rule import RuleConstants
 from codebound.bounds.facts import check_bits, check_delta
@@ -171,11 +171,21 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
         """The same for the one rule that a message names, without any choice; None: for the best of all."""
         sample = self._sample(X, y)
         watched = shown("PickToLearn") if self.progress is None else nullcontext(self.progress)
+        variants = self._variants(sample)
         with watched as progress:
-            search = RoundSearch(self._variants(sample), message, progress)
-            best = search.run()
-        self._keep(best, sample)
+            search = RoundSearch(variants, message, progress)
+            stage, at = search.run()
         self.stages_, self.is_interrupted_ = tuple(search.stages), search.is_interrupted
+        self.estimator_, self.message_ = at.model, stage.message
+        self.risk_bound_: RiskBound = stage.bound
+        self.settings_ = dict(self.candidates[stage.message.candidate]) if self.candidates else {}
+        self.picks_, self.errors_ = at.picks, np.sort(at.errors)
+        best = variants[stage.message.candidate]
+        self.apart_, self.n_ = best.fitter.apart, best.n
+        if is_classifier(self.estimator):
+            counted = np.delete(sample.labels, self.apart_)
+            self._constant_error = 1.0 - np.unique(counted, return_counts=True)[1].max() / len(counted)
+        self.sample_sha256_, self.picks_sha256_ = sample.sha256(), sample.sha256(at.picks.tolist())
         return self
 
     @_has("predict")
@@ -375,15 +385,3 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
         named = 1 + max(astuple(found)) if found.has_part else 0
         count = max(int(labels.max()) + 1, found.least_classes, named)
         return parse_fault(self.fault, classes=count), count
-
-    def _keep(self, best: Best, sample: Sample) -> None:
-        self.estimator_ = best.at.model
-        self.risk_bound_: RiskBound = best.stage.bound
-        self.message_ = best.stage.message
-        self.settings_ = dict(self.candidates[self.message_.candidate]) if self.candidates else {}
-        self.picks_, self.errors_ = best.at.picks, np.sort(best.at.errors)
-        self.apart_, self.n_ = best.variant.fitter.apart, best.variant.n
-        if is_classifier(self.estimator):
-            counted = np.delete(sample.labels, self.apart_)
-            self._constant_error = 1.0 - np.unique(counted, return_counts=True)[1].max() / len(counted)
-        self.sample_sha256_, self.picks_sha256_ = sample.sha256(), sample.sha256(best.at.picks.tolist())

@@ -37,18 +37,14 @@ def kernel(a: Tensor, b: Tensor, *, gamma: float, unit: float) -> Tensor:
         tensor([[1.0000, 0.0625]], dtype=torch.float64)
     """
     found = (a @ b.T).double().mul_(-2.0)
-    found.add_(squares(a)[:, None]).add_(squares(b)[None])
+    left, right = (each.double().square_().sum(1) for each in (a, b))
+    found.add_(left[:, None]).add_(right[None])
     return _of_distances(found, gamma=gamma, unit=unit)
 
 
 def _of_distances(found: Tensor, *, gamma: float, unit: float) -> Tensor:
     """The kernel of squared distances, which are overwritten."""
     return found.div_(unit).mul_(gamma / 4.0).add_(1.0).square_().square_().reciprocal_()
-
-
-def squares(vectors: Tensor) -> Tensor:
-    """Squares of the lengths of the rows."""
-    return vectors.double().square_().sum(1)
 
 
 def folded(own: Tensor, image: Tensor) -> Tensor:

@@ -104,15 +104,6 @@ def test_a_usual_rule_costs_sixteen_bits(shape: tuple[int, ...]) -> None:
     assert coded(replace(rule, ridge_index=2), shape).finish().length > word.length + 15
 
 
-def test_a_rule_takes_about_forty_bits() -> None:
-    lengths = [
-        coded(Rule(features, gamma_index=1)).finish().length
-        for features in (ColumnFeatures(), FilterFeatures(), PatchFeatures())
-    ]
-    assert lengths == sorted(lengths)
-    assert 30 < lengths[0] < lengths[-1] < 50
-
-
 def test_a_longer_round_is_paid_for() -> None:
     rule = Rule(rounds=20)
     assert coded(replace(rule, longer=((3, 1),))).finish().length > coded(rule).finish().length + 6
