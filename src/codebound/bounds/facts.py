@@ -57,29 +57,25 @@ class AbstractFacts:
     classes: int | None = None
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            if field.type in (int, int | None, float):
-                self._make_plain(field.name, is_whole=field.type is not float)
+        # numbers of numpy or torch become Python's own, which neither overflow nor carry fewer digits
+        for name, kind in ((each.name, each.type) for each in fields(self)):
+            value = getattr(self, name)
+            if kind not in (int, int | None, float) or value is None:
+                continue
+            try:
+                plain: float = operator.index(value)
+            except TypeError:
+                if kind is not float or isinstance(value, str):
+                    wanted = "number" if kind is float else "whole number"
+                    raise UsageError(f"`{name}` is a {wanted}. Got {value!r}.") from None
+                plain = float(value)
+            object.__setattr__(self, name, plain)
         check_counts(self.errors, self.n)
         check_delta(self.delta)
         if self.classes is not None and self.classes < 2:
             raise UsageError(
                 f"`classes` must be at least 2 (or left out when unknown). Got classes={self.classes}."
             )
-
-    def _make_plain(self, name: str, *, is_whole: bool) -> None:
-        """Turns a number of numpy or torch into Python's own: it cannot overflow or lack digits."""
-        value = getattr(self, name)
-        if value is None:
-            return
-        try:
-            plain: float = operator.index(value)
-        except TypeError:
-            if is_whole or isinstance(value, str):
-                kind = "whole number" if is_whole else "number"
-                raise UsageError(f"`{name}` is a {kind}. Got {value!r}.") from None
-            plain = float(value)
-        object.__setattr__(self, name, plain)
 
     def _nats(self, code_bits: float) -> float:
         """``ln(1/(delta 2**-code_bits))``, rounded up: what the sample has to pay for."""

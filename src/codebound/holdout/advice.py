@@ -144,7 +144,7 @@ def advise(situation: Situation, *, target: float | None = None) -> Advice:
 
 
 def _held_out(situation: Situation, errors: int, n: int) -> RiskBound:
-    """Where a hold-out set begins is chosen before the labels are seen, so it costs nothing."""
+    """Limit of a hold-out set: it is chosen before the labels are seen, so the choice costs nothing."""
     return looked_risk(LookFacts(errors=errors, n=n, delta=situation.delta, looks=situation.looks))
 
 

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 LARGEST = 4095  # length of a vector; the square of one more is 2^24, below which float32 counts exactly
 MAX_SIZE = 1 << 16
 _TABLES = (3, 1)
-_SIDES = (3, 128)
 _ROW_SUM = 65_000  # of a filter: times 255 it stays below 2^24
 _NUMBERS = 1 << 21  # in the patches of a chunk of pictures: they stay in the cache
 _FILTERS = 256  # whose responses to a picture stay there too
@@ -113,11 +112,9 @@ class AbstractFeatures(ABC):
 
     def check(self, shape: tuple[int, ...]) -> None:
         """Refuses inputs that have no such features."""
-        low, high = _SIDES
-        if len(shape) != 3 or shape[0] not in (1, 3) or not low <= min(shape[1:]) <= max(shape[1:]) <= high:
+        if not is_picture(shape):
             raise ModelError(
-                f"these features are of pictures with 1 or 3 channels and sides from {low} to {high}. "
-                f"Got {shape}."
+                f"these features are of pictures with 1 or 3 channels and sides from 3 to 128. Got {shape}."
             )
 
     def halves(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
@@ -385,6 +382,11 @@ class PatchFeatures(AbstractFeatures):
 FEATURES: dict[int, type[AbstractFeatures]] = {
     each.kind: each for each in (ColumnFeatures, FilterFeatures, PatchFeatures)
 }
+
+
+def is_picture(shape: tuple[int, ...]) -> bool:
+    """Return True if inputs of a shape have filters and patches (docs/format.md, 10.3)."""
+    return len(shape) == 3 and shape[0] in (1, 3) and 3 <= min(shape[1:]) <= max(shape[1:]) <= 128
 
 
 def chunks(x: Tensor, size: int) -> Iterator[Tensor]:

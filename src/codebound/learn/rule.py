@@ -26,7 +26,7 @@ from codebound.bits.setting import (
     write_fault,
 )
 from codebound.learn.feature_weights import AnyFeatures, LayerFeatures
-from codebound.learn.features import FEATURES, ColumnFeatures, FilterFeatures, PatchFeatures
+from codebound.learn.features import FEATURES, ColumnFeatures, FilterFeatures, PatchFeatures, is_picture
 from codebound.learn.images import mirrored, moved, turned
 from codebound.run.errors import FormatError
 from codebound.sample.losses import WRONG
@@ -148,7 +148,7 @@ class Rule:
                 known = replace(known, copies=0)
         else:
             kind = self.features.kind  # of what is read, columns until a picture says otherwise
-            if _is_picture(input_shape):
+            if is_picture(input_shape):
                 kind = uniform(coder, kind, 4)
             else:
                 coder.require(not self.features.plain.has_pictures, "these inputs are no pictures.")
@@ -216,11 +216,6 @@ def usual_rule(input_shape: tuple[int, ...]) -> Rule:
     if len(input_shape) == 3 and input_shape[0] == 3 and 16 <= min(sides) <= max(sides) <= 128:
         return Rule(PatchFeatures(), copies=MIRRORED, gamma_index=4, ridge_index=6)
     return Rule(ColumnFeatures(), gamma_index=6, ridge_index=6)
-
-
-def _is_picture(shape: tuple[int, ...]) -> bool:
-    """Return True if inputs of a shape have filters and patches (docs/format.md, 10.3)."""
-    return len(shape) == 3 and shape[0] in (1, 3) and 3 <= min(shape[1:]) <= max(shape[1:]) <= 128
 
 
 def _one_of(coder: AbstractCoder, values: tuple[int, ...], value: int) -> int:

@@ -27,7 +27,7 @@ from codebound.bounds.original import (
     output_deviation,
     theta_on_grid,
 )
-from codebound.bounds.risk import RiskBound, percent
+from codebound.bounds.risk import RiskBound, occam_assumptions, percent
 from codebound.run.errors import UsageError
 
 GOOD = OccamFacts(errors=3, n=10, code_bits=5, delta=0.05)
@@ -177,4 +177,5 @@ def test_a_split_does_not_claim_that_its_helper_saw_no_data():
     assert not any("nor selected on the sample" in line for line in split)
     assert any("never saw" in line for line in split)
     direct = occam_binomial(GOOD).assumptions
+    assert direct == occam_assumptions()
     assert any("helper and its seed were fixed before" in line for line in direct)
