@@ -116,7 +116,7 @@ class Variant:
         classes: Number of classes; None for regressors.
         candidates: Settings that were to choose from.
         extra_bits: Bits for choices made elsewhere.
-        part: Which examples the fault can happen on; None: all.
+        part: Which examples the fault can happen on.
     """
 
     rule: RuleConstants
@@ -125,14 +125,12 @@ class Variant:
     n: int
     delta: float
     classes: int | None
+    part: NDArray[np.bool_]
     candidates: int = 1
     extra_bits: float = 0.0
-    part: NDArray[np.bool_] | None = None
 
     def counted(self, at: Round) -> tuple[int, int]:
         """Picks and errors that count: on the part of the sample that the fault can happen on."""
-        if self.part is None:
-            return len(at.picks), len(at.errors)
         return int(self.part[at.picks].sum()), int(self.part[at.errors].sum())
 
     def bound(self, message: RuleMessage, *, picks: int, errors: int) -> RiskBound:

@@ -352,12 +352,12 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
             fault=fault,
             classes=classes,
         )
-        n, part = len(sample.labels) - len(apart), None
+        part = np.ones(len(sample.labels), dtype=bool)
         if fault is not None and fault.has_part:
             part = fault.is_counted(torch.from_numpy(sample.labels.astype(np.int64))).numpy()
-            n = int(part.sum()) - int(part[apart].sum())
-            if not n:
-                raise DataError(f"no example that is not set apart can have the fault {self.fault}.")
+        n = int(part.sum()) - int(part[apart].sum())
+        if not n:
+            raise DataError(f"no example that is not set apart can have the fault {self.fault}.")
         return Variant(
             rule=rule,
             fitter=fitter,

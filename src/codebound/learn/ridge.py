@@ -155,22 +155,19 @@ class SupportKernel:
 
     def add(self, added: Tensor) -> None:
         """Adds supports of these vectors."""
-        found = self._empty(len(added))
+        n = len(self._vectors)
+        # values while there is room for them, then integers, which take half of it
+        is_short = not self._width.is_joined and 8 * (self._ends[-1] + len(added)) * n > KEPT
+        kept = torch.int32 if is_short else torch.float64
+        found = torch.empty(len(added), n, dtype=kept, device=self._vectors.device)
         longest = max(float(self._longest), float(self._width.of_blocks(added).max()))
         left, lengths = added.to(counting(longest)), self._width.lengths(added)
-        for start in range(0, len(self._vectors), self._at_once[0]):
+        for start in range(0, n, self._at_once[0]):
             rows = slice(start, start + self._at_once[0])
             right, squared = self._vectors[rows], self._squares[rows]
             self._width.fill(found[:, rows], left, lengths, right, squared, self._at_once[1])
         self._blocks.append(found)
         self._ends.append(self._ends[-1] + len(found))
-
-    def _empty(self, supports: int) -> Tensor:
-        """Room for a block: values while there is room for them, then integers, which take half of it."""
-        n = len(self._vectors)
-        is_short = not self._width.is_joined and 8 * (self._ends[-1] + supports) * n > KEPT
-        kept = torch.int32 if is_short else torch.float64
-        return torch.empty(supports, n, dtype=kept, device=self._vectors.device)
 
     def last_at(self, low: int, high: int, rows: Tensor) -> Tensor:
         """The kernel of some supports of the last batch with some examples."""

@@ -10,6 +10,7 @@ from codebound.run.errors import UsageError
 from codebound.run.progress import silent
 
 N = 60
+ALL = np.ones(N, dtype=bool)
 
 
 class Steps:
@@ -33,7 +34,7 @@ class Steps:
         return self.repeats
 
 
-def variant(learner, *, part=None):
+def variant(learner, *, part=ALL):
     sample = Sample(np.arange(N), np.zeros(N, np.int64), [bytes([at]) for at in range(N)])
     return Variant(
         rule=RuleConstants(first=1),
