@@ -27,8 +27,7 @@ from codebound.certificate.file import Certificate
 from codebound.certificate.task import Task
 from codebound.learn.features import ColumnFeatures
 from codebound.learn.picking import permutation, pick
-from codebound.learn.rule import BATCHES, FIRST, ROUNDS, Rule, usual_rule
-from codebound.learn.rule_message import PickedMessage
+from codebound.learn.rule import BATCHES, FIRST, ROUNDS, PickedMessage, Rule, usual_rule
 from codebound.sample.arrays import from_arrays
 from codebound.sample.dataset import Dataset
 from codebound.sample.load import load_dataset

@@ -23,8 +23,7 @@ from codebound.bounds.risk import percent
 from codebound.certificate.task import Task
 from codebound.learn.features import FilterFeatures
 from codebound.learn.picking import features_of, learner_of, permutation, pick
-from codebound.learn.rule import Rule
-from codebound.learn.rule_message import PickedMessage
+from codebound.learn.rule import PickedMessage, Rule
 from codebound.run.device import exact_products
 from codebound.sample.dataset import Dataset
 from codebound.sample.load import load_dataset
@@ -45,8 +44,8 @@ def as_published(rule: Rule, sample: Dataset, most: int) -> tuple[int, int]:
     with exact_products(), torch.no_grad():
         for _ in range(most):
             is_picked[rows] = True
-            stored = found.settings.read(torch.from_numpy(sample.x[rows]), found.divisor)
-            copies = [found.of_pictures(change(stored)) for change in rule.changes()[1:]]
+            stored = torch.from_numpy(sample.x[rows])
+            copies = [found(stored, change) for change in rule.changes()[1:]]
             learner.add(torch.from_numpy(rows), copies)
             margin = margins(learner.outputs(learner.coefficients()), labels).numpy()
             wrong = (margin <= 0.0) & ~is_picked

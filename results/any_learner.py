@@ -27,7 +27,7 @@ import codebound as cb
 from codebound.any_learner.rerun_file import load_examples
 from codebound.bounds.held_out import holdout
 from codebound.bounds.risk import percent
-from codebound.sample.splits import permutation
+from codebound.sample.dataset import permutation
 
 LEARNERS: dict[str, tuple[Any, dict[str, Any]]] = {
     "logistic regression": (LogisticRegression(max_iter=1000), {"batch": 1}),

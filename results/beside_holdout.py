@@ -34,8 +34,8 @@ import torch
 from everyday import HELPER_TENTHS, pictures, texts
 
 from codebound import __version__
-from codebound.bounds.adaptive_holdout import looked_risk
 from codebound.bounds.facts import LookFacts
+from codebound.bounds.held_out import looked_risk
 from codebound.bounds.numerics import binomial_inverse_upper
 from codebound.bounds.risk import percent
 from codebound.certificate.claims import prior_and_rest

@@ -13,7 +13,7 @@ from pathlib import Path
 from sklearn.datasets import load_breast_cancer, load_wine
 
 from codebound.certificate.file import Certificate
-from codebound.sample.development import _DEVELOPMENT_3, LISTS, row_keys
+from codebound.sample.caveats import _DEVELOPMENT_3, LISTS, row_keys
 from codebound.sample.load import load_dataset
 from codebound_verify.developed import SKETCHES
 

@@ -27,10 +27,9 @@ from codebound.certificate.assessment import draft, issue
 from codebound.certificate.rule_assessment import assess_picked
 from codebound.certificate.task import Task
 from codebound.learn.features import FilterFeatures, PatchFeatures, RoomError
-from codebound.learn.kernel_network import PickedNetwork, count_wrong
+from codebound.learn.kernel_network import PickedNetwork, count_faults
 from codebound.learn.picking import Picked, features_of, permutation, pick
-from codebound.learn.rule import BATCHES, ROUNDS, Rule
-from codebound.learn.rule_message import PickedMessage
+from codebound.learn.rule import BATCHES, ROUNDS, PickedMessage, Rule
 from codebound.sample.dataset import Dataset, Scaling
 
 _CLOTHES = PatchFeatures(5, 512, 4, 4, 3)
@@ -166,7 +165,7 @@ def with_a_part_set_aside(rule: Rule, sample: Dataset, device: str) -> float:
     part, rest = sample.select(order[:cut], role="train"), sample.select(order[cut:], role="test")
     picked = pick(rule, part, device=device, is_checked=False)
     network = PickedNetwork.of(picked, torch.from_numpy(part.x), part.scaling.divisor).to(device)
-    errors = count_wrong(network, rest, device=device)
+    errors = count_faults(network, rest, device=device)
     return held_out(errors, rest.n)
 
 
@@ -205,7 +204,7 @@ def main() -> None:
     network = assessed.network.to(asked.device)
     has_test = asked.test is not None or (asked.data is None and name != "digits")
     test = read(name, asked.test, "test") if has_test else None
-    test_errors = None if test is None else count_wrong(network, test, device=asked.device)
+    test_errors = None if test is None else count_faults(network, test, device=asked.device)
     record = {
         "commands": [f"python results/picked.py {asked.name} --seconds 0 --device {asked.device}"],
         "data": name,

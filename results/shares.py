@@ -33,10 +33,9 @@ from codebound.certificate.rule_assessment import assess_picked
 from codebound.certificate.task import Task
 from codebound.known.encoder import load_encoder
 from codebound.learn.features import ColumnFeatures, FeatureMap, FilterFeatures, PatchFeatures, RoomError
-from codebound.learn.kernel_network import count_wrong
+from codebound.learn.kernel_network import count_faults
 from codebound.learn.picking import Picked, features_of, is_wrong, learner_of, permutation, pick
-from codebound.learn.rule import BATCHES, FIRST, ROUNDS, Rule
-from codebound.learn.rule_message import PickedMessage
+from codebound.learn.rule import BATCHES, FIRST, ROUNDS, PickedMessage, Rule
 from codebound.run.device import exact_products
 from codebound.sample.dataset import Dataset, Scaling
 
@@ -211,8 +210,7 @@ def copies_of(rule: Rule, found: FeatureMap, sample: Dataset, part: Tensor) -> l
     if not changes:
         return []
     stored = torch.from_numpy(sample.x[part.cpu().numpy()]).to(part.device)
-    pictures = found.settings.read(stored, found.divisor)
-    return [found.of_pictures(change(pictures)) for change in changes]
+    return [found(stored, change) for change in changes]
 
 
 def main() -> None:
@@ -260,7 +258,7 @@ def main() -> None:
     network = assessed.network.to(asked.device)
     tested = {}
     for part in parts[1:]:
-        errors = count_wrong(network, part, device=asked.device)
+        errors = count_faults(network, part, device=asked.device)
         tested = {"test_errors": errors, "test_n": part.n, "test_sha256": part.sha256}
     best = min(rows, key=lambda row: row[f"bound at {DELTAS[0]}"])
     record = {

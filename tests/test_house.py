@@ -45,13 +45,10 @@ ELSEWHERE = {
     "codebound.bits.arithmetic": "contract/test_tensor_codes.py",
     "codebound.bits.numbers": "oracle/test_coding_reference.py",
     "codebound.bits.setting": "contract/test_two_decoders.py",
-    "codebound.learn.dictionary": "unit/networks/chains/test_fixed_operations.py",
     # a second program, an exact number or an attacker says more about it than a test by itself
-    "codebound.bounds.loss_bounds": "property/test_faulty_bounds.py",
     "codebound.certificate.declarations": "attack/test_developed.py",
     "codebound_networks.about_f.rounding": "oracle/test_rounding.py",
     "codebound.bounds.numerics": "oracle/test_numerics_mpmath.py",
-    "codebound.learn.rule_message": "attack/test_short_messages.py",
     "codebound.learn.kernel_network": "contract/test_two_pickers.py",
     "codebound_verify.assumptions": "attack/test_settings_and_rows.py",
     "codebound_verify.holdout.ledger": "unit/holdout/test_ledger.py",

@@ -722,7 +722,7 @@ def rules_differ(seed: Seed) -> str:
         )
     batches = tuple(map(ours.batch_of, range(ours.rounds)))
     layer = None
-    if ours.has_layer:
+    if ours.features.plain is not ours.features:
         chosen = ours.features
         groups = chosen.below.groups(message.input_shape, by_window=chosen.by_window)
         layer = chosen.strength or tuple((0, 1, 2, 4)[chosen.symbols[group]] for group in groups)

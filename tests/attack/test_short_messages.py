@@ -24,8 +24,7 @@ from codebound.certificate.task import Task
 from codebound.known.base import Pretrained
 from codebound.learn.features import ColumnFeatures, FilterFeatures
 from codebound.learn.picking import pick
-from codebound.learn.rule import Rule, usual_rule
-from codebound.learn.rule_message import PickedMessage
+from codebound.learn.rule import PickedMessage, Rule, usual_rule
 from codebound.run.errors import CodeboundError, FormatError, UsageError
 from codebound.sample.arrays import from_arrays
 from codebound.sample.dataset import Dataset, Scaling

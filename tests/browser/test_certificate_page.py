@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from worlds.bright_rows import images, solved
 
-from codebound.bounds.adaptive_holdout import looked_risk
 from codebound.bounds.facts import HoldoutFacts, LookFacts, OccamFacts, PickedFacts
-from codebound.bounds.held_out import holdout
+from codebound.bounds.held_out import holdout, looked_risk
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.picked import picked_risk
 from codebound.bounds.risk import percent

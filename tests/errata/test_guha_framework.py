@@ -8,9 +8,8 @@ import torch
 from scipy.stats import binom, norm
 
 from codebound.bounds.facts import OccamFacts
-from codebound.bounds.margin import margin_for_deviation
 from codebound.bounds.occam import occam_hoeffding
-from codebound.bounds.original import LayerBounds, output_deviation
+from codebound.bounds.original import LayerBounds, margin_for_deviation, output_deviation
 from codebound.run.rng import torch_stream
 from codebound_papers.compress.summary import exponential_deviation
 from codebound_papers.guha23.magnitude import prune_randomly

@@ -10,7 +10,7 @@ from safetensors.numpy import load_file
 
 from codebound.certificate.decoding import decode, rule_message
 from codebound.certificate.file import Certificate
-from codebound.learn.rule_message import decode_rule
+from codebound.learn.rule import decode_rule
 from codebound.run.errors import CodeboundError
 from codebound.sample.load import load_dataset
 from codebound_verify import decode_network, verify

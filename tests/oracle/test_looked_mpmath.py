@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebound.bounds.adaptive_holdout import exact_answer_bits, ladder_bits, looked_risk
 from codebound.bounds.facts import LookFacts
+from codebound.bounds.held_out import exact_answer_bits, ladder_bits, looked_risk
 
 
 def log_tail(errors: int, n: int, p: float) -> mpmath.mpf:

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 from scipy.stats import beta
 
 from codebound.bounds.facts import OccamFacts
-from codebound.bounds.loss_bounds import occam_fault, occam_table
-from codebound.bounds.occam import occam_binomial
+from codebound.bounds.occam import occam_binomial, occam_fault, occam_table
 from codebound.run.errors import UsageError
 
 COUNTS = st.integers(1, 10**6).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))

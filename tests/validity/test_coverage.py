@@ -12,18 +12,10 @@ import numpy as np
 import pytest
 from worlds import rates
 
-from codebound.bounds.facts import (
-    DisagreementFacts,
-    DomainFacts,
-    HoldoutFacts,
-    MarginFacts,
-    OccamFacts,
-    SplitFacts,
-)
+from codebound.bounds.facts import HoldoutFacts, OccamFacts
 from codebound.bounds.held_out import holdout, occam_split
-from codebound.bounds.margin import occam_margin
 from codebound.bounds.occam import occam_binomial, occam_hoeffding, occam_kl
-from codebound.bounds.original import grid_theta, occam_disagreement, occam_domain
+from codebound.bounds.original import grid_theta, occam_disagreement, occam_domain, occam_margin
 
 N, RISK, DELTA, CLASS_BITS, REPS = 200, 0.3, 0.05, 8, 4000
 
@@ -113,7 +105,7 @@ def margin_misses(theta: float) -> int:
 
     def value(errors: int) -> float:
         facts = OccamFacts(errors=errors, n=N, code_bits=0, delta=DELTA)
-        return occam_margin(MarginFacts(counted=facts, outliers=0, theta=theta)).value
+        return occam_margin(facts).value
 
     return misses(value, counted, risk)
 
@@ -138,7 +130,7 @@ def domain_misses(*, counted_below: float) -> int:
 
     def value(errors: int) -> float:
         at_theta = OccamFacts(errors=errors, n=N, code_bits=0, delta=DELTA)
-        return occam_domain(DomainFacts(at_theta=at_theta, theta_index=0)).value
+        return occam_domain(at_theta, theta_index=0).value
 
     return misses(value, (g <= counted_below).sum(axis=1), risk)
 
@@ -160,8 +152,7 @@ def split_misses(*, count_everything: bool) -> int:
     errors, n = (best_first + second, 2 * N) if count_everything else (second, N)
 
     def value(k: int) -> float:
-        certify = OccamFacts(errors=k, n=n, code_bits=0, delta=DELTA)
-        return occam_split(SplitFacts(certify=certify, n_prior=N)).value
+        return occam_split(OccamFacts(errors=k, n=n, code_bits=0, delta=DELTA)).value
 
     return misses(value, errors)
 
@@ -187,7 +178,7 @@ def disagreement_misses(*, use_limit: bool) -> int:
             return k / N + u / n_unlabelled
         risk = OccamFacts(errors=k, n=N, code_bits=0, delta=DELTA / 2)
         other = HoldoutFacts(errors=u, n=n_unlabelled, delta=DELTA / 2)
-        return occam_disagreement(DisagreementFacts(risk=risk, disagreement=other)).value
+        return occam_disagreement(risk=risk, disagreement=other).value
 
     return sum(value(int(k), int(u)) < risk_g + apart for k, u in zip(errors, differ, strict=True))
 

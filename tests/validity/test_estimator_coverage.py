@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from worlds import rates
 
 import codebound
-from codebound.any_learner.round_value import Terms
+from codebound.any_learner.candidates import Variant
 
 N, CELLS, DELTA = 60, 30, 0.2
 REPS, MANY = 24, 200
@@ -86,7 +86,7 @@ def test_it_holds_with_every_choice_paid(world, settings, request):
 
 @pytest.mark.thorough
 def test_candidates_that_cost_nothing_are_caught(monkeypatch):
-    monkeypatch.setattr("codebound.any_learner.round_value.RuleMessage.bits", lambda self, candidates: 0.0)
+    monkeypatch.setattr("codebound.any_learner.candidates.RuleMessage.bits", lambda self, candidates: 0.0)
 
     def make(inputs, labels):
         return codebound.PickToLearn(Votes(), delta=DELTA, **SETTINGS["many guesses"])
@@ -95,9 +95,9 @@ def test_candidates_that_cost_nothing_are_caught(monkeypatch):
 
 
 def test_picks_that_cost_nothing_are_caught(monkeypatch):
-    paid = Terms.bound
+    paid = Variant.bound
     monkeypatch.setattr(
-        Terms, "bound", lambda self, message, *, picks, **others: paid(self, message, picks=0, **others)
+        Variant, "bound", lambda self, message, *, picks, **others: paid(self, message, picks=0, **others)
     )
 
     def make(inputs, labels):
@@ -148,9 +148,9 @@ def test_residuals_above_tau_are_covered():
 
 @pytest.mark.thorough
 def test_residuals_that_cost_nothing_are_caught(monkeypatch):
-    paid = Terms.bound
+    paid = Variant.bound
     monkeypatch.setattr(
-        Terms,
+        Variant,
         "bound",
         lambda self, message, *, picks, errors, **others: paid(self, message, picks=0, errors=0, **others),
     )

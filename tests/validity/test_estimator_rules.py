@@ -15,8 +15,8 @@ import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 import codebound
+from codebound.any_learner.candidates import RuleMessage
 from codebound.any_learner.picking_rule import Contents, Judgement, RuleConstants, rounds
-from codebound.any_learner.round_value import RuleMessage
 
 TYPES, MOST, LEARNERS = 4, 5, 6
 
@@ -34,11 +34,9 @@ class AnyLearner:
     seed: int
     sample: tuple[int, ...]
     aim: float | None = None
-    warm: bool = False
 
-    def learn(self, picks, before):
-        shown = tuple(self.sample[each] for each in picks)
-        return (shown, before if self.warm else None)
+    def learn(self, picks):
+        return tuple(self.sample[each] for each in picks)
 
     def margin(self, model, example):
         return margin(self.seed, model, example)
@@ -76,11 +74,11 @@ def kept(sample, picks, errors):
     return tuple(sorted(sample[each] for each in (*picks, *errors)))
 
 
-def stated(rule, stop=None, *, kind=AnyLearner, by_group=False, aim=None, warm=False):
+def stated(rule, stop=None, *, kind=AnyLearner, by_group=False, aim=None):
     """What is kept of a sample, and which types are wrong in the end."""
 
     def compress(seed, sample):
-        learner = kind(seed, sample, aim, warm)
+        learner = kind(seed, sample, aim)
         *_, last = run(learner, rule, stop, by_group=by_group)
         return kept(sample, last.picks, last.errors), [
             z for z in range(TYPES) if learner.margin(last.model, z) <= 0.0
@@ -163,7 +161,6 @@ SOUND = {
     "to the end, aimed": stated(RuleConstants(batch=2), aim=0.4),
     "limit of two rounds": stated(RuleConstants(batch=1, max_rounds=2)),
     "no rounds": stated(RuleConstants(batch=1), 0),
-    "warm": stated(RuleConstants(batch=1, leave=0), warm=True),
     "beside the errors": beside_errors(RuleConstants(batch=1)),
     "beside the errors, some left": beside_errors(RuleConstants(batch=2, leave=1)),
     "beside the errors, growing batches": beside_errors(RuleConstants(batch=2, growth=1.0, leave=1), 2),

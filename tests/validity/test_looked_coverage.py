@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from worlds import rates
 
-from codebound.bounds.adaptive_holdout import exact_answer_bits, ladder_bits, looked_risk
 from codebound.bounds.facts import LookFacts
+from codebound.bounds.held_out import exact_answer_bits, ladder_bits, looked_risk
 from codebound.certificate.calculator import Counts, calculate
 
 N, DELTA, RISK, REPS = 100, 0.1, 0.5, 300

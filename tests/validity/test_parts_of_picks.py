@@ -11,8 +11,8 @@ import pytest
 from worlds import rates
 
 from codebound.bounds.facts import HoldoutFacts, OccamFacts, PickedFacts
-from codebound.bounds.loss_bounds import part_disagreement
 from codebound.bounds.occam import occam_binomial
+from codebound.bounds.original import part_disagreement
 from codebound.bounds.picked import picked_risk
 
 N, CELLS, DELTA, REPS, FEW = 80, 12, 0.2, 600, 40

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,16 +11,66 @@ import numpy as np
 
 from codebound.any_learner.learners import Fitter, LearnerError
 from codebound.any_learner.picking_rule import Contents, RuleConstants, UndecidedError, rounds
-from codebound.any_learner.round_value import RuleMessage, Stage
+from codebound.bounds.facts import OccamFacts, PickedFacts
+from codebound.bounds.held_out import occam_split
+from codebound.bounds.lengths import choice_bits
+from codebound.bounds.picked import picked_risk
 from codebound.bounds.risk import count_of, percent
 from codebound.run.errors import CodeboundError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from numpy.typing import NDArray
 
     from codebound.any_learner.picking_rule import Positions, Round
-    from codebound.any_learner.round_value import Terms
+    from codebound.bounds.risk import RiskBound
     from codebound.run.progress import Progress
+
+
+_DOMAIN = b"codebound example 1"  # what the hash of an example begins with
+
+
+@dataclass(frozen=True, slots=True)
+class RuleMessage:
+    """Name of the chosen rule, in a prefix-free code fixed beforehand.
+
+    Attributes:
+        candidate: Number of the candidate settings, from 0.
+        rounds: After how many rounds it stopped; None: where the rule ends by itself.
+    """
+
+    candidate: int = 0
+    rounds: int | None = None
+
+    def bits(self, candidates: int) -> float:
+        """Length: one of the candidates, a bit for the end, and ``log2 (r + 1)(r + 2)`` for a round r.
+
+        The numbers ``1/((r + 1)(r + 2))`` add up to 1, so there is a code of all rounds.
+
+        Example:
+            >>> RuleMessage().bits(1), RuleMessage(0, 2).bits(1) > 4.58, RuleMessage(3).bits(8)
+            (1.0, True, 4.0)
+        """
+        length = 1.0 + choice_bits(candidates)
+        return length if self.rounds is None else length + choice_bits((self.rounds + 1) * (self.rounds + 2))
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Message, counts and bound after a round.
+
+    Attributes:
+        message: The message that stops here.
+        picks: How many examples were picked.
+        errors: How many others are wrong.
+        bound: The bound, with all choices paid.
+    """
+
+    message: RuleMessage
+    picks: int
+    errors: int
+    bound: RiskBound
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +87,11 @@ class Sample:
     labels: NDArray[Any]
     digests: list[bytes]
 
+    def sha256(self, order: Iterable[int] | None = None) -> str:
+        """Hash of the whole sample, or of some examples, in their order."""
+        chosen = self.digests if order is None else [self.digests[at] for at in order]
+        return hashlib.sha256(b"".join(chosen)).hexdigest()
+
     def contents(self, apart: Positions, *, by_class: bool) -> Contents:
         """The sample without what is set apart, as a rule may see it."""
         order = sorted(range(len(self.digests)), key=lambda at: self.digests[at])
@@ -47,30 +103,57 @@ class Sample:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """A candidate: a rule, a learner, a sample, the terms of its bounds, and where faults can happen."""
+    """A candidate, and what its bounds are made of.
+
+    Attributes:
+        rule: The constants of its rule.
+        fitter: Its learner.
+        contents: The sample, as a rule may see it.
+        n: Examples that could be picked, of those that the fault can happen on.
+        delta: Failure probability.
+        classes: Number of classes; None for regressors.
+        candidates: Settings that were to choose from.
+        extra_bits: Bits for choices made elsewhere.
+        part: Which examples the fault can happen on.
+    """
 
     rule: RuleConstants
     fitter: Fitter
     contents: Contents
-    terms: Terms
-    part: NDArray[np.bool_] | None = None
+    n: int
+    delta: float
+    classes: int | None
+    part: NDArray[np.bool_]
+    candidates: int = 1
+    extra_bits: float = 0.0
 
-    def counted(self, at: Round[Any]) -> tuple[int, int]:
+    def counted(self, at: Round) -> tuple[int, int]:
         """Picks and errors that count: on the part of the sample that the fault can happen on."""
-        if self.part is None:
-            return len(at.picks), len(at.errors)
         return int(self.part[at.picks].sum()), int(self.part[at.errors].sum())
 
+    def bound(self, message: RuleMessage, *, picks: int, errors: int) -> RiskBound:
+        """The bound of a message, with all choices paid.
 
-@dataclass(frozen=True, slots=True)
-class Best:
-    """A round and what can be said of it."""
-
-    stage: Stage
-    at: Round[Any]
-    variant: Variant
+        A message that says "no rounds", where there are no first picks either, leaves the sample untouched:
+        it is a test set then, and C-10 holds, which is a little smaller than C-15.
+        """
+        bits, n_first = message.bits(self.candidates) + self.extra_bits, len(self.fitter.apart)
+        if message.rounds == 0 and not picks and n_first:
+            return occam_split(
+                OccamFacts(errors=errors, n=self.n, code_bits=bits, delta=self.delta, classes=self.classes)
+            )
+        facts = PickedFacts(
+            picks=picks,
+            errors=errors,
+            n=self.n,
+            delta=self.delta,
+            code_bits=bits,
+            n_first=n_first,
+            classes=self.classes,
+        )
+        return picked_risk(facts)
 
 
 class RoundSearch:
@@ -89,11 +172,11 @@ class RoundSearch:
         self.stages: list[Stage] = []
         self.is_interrupted = False
         self._variants, self._wanted, self._progress = variants, wanted, progress
-        self._best: Best | None = None
+        self._best: tuple[Stage, Round] | None = None
         self._failures: dict[int, CodeboundError] = {}
 
-    def run(self) -> Best:
-        """The message with the smallest bound.
+    def run(self) -> tuple[Stage, Round]:
+        """The message with the smallest bound, and its round.
 
         Raises:
             UsageError: There is none, or its learner does not learn the same from the same picks.
@@ -110,8 +193,9 @@ class RoundSearch:
             raise next(iter(self._failures.values()), UsageError(f"no rule has the message {self._wanted}."))
         for number, failure in self._failures.items():
             warnings.warn(f"candidate {number} was left out: {failure}", stacklevel=5)
-        _require_repeatable(self._best.variant.fitter, self._best.at)
-        return self._best
+        stage, at = self._best
+        _require_repeatable(self._variants[stage.message.candidate].fitter, at)
+        return stage, at
 
     def _run_one(self, number: int, variant: Variant) -> None:
         fitter, before = variant.fitter, len(self.stages)
@@ -128,37 +212,83 @@ class RoundSearch:
             else:
                 self._failures[number] = error
 
-    def _consider(self, number: int, variant: Variant, at: Round[Any]) -> None:
+    def _consider(self, number: int, variant: Variant, at: Round) -> None:
         messages = [RuleMessage(number, at.number), *([RuleMessage(number)] if at.is_last else [])]
         if self._wanted is not None:
             is_reached = at.is_last or at.number == self._wanted.rounds
             messages = [self._wanted] if is_reached else []
         picks, errors = variant.counted(at)
         for message in messages:
-            bound = variant.terms.bound(message, picks=picks, errors=errors)
+            bound = variant.bound(message, picks=picks, errors=errors)
             stage = Stage(message, picks, errors, bound)
             self.stages.append(stage)
-            if self._best is None or bound.value < self._best.stage.bound.value:
-                self._best = Best(stage, at, variant)
+            if self._best is None or bound.value < self._best[0].bound.value:
+                self._best = stage, at
         if self._best is not None:
-            best = self._best.stage
+            best, _ = self._best
             price = f"{count_of(best.picks, 'pick')}, {count_of(best.errors, 'error')}"
             note = f"bound {percent(best.bound.value)} ({price})"
             self._progress(len(self.stages), None, note)
 
-    def _is_over(self, number: int, variant: Variant, at: Round[Any]) -> bool:
+    def _is_over(self, number: int, variant: Variant, at: Round) -> bool:
         """Return True if no later round of this candidate can improve."""
         if self._wanted is not None or self._best is None:
             return self._best is not None
-        hoped = variant.terms.bound(RuleMessage(number), picks=variant.counted(at)[0], errors=0)
-        return hoped.value >= self._best.stage.bound.value
+        hoped = variant.bound(RuleMessage(number), picks=variant.counted(at)[0], errors=0)
+        return hoped.value >= self._best[0].bound.value
 
 
-def _require_repeatable(fitter: Fitter, at: Round[Any]) -> None:
-    if not fitter.is_repeatable(at.model, at.picks, at.before):
+def _require_repeatable(fitter: Fitter, at: Round) -> None:
+    if not fitter.is_repeatable(at.model, at.picks):
         examples = count_of(len(fitter.apart) + len(at.picks), "example")
         raise UsageError(
             f"the learner {type(at.model).__name__}, fitted twice on the same {examples}, gives two "
             "different results: then no rule says what it learns, and there is no bound. Fix its seed "
             "(random_state=0), and the number of threads where it matters."
         )
+
+
+def digests(inputs: Any, labels: NDArray[Any]) -> list[bytes]:
+    """SHA-256 of every example.
+
+    Numbers count with their bytes and other values as Python writes them: never with the padding of an array,
+    which depends on the longest text in it.
+
+    Args:
+        inputs: An array, a sparse matrix, a data frame or a list, examples along the first axis.
+        labels: The labels, one for each.
+
+    Example:
+        >>> short, both = ["a"], ["a", "longer"]
+        >>> digests(short, np.array(short)) == digests(both, np.array(both))[:1]
+        True
+    """
+    return [
+        hashlib.sha256(b"%b %d %b%b" % (_DOMAIN, len(content), content, label)).digest()
+        for content, label in zip(_rows(inputs), _rows(labels), strict=True)
+    ]
+
+
+def _rows(values: Any) -> Iterator[bytes]:
+    if hasattr(values, "tocsr"):
+        return _sparse_rows(values.tocsr())
+    if hasattr(values, "iloc") and values.ndim == 1:
+        values = values.to_numpy()
+    elif hasattr(values, "iloc"):
+        is_plain = len(set(values.dtypes)) == 1  # then it counts like the array that it holds
+        values = values.to_numpy() if is_plain else values.to_numpy(dtype=object)
+    if isinstance(values, np.ndarray) and values.dtype.kind in "biufc":
+        kind = values.dtype.str.encode()
+        return (kind + np.ascontiguousarray(row).tobytes() for row in values)
+    return (
+        repr(row.tolist() if isinstance(row, np.ndarray | np.generic) else row).encode() for row in values
+    )
+
+
+def _sparse_rows(matrix: Any) -> Iterator[bytes]:
+    matrix = matrix.copy()
+    matrix.sum_duplicates()
+    for start, stop in zip(matrix.indptr[:-1], matrix.indptr[1:], strict=True):
+        places = matrix.indices[start:stop].astype(np.int64)
+        values = matrix.data[start:stop]
+        yield b"%d %b%b" % (len(places), places.tobytes(), np.ascontiguousarray(values).tobytes())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +45,6 @@ class Fitter:
         fault: For classifiers, what is a fault, of labels that are whole numbers; None: any error.
         classes: How many classes there are then.
         aim: Wrong examples with a margin near ``-aim`` are picked first; None: the smallest margins.
-        warm: Whether a model goes on from the one before.
     """
 
     estimator: Any
@@ -55,18 +53,16 @@ class Fitter:
     apart: Positions
     tau: float | None
     aim: float | None
-    warm: bool
     fault: Fault | None = None
     classes: int = 0
 
-    def learn(self, picks: Positions, before: Any) -> Any:
+    def learn(self, picks: Positions) -> Any:
         """The estimator, fitted on the examples set apart and the picks, in this order.
 
         Raises:
             LearnerError: It cannot be fitted.
         """
-        at = np.concatenate([self.apart, picks])
-        model = deepcopy(before) if self.warm and before is not None else clone(self.estimator)
+        at, model = np.concatenate([self.apart, picks]), clone(self.estimator)
         try:
             return model.fit(_part(self.inputs, at), self.labels[at])
         except Exception as error:  # of somebody else's learner
@@ -82,9 +78,9 @@ class Fitter:
         others = (places[:half][::-1], places[half:][::-1])
         return self._judged(model, rest, (places,)), self._judged(model, rest, others)
 
-    def is_repeatable(self, model: Any, picks: Positions, before: Any) -> bool:
+    def is_repeatable(self, model: Any, picks: Positions) -> bool:
         """Return True if a refit on the same picks gives the same answers."""
-        again = self.learn(picks, before)
+        again = self.learn(picks)
         return all(
             _is_alike(_answers(model, name, self.inputs), _answers(again, name, self.inputs))
             for name in ("predict", *_SCORES)
@@ -118,7 +114,11 @@ class Fitter:
         if fault is None:
             return np.asarray(predicted != labels, dtype=bool)
         if fault.is_ranked:
-            _require_scores(model)
+            if not any(hasattr(model, name) for name in _SCORES):
+                raise LearnerError(
+                    f"the learner {type(model).__name__} has no scores of its classes "
+                    f"({' or '.join(_SCORES)}), which this fault is about. Ask for another fault."
+                )
             inputs = _part(self.inputs, at)
             return np.asarray(_rounded(*_margins(model, inputs, labels, best=fault.guesses)) <= 0.0)
         is_known = np.isin(predicted, np.arange(self.classes))  # others cost the most
@@ -179,14 +179,6 @@ def _answers(model: Any, method: str, inputs: Any) -> NDArray[Any]:
             f"{type(error).__name__}: {error}. If the picks were too few for it, set more apart (`apart`) or "
             "begin with more picks (`first`)."
         ) from error
-
-
-def _require_scores(model: Any) -> None:
-    if not any(hasattr(model, name) for name in _SCORES):
-        raise LearnerError(
-            f"the learner {type(model).__name__} has no scores of its classes ({' or '.join(_SCORES)}), "
-            "which this fault is about. Ask for another fault."
-        )
 
 
 def _all_scores(model: Any, inputs: Any) -> NDArray[np.float64] | None:

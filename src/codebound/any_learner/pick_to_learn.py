@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from contextlib import nullcontext, suppress
-from dataclasses import astuple, replace
+from dataclasses import astuple
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
@@ -15,11 +15,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
 
-from codebound.any_learner.candidates import Best, RoundSearch, Sample, Variant
-from codebound.any_learner.example_hash import digests, sample_sha256
+from codebound.any_learner.candidates import RoundSearch, RuleMessage, Sample, Variant, digests
 from codebound.any_learner.learners import Fitter
 from codebound.any_learner.picking_rule import RuleConstants
-from codebound.any_learner.round_value import Terms
 from codebound.bounds.facts import check_bits, check_delta
 from codebound.bounds.risk import percent
 from codebound.run.errors import DataError, UsageError
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from codebound.any_learner.picking_rule import Positions
-    from codebound.any_learner.round_value import RuleMessage
     from codebound.bounds.risk import RiskBound
     from codebound.run.progress import Progress
     from codebound.sample.losses import Fault
@@ -79,8 +76,8 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
         delta: Failure probability over the draw of the sample.
         first: First picks in each class (for regressors: in all), in the order of a hash of their content.
             None: 1, and 0 where ``auto`` sets examples apart.
-        apart: Examples that are set apart before, and learned from without being counted, by the fixed order
-            of C-10: then the order of the rows must not depend on the data, which you promise. ``auto``: two
+        apart: Examples that are set apart before, and learned from without being counted, by a fixed order:
+            then the order of the rows must not depend on the data, which you promise. ``auto``: two
             thirds, and none of fewer than 100. Give 0 where rows are sorted.
         batch: Wrong examples that are picked in a round, at most. One at a time needs the fewest picks, and
             the most fits.
@@ -90,7 +87,6 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
         max_rounds: The rounds end after so many.
         aim: The wrong examples are picked whose margin is nearest to ``-aim``: of probabilities, of decisions
             if there are none, of regressors ``tau`` less the residual. None: the worst, which noise may be.
-        warm: Each round goes on with the model of the round before, for learners with ``warm_start=True``.
         candidates: Settings to choose from, such as ``[{"estimator__C": 1.0}, {"batch": 1}]``; the choice
             costs the logarithm of their number.
         extra_bits: Bits for choices that were made with this sample elsewhere: ``log2`` of the number of
@@ -135,7 +131,6 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
         leave: int = 0,
         max_rounds: int | None = None,
         aim: float | None = None,
-        warm: bool = False,
         candidates: Sequence[Mapping[str, Any]] | None = None,
         extra_bits: float = 0.0,
         progress: Progress | None = None,
@@ -151,7 +146,6 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
         self.leave = leave
         self.max_rounds = max_rounds
         self.aim = aim
-        self.warm = warm
         self.candidates = candidates
         self.extra_bits = extra_bits
         self.progress = progress
@@ -176,11 +170,21 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
         """The same for the one rule that a message names, without any choice; None: for the best of all."""
         sample = self._sample(X, y)
         watched = shown("PickToLearn") if self.progress is None else nullcontext(self.progress)
+        variants = self._variants(sample)
         with watched as progress:
-            search = RoundSearch(self._variants(sample), message, progress)
-            best = search.run()
-        self._keep(best, sample)
+            search = RoundSearch(variants, message, progress)
+            stage, at = search.run()
         self.stages_, self.is_interrupted_ = tuple(search.stages), search.is_interrupted
+        self.estimator_, self.message_ = at.model, stage.message
+        self.risk_bound_: RiskBound = stage.bound
+        self.settings_ = dict(self.candidates[stage.message.candidate]) if self.candidates else {}
+        self.picks_, self.errors_ = at.picks, np.sort(at.errors)
+        best = variants[stage.message.candidate]
+        self.apart_, self.n_ = best.fitter.apart, best.n
+        if is_classifier(self.estimator):
+            counted = np.delete(sample.labels, self.apart_)
+            self._constant_error = 1.0 - np.unique(counted, return_counts=True)[1].max() / len(counted)
+        self.sample_sha256_, self.picks_sha256_ = sample.sha256(), sample.sha256(at.picks.tolist())
         return self
 
     @_has("predict")
@@ -305,40 +309,13 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
         return found
 
     def _apart(self, n: int) -> Positions:
-        apart = (2 * n // 3 if n >= _LEAST_TO_SET_APART else 0) if self._is_auto else self.apart
+        apart = (2 * n // 3 if n >= _LEAST_TO_SET_APART else 0) if self.apart == "auto" else self.apart
         if not isinstance(apart, int | np.integer) or not 0 <= apart < n:
             raise UsageError(
                 f"`apart` counts examples that are set apart, fewer than the {n} of the sample, or is "
                 f"'auto'. Got {self.apart!r}."
             )
         return permutation(n)[:apart]
-
-    @property
-    def _is_auto(self) -> bool:
-        return isinstance(self.apart, str) and self.apart == "auto"
-
-    def _rule(self, apart: int) -> RuleConstants:
-        """The constants of the rule, where so many examples are set apart."""
-        is_set_apart = self._is_auto and apart > 0
-        return RuleConstants(
-            first=(0 if is_set_apart else 1) if self.first is None else self.first,
-            batch=self.batch,
-            growth=(_GROWTH if is_set_apart else 0.0) if self.growth is None else self.growth,
-            leave=self.leave,
-            max_rounds=self.max_rounds,
-        )
-
-    def _terms(self, sample: Sample, apart: int, candidates: int) -> Terms:
-        check_delta(self.delta)
-        check_bits(self.extra_bits)
-        return Terms(
-            n=len(sample.labels) - apart,
-            n_first=apart,
-            delta=self.delta,
-            classes=max(2, len(np.unique(sample.labels))) if is_classifier(self.estimator) else None,
-            candidates=candidates,
-            extra_bits=self.extra_bits,
-        )
 
     def _variants(self, sample: Sample) -> list[Variant]:
         """This estimator with the settings of each candidate."""
@@ -357,27 +334,40 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
             )
         if self.tau is not None and not self.tau >= 0.0:
             raise UsageError(f"`tau` is a residual, at least 0. Got {self.tau!r}.")
-        if self.warm and not _goes_on(self.estimator):
-            raise UsageError(
-                f"`warm` is for learners with warm_start=True, which "
-                f"{type(self.estimator).__name__} does not have: it would begin anew in every round."
-            )
+        check_delta(self.delta)
+        check_bits(self.extra_bits)
         apart = self._apart(len(sample.labels))
-        rule = self._rule(len(apart))
+        is_set_apart = self.apart == "auto" and len(apart) > 0
+        rule = RuleConstants(
+            first=(0 if is_set_apart else 1) if self.first is None else self.first,
+            batch=self.batch,
+            growth=(_GROWTH if is_set_apart else 0.0) if self.growth is None else self.growth,
+            leave=self.leave,
+            max_rounds=self.max_rounds,
+        )
         fault, classes = self._fault(sample)
         fitter = Fitter(
-            *(self.estimator, sample.inputs, sample.labels, apart, self.tau, self.aim, self.warm),
+            *(self.estimator, sample.inputs, sample.labels, apart, self.tau, self.aim),
             fault=fault,
             classes=classes,
         )
-        contents = sample.contents(apart, by_class=self.tau is None)
-        terms, part = self._terms(sample, len(apart), candidates), None
+        part = np.ones(len(sample.labels), dtype=bool)
         if fault is not None and fault.has_part:
             part = fault.is_counted(torch.from_numpy(sample.labels.astype(np.int64))).numpy()
-            terms = replace(terms, n=int(part.sum()) - int(part[apart].sum()))
-            if not terms.n:
-                raise DataError(f"no example that is not set apart can have the fault {self.fault}.")
-        return Variant(rule, fitter, contents, terms, part)
+        n = int(part.sum()) - int(part[apart].sum())
+        if not n:
+            raise DataError(f"no example that is not set apart can have the fault {self.fault}.")
+        return Variant(
+            rule=rule,
+            fitter=fitter,
+            contents=sample.contents(apart, by_class=self.tau is None),
+            n=n,
+            delta=self.delta,
+            classes=max(2, len(np.unique(sample.labels))) if is_classifier(self.estimator) else None,
+            candidates=candidates,
+            extra_bits=self.extra_bits,
+            part=part,
+        )
 
     def _fault(self, sample: Sample) -> tuple[Fault | None, int]:
         """Return the fault and its number of classes. For plain errors, None and 0."""
@@ -394,22 +384,3 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
         named = 1 + max(astuple(found)) if found.has_part else 0
         count = max(int(labels.max()) + 1, found.least_classes, named)
         return parse_fault(self.fault, classes=count), count
-
-    def _keep(self, best: Best, sample: Sample) -> None:
-        self.estimator_ = best.at.model
-        self.risk_bound_: RiskBound = best.stage.bound
-        self.message_ = best.stage.message
-        self.settings_ = dict(self.candidates[self.message_.candidate]) if self.candidates else {}
-        self.picks_, self.errors_ = best.at.picks, np.sort(best.at.errors)
-        self.apart_, self.n_ = best.variant.fitter.apart, best.variant.terms.n
-        if is_classifier(self.estimator):
-            counted = np.delete(sample.labels, self.apart_)
-            self._constant_error = 1.0 - np.unique(counted, return_counts=True)[1].max() / len(counted)
-        self.sample_sha256_ = sample_sha256(sample.digests)
-        self.picks_sha256_ = sample_sha256([sample.digests[at] for at in best.at.picks.tolist()])
-
-
-def _goes_on(estimator: Any) -> bool:
-    """Return True if an estimator, or a part of it, has a warm start."""
-    found = estimator.get_params() if hasattr(estimator, "get_params") else {}
-    return any(value is True and name.rpartition("__")[2] == "warm_start" for name, value in found.items())

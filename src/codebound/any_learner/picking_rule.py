@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Positions = NDArray[np.int64]
+    from codebound.any_learner.learners import Fitter
 
-M = TypeVar("M")
+    Positions = NDArray[np.int64]
 
 
 class UndecidedError(UsageError):
@@ -99,23 +99,9 @@ class Judgement:
     wrong: NDArray[np.bool_]
     score: NDArray[np.float64]
 
-    def is_like(self, other: Judgement) -> bool:
-        """Return True if all counts agree."""
-        return np.array_equal(self.wrong, other.wrong)
-
-
-class LearnerOfPicks(Protocol[M]):
-    """Interface of a learner that a picking rule can use."""
-
-    def learn(self, picks: Positions, before: M | None) -> M:
-        """A model of the picks, in their order, and of the model of the round before."""
-
-    def judge(self, model: M, rest: Positions) -> Sequence[Judgement]:
-        """The same examples judged in several surroundings, which must not matter."""
-
 
 @dataclass(frozen=True, slots=True)
-class Round(Generic[M]):
+class Round:
     """The state after some rounds.
 
     Attributes:
@@ -123,22 +109,20 @@ class Round(Generic[M]):
         picks: Positions of the picks, in their order.
         errors: Positions of the others that are wrong.
         model: What was learned from the picks.
-        before: The model of the round before.
         is_last: Whether the rule ends here.
     """
 
     number: int
     picks: Positions
     errors: Positions
-    model: M
-    before: M | None
+    model: Any
     is_last: bool
 
 
-def rounds(
-    contents: Contents, learner: LearnerOfPicks[M], rule: RuleConstants, *, apart: int = 0
-) -> Iterator[Round[M]]:
+def rounds(contents: Contents, learner: Fitter, rule: RuleConstants, *, apart: int = 0) -> Iterator[Round]:
     """Carries the rule out, a round at a time; so many examples ``apart`` are learned from besides.
+
+    A learner says the same of an example in whatever surroundings it judges it.
 
     Yields:
         Each round with its model. Whoever stops early has to pay for the number of rounds.
@@ -146,17 +130,17 @@ def rounds(
     Raises:
         UndecidedError: What stands beside an example decides about it.
     """
-    order, model = contents.order, None
+    order = contents.order
     picks = _first(contents, rule.first)
     for number in itertools.count():
-        before, model = model, learner.learn(picks, model)
+        model = learner.learn(picks)
         rest = order[~np.isin(order, picks)]
         judged = learner.judge(model, rest)
-        if not all(each.is_like(judged[0]) for each in judged):
+        if not all(np.array_equal(each.wrong, judged[0].wrong) for each in judged):
             raise UndecidedError("whether an example is wrong")
         errors = rest[judged[0].wrong]
         is_last = len(errors) <= rule.leave or number == rule.max_rounds
-        yield Round(number, picks, errors, model, before, is_last)
+        yield Round(number, picks, errors, model, is_last)
         if is_last:
             return
         count = rule.size(apart + len(picks))

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from codebound import __version__
+from codebound.any_learner.candidates import RuleMessage
 from codebound.any_learner.pick_to_learn import PickToLearn
-from codebound.any_learner.round_value import RuleMessage
 from codebound.bounds.risk import count_of
 from codebound.run.errors import CertificateError, DataError, FormatError, UsageError
 from codebound.run.files import read_json, write_json
@@ -111,7 +111,7 @@ class RerunCertificate:
         wanted = {field.name for field in fields(cls)}
         if set(record) != wanted:
             raise FormatError(f"{path} lacks or adds fields: {', '.join(sorted(set(record) ^ wanted))}.")
-        wrong = [name for name, kinds in _TYPES.items() if type(record[name]) not in kinds]
+        wrong = [each.name for each in fields(cls) if type(record[each.name]) not in _TYPES[str(each.type)]]
         if wrong:
             raise FormatError(f"{path} has values of a wrong type: {', '.join(wrong)}.")
         return cls(**record)
@@ -124,15 +124,14 @@ class RerunCertificate:
 
 
 _TYPES: dict[str, tuple[type, ...]] = {
-    **dict.fromkeys(
-        ("learner", "learner_sha256", "sample_sha256", "picks_sha256", "statement", "claim", "says"), (str,)
-    ),
-    **dict.fromkeys(("n", "n_first", "picks", "errors", "candidate"), (int,)),
-    **dict.fromkeys(("bound", "delta", "code_bits"), (int, float)),
-    **dict.fromkeys(("settings", "versions"), (dict,)),
-    "rounds": (int, type(None)),
-    "assumptions": (list,),
+    "str": (str,),
+    "int": (int,),
+    "float": (int, float),
+    "int | None": (int, type(None)),
+    "dict[str, str]": (dict,),
+    "list[str]": (list,),
 }
+"""Types of values by the annotations of the fields."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,10 +160,9 @@ class Reproduction:
 
     def __str__(self) -> str:
         lines = [self.verdict]
-        if self.is_reproduced:
-            lines.append(str(self.again))
         sections = [("Reasons:", self.reasons), ("Other versions than it was made with:", self.notes)]
         if self.is_reproduced and self.again is not None:
+            lines.append(str(self.again))
             sections.append(("Cannot be checked, and has to be true:", tuple(self.again.assumptions)))
         for title, entries in sections:
             lines += [title, *(f"  - {entry}" for entry in entries)] if entries else []

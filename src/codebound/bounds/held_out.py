@@ -1,9 +1,12 @@
-"""Bounds from examples that took no part in making the network, or in choosing its helper."""
+"""Bounds from examples that took no part in making the network, or that were looked at and paid for."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from codebound.bounds.facts import HoldoutFacts, OccamFacts, SplitFacts
-from codebound.bounds.numerics import binomial_tail_upper
+from codebound.bounds.facts import HoldoutFacts, LookFacts, OccamFacts
+from codebound.bounds.lengths import log2_up
+from codebound.bounds.numerics import binomial_inverse_upper, binomial_tail_upper
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.risk import (
     CODE_ALONE,
@@ -12,9 +15,11 @@ from codebound.bounds.risk import (
     DUPLICATES,
     FRESH,
     IID,
+    LOOKS_TOLD,
     PRIOR_SPLIT,
     RiskBound,
 )
+from codebound.run.errors import UsageError
 from codebound.run.references import implements
 
 REFUTING_LEVEL = 1e-3
@@ -52,6 +57,7 @@ def holdout(facts: HoldoutFacts) -> RiskBound:
         subject=facts.subject,
         facts=facts,
         assumptions=(IID, FRESH, DUPLICATES),
+        drawn="test sample",
     )
 
 
@@ -106,7 +112,7 @@ def confront(bound: float, test: HoldoutFacts, *, does: str = "errs") -> Confron
 
 
 @implements("C-10", kind="certificate")
-def occam_split(facts: SplitFacts) -> RiskBound:
+def occam_split(facts: OccamFacts) -> RiskBound:
     r"""Occam bound with a helper that depends on part of the sample. For g.
 
     Statement.  Split S by a rule that ignores the data. The helper, code tables, start and ranges may be any
@@ -116,11 +122,94 @@ def occam_split(facts: SplitFacts) -> RiskBound:
     Checked by. validity (teeth: errors and size of the whole sample).
 
     Example:
-        >>> certify = OccamFacts(errors=10, n=30_000, code_bits=100, delta=0.05)
-        >>> 0.003 < occam_split(SplitFacts(certify=certify, n_prior=30_000)).value < 0.004
+        >>> after_split = OccamFacts(errors=10, n=30_000, code_bits=100, delta=0.05)
+        >>> 0.003 < occam_split(after_split).value < 0.004
         True
     """
-    tail = occam_binomial(facts.certify)
+    tail = occam_binomial(facts)
     # the helper has seen a part of the sample: what is assumed elsewhere would be false here
     kept = [line for line in tail.assumptions if line not in (CODE_FIRST, DISJOINT_BASE)]
-    return replace(tail, ref="C-10", facts=facts, assumptions=(CODE_ALONE, PRIOR_SPLIT, *kept))
+    return replace(tail, ref="C-10", assumptions=(CODE_ALONE, PRIOR_SPLIT, *kept))
+
+
+@implements("C-16", kind="certificate")
+def looked_risk(facts: LookFacts) -> RiskBound:
+    r"""Clopper-Pearson limit on a test set that answered before. For each network that was tried.
+
+    Statement.  Networks are tried one after the other on n examples, each chosen by whatever rule from what
+                was known before the examples and from the answers to earlier looks. The answers have a
+                prefix-free code; those that came before a look take L bits together, and the look has a
+                share w of delta, fixed beforehand, the shares of all looks summing to 1. With probability
+                at least ``1 - delta`` over the examples, for all looks at once,
+
+    .. math:: R \le \max\{p : P(\mathrm{Bin}(n, p) \le \mathrm{errors}) \ge \delta \, w \, 2^{-L}\} .
+
+    Reference.  C-16: the union bound of C-2, over everything that could have been answered; docs/looks.md
+                has the proof. Without answers, L = 0 and w = 1/K, it is C-11.
+    Differs.    The ladder mechanism (Blum and Hardt 2015) bounds how far the best answer can drift; here each
+                network gets a limit of its own, with the exact tail and the code of the answers given.
+    Needs.      Nothing was learned about the examples beside the answers.
+    Direction.  Upper; it rises with the errors, so a number that the errors do not exceed will do.
+    Checked by. oracle (mpmath), property, validity against an adversary who builds networks from the answers
+                (teeth: answers that are not paid).
+
+    Example:
+        >>> plain = LookFacts(errors=500, n=10_000, delta=0.05)
+        >>> used = LookFacts(errors=500, n=10_000, delta=0.05, looks=1000)
+        >>> [round(looked_risk(facts).value, 4) for facts in (plain, used)]
+        [0.0537, 0.059]
+    """
+    return RiskBound(
+        ref="C-16",
+        value=binomial_inverse_upper(facts.errors, facts.n, -facts.nats),
+        delta=facts.delta,
+        subject="f",
+        facts=facts,
+        assumptions=(IID, LOOKS_TOLD, DUPLICATES),
+        drawn="test sample",
+    )
+
+
+@implements("C-16:ladder", kind="certificate")
+def ladder_bits(answers: Sequence[int | None], levels: Sequence[int]) -> float:
+    """Bits of answers that say only by how much the best was beaten, if at all.
+
+    The levels are falling numbers of errors, fixed beforehand. An answer is None, "not better", or a level
+    below the best one so far: the smallest that the errors do not exceed. After t answers with b improvements
+    the next is an improvement with probability ``(2b + 1)/(2t + 2)`` (Krichevsky and Trofimov), and then each
+    of the better levels with the same.
+
+    Direction.  Rounded up, by 1e-14 (relative).
+
+    Example:
+        >>> round(ladder_bits([None], [400]), 9)
+        1.0
+        >>> round(ladder_bits([600, None, None, 400], [800, 600, 400, 200]), 3)
+        8.415
+    """
+    terms: list[float] = []
+    better, best = 0, 0
+    for told, answer in enumerate(answers):
+        share = (2 * better + 1) / (2 * told + 2)
+        if answer is None:
+            terms.append(-math.log1p(-share) / math.log(2.0))
+            continue
+        left = levels[best:]
+        if answer not in left:
+            raise UsageError(f"an answer is a level below the best one, or None. Got {answer}.")
+        terms.append(math.log2(len(left)) - math.log2(share))
+        better, best = better + 1, best + left.index(answer) + 1
+    return math.fsum(terms) * (1.0 + 1e-14)
+
+
+@implements("C-16:exact", kind="certificate")
+def exact_answer_bits(answers: int, *, n: int) -> float:
+    """Bits of answers that tell the number of errors among n: ``log2(n + 1)`` each, rounded up.
+
+    Example:
+        >>> exact_answer_bits(2, n=1023)
+        20.0
+    """
+    if answers < 0 or n < 1:
+        raise UsageError(f"need answers >= 0 and n >= 1. Got {answers=}, {n=}.")
+    return answers * log2_up(n + 1)

@@ -17,17 +17,22 @@ def log2_up(value: int) -> float:
     return min(math.log2(value) * (1.0 + 1e-15), float(value.bit_length()))
 
 
-@implements("C-4:class-size", kind="certificate")
-def class_bits(size: int) -> float:
-    """Bits that name one of ``size`` networks fixed in advance: ``log2 size``.
+@implements("C-4:class-size", "C-9", kind="certificate")
+def choice_bits(alternatives: int) -> float:
+    """Bits that name one of so many alternatives, such as the networks of a class: ``log2``, rounded up.
+
+    They are to be added when the code, seed, level or step was picked among these after seeing S.
+
+    Needs.  The alternatives were listed before S was seen. What the message encodes explicitly is paid
+            already and may be tuned freely.
 
     Example:
-        >>> class_bits(64)
+        >>> choice_bits(64)
         6.0
     """
-    if size < 1:
-        raise UsageError(f"`size` counts the networks of the class, at least 1. Got size={size}.")
-    return log2_up(size)
+    if alternatives < 1:
+        raise UsageError(f"`alternatives` counts what was listed, at least 1. Got {alternatives}.")
+    return log2_up(alternatives)
 
 
 @implements("C-4:parameters", kind="certificate")
@@ -52,22 +57,6 @@ def raw_weight_bits(parameters: int) -> float:
         320.0
     """
     return parameter_bits(parameters, levels=2**32)
-
-
-@implements("C-9", kind="certificate")
-def choice_bits(alternatives: int) -> float:
-    """Bits to add when the code, seed, level or step was picked among ``alternatives`` after seeing S.
-
-    Needs.  The alternatives were listed before S was seen. What the message encodes explicitly is paid
-            already and may be tuned freely.
-
-    Example:
-        >>> choice_bits(8)
-        3.0
-    """
-    if alternatives < 1:
-        raise UsageError(f"`alternatives` counts what was tried, at least 1. Got {alternatives}.")
-    return log2_up(alternatives)
 
 
 @implements("C-9:weights", kind="certificate")

@@ -5,8 +5,10 @@ networks at once; printing all of them, or the smallest, costs nothing.
 """
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 
-from codebound.bounds.facts import OccamFacts, check_counts, error_rate_up
+from codebound.bounds.facts import OccamFacts, check_bits, check_counts, check_delta, error_rate_up
 from codebound.bounds.numerics import bernoulli_kl, binomial_inverse_upper, kl_inverse_upper, round_up
 from codebound.bounds.risk import RiskBound, occam_assumptions
 from codebound.run.errors import UsageError
@@ -125,6 +127,59 @@ def occam_zero_errors(facts: OccamFacts) -> RiskBound:
         raise UsageError(f"the closed form is for errors=0. Got errors={facts.errors}; use `occam_binomial`.")
     value = -math.expm1(-facts.nats / facts.n)
     return _bound("C-4:zero-errors", min(1.0, value * (1.0 + 1e-15)), facts)
+
+
+@implements("C-17", kind="certificate")
+def occam_fault(facts: OccamFacts) -> RiskBound:
+    r"""Occam bound for any fault, on the examples that it can happen on. For g.
+
+    Statement.  A fault is a question with a yes or no about a network and an example; whether it can happen
+                on an example is decided by the example alone, or by the network and the input. All of it is
+                fixed before S is seen. Let n count the examples of S that it can happen on, ``errors`` those
+                on which it does. With probability at least ``1 - delta``, for all g of a prefix-free code
+                at once, the probability of the fault on a new example that it can happen on is at most the
+                limit of C-2 for these numbers.
+    Reference.  C-17: given which examples it can happen on, they are independent draws from the conditional
+                distribution, and C-2 holds for every number of them; so it holds without the condition.
+    Direction.  Upper; a missing example that it can happen on and does not, and a fault too many, are safe.
+    Checked by. property, validity (teeth: the size of the whole sample).
+
+    Example:
+        >>> round(occam_fault(OccamFacts(errors=12, n=980, code_bits=100, delta=0.05)).value, 4)
+        0.1056
+    """
+    return replace(occam_binomial(facts), ref="C-17")
+
+
+@implements("C-17:table", kind="certificate")
+def occam_table(
+    counts: Sequence[tuple[int, int]], *, code_bits: float, delta: float
+) -> tuple[float | None, ...]:
+    r"""Limits for several faults that hold at once, such as the errors on each class.
+
+    Statement.  For each pair of a number of faults and a number of examples the limit of C-17 at ``delta``
+                divided by the number of pairs. All of them hold together with probability ``1 - delta``.
+    Needs.      The table was fixed before the sample was seen: all classes, or those named beforehand.
+
+    Args:
+        counts: Faults, and the examples that each can happen on; without examples there is no limit.
+        code_bits: Length of the message; 0 for a network that was fixed before the examples were seen.
+        delta: Failure probability of the whole table.
+
+    Example:
+        >>> limits = occam_table([(3, 100), (0, 0)], code_bits=0, delta=0.05)
+        >>> round(limits[0], 4), limits[1]
+        (0.0852, None)
+    """
+    check_delta(delta)
+    check_bits(code_bits)
+    if not counts:
+        raise UsageError("a table has at least one row.")
+    share = delta / len(counts) * (1.0 - 1e-15)
+    return tuple(
+        occam_fault(OccamFacts(errors=errors, n=n, code_bits=code_bits, delta=share)).value if n else None
+        for errors, n in counts
+    )
 
 
 def _bound(ref: str, value: float, facts: OccamFacts) -> RiskBound:

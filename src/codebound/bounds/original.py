@@ -1,24 +1,66 @@
-"""Certificates for the original network f, which no code describes: through g, by two routes.
+"""Bounds that compare g with the original network f, which no code describes.
 
-Without one of these, or a hold-out test, no statement about g says anything about f.
+Without a bound for f, or a hold-out test, no statement about g says anything about f.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
-from codebound.bounds.facts import DisagreementFacts, DomainFacts, HoldoutFacts
+from codebound.bounds.facts import HoldoutFacts, OccamFacts, check_counts, check_delta
 from codebound.bounds.held_out import holdout
 from codebound.bounds.lengths import elias_gamma_bits
-from codebound.bounds.margin import margin_for_deviation
-from codebound.bounds.occam import occam_binomial
-from codebound.bounds.risk import BOUNDED_DOMAIN, NORMS_ABOVE, UNLABELLED_FRESH, RiskBound
+from codebound.bounds.occam import occam_binomial, occam_fault
+from codebound.bounds.risk import BOUNDED_DOMAIN, NORMS_ABOVE, TWO_DRAWS, UNLABELLED_FRESH, RiskBound
 from codebound.run.errors import UsageError
 from codebound.run.references import implements
 
 # 2**23 * 2**(i/8) for i = 0..7, rounded to integers: the grid must be the same doubles on every machine
 _EIGHTHS = (8388608, 9147842, 9975792, 10878679, 11863283, 12937002, 14107901, 15384775)
 _OUTWARD = 1.0 + 4e-16  # covers the rounding of one product or sum of non-negative numbers
+_LEAST_SHARE = 1e-8  # of a part of the data about which anything is said
+
+Norm = Literal["sup", "l2"]
+
+
+@implements("C-Lem-margin", kind="certificate")
+def margin_for_deviation(deviation: float, *, norm: Norm) -> float:
+    r"""Largest change of a margin when the scores move by ``deviation``.
+
+    Statement.  ``max_j |f[j]-g[j]| <= e`` implies ``|mar(f)-mar(g)| <= 2 e``;
+                ``||f-g||_2 <= e`` implies ``|mar(f)-mar(g)| <= sqrt(2) e``. Both constants are attained.
+    Differs.    The papers use 1 in place of 2 and sqrt(2), which is false (G-E2, A-E1).
+    Direction.  Rounded up.
+    Checked by. property (random scores), teeth (the papers' counterexample).
+
+    Example:
+        >>> margin_for_deviation(0.5, norm="sup")
+        1.0
+    """
+    if not 0.0 <= deviation < math.inf:
+        raise UsageError(f"`deviation` is a finite distance >= 0. Got {deviation}.")
+    if norm == "sup":
+        return 2.0 * deviation
+    return math.sqrt(2.0) * deviation * (1.0 + 4e-16)
+
+
+@implements("C-7", "C-8", kind="certificate")
+def occam_margin(facts: OccamFacts) -> RiskBound:
+    r"""Occam bound through the margin of the original network. For g.
+
+    Statement.  If g is within ``theta/2`` (sup norm) or ``theta/sqrt(2)`` (l2) of f on S except on the
+                outliers, then g errs at most on the examples that are outliers or where f has a margin of at
+                most theta; C-2 applies with their number as errors.
+    Reference.  C-7 with the outliers of C-8. theta and the outliers may be chosen after seeing S at no
+                cost: they only bound a count from above. Never tighter than counting the errors of g.
+    Checked by. property, validity (teeth: slack theta instead of theta/2).
+
+    Example:
+        >>> round(occam_margin(OccamFacts(errors=300, n=60_000, code_bits=5000, delta=0.05)).value, 4)
+        0.0737
+    """
+    return replace(occam_binomial(facts), ref="C-7")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +133,8 @@ def grid_theta(index: int) -> GridTheta:
         >>> grid_theta(-8).value
         0.5
     """
+    if abs(index) > 8000:
+        raise UsageError(f"`index` of a margin must lie in [-8000, 8000]. Got {index}.")
     octave, eighth = divmod(index, 8)
     zigzag = 2 * index if index >= 0 else -2 * index - 1
     return GridTheta(index, math.ldexp(_EIGHTHS[eighth], octave - 23), elias_gamma_bits(zigzag + 1))
@@ -113,35 +157,30 @@ def theta_on_grid(deviation: float) -> GridTheta:
 
 
 @implements("C-12a", kind="certificate")
-def occam_domain(facts: DomainFacts) -> RiskBound:
+def occam_domain(facts: OccamFacts, *, theta_index: int) -> RiskBound:
     r"""Occam bound for f on a bounded domain.
 
     Statement.  If f and g differ by at most ``theta/sqrt(2)`` (l2) on every input of the domain, then
                 ``R(f) <= P(mar_g <= theta)``, and C-2 bounds the latter with the examples of S where
-                ``mar_g <= theta`` as errors and the code of theta added to the message.
+                ``mar_g <= theta`` as errors and the code of theta, a margin on the published grid
+                ``2**(theta_index/8)``, added to the message.
     Needs.      ``theta_on_grid(output_deviation(...))`` with norms bounded from above and an input range
                 that is declared, never read off S. theta depends on S through f, hence its code.
     Checked by. property, validity (teeth: margin 0 in place of theta).
 
     Example:
-        >>> from codebound.bounds.facts import OccamFacts
         >>> at_theta = OccamFacts(errors=300, n=60_000, code_bits=4991, delta=0.05)
-        >>> round(occam_domain(DomainFacts(at_theta=at_theta, theta_index=8)).value, 4)
+        >>> round(occam_domain(at_theta, theta_index=8).value, 4)
         0.0737
     """
-    message_bits = facts.at_theta.code_bits + grid_theta(facts.theta_index).code_bits
-    tail = occam_binomial(replace(facts.at_theta, code_bits=message_bits))
-    return replace(
-        tail,
-        ref="C-12a",
-        subject="f",
-        facts=facts,
-        assumptions=(*tail.assumptions, BOUNDED_DOMAIN, NORMS_ABOVE),
-    )
+    message_bits = facts.code_bits + grid_theta(theta_index).code_bits
+    tail = occam_binomial(replace(facts, code_bits=message_bits))
+    assumptions = (*tail.assumptions, BOUNDED_DOMAIN, NORMS_ABOVE)
+    return replace(tail, ref="C-12a", subject="f", assumptions=assumptions)
 
 
 @implements("C-12b", kind="certificate")
-def occam_disagreement(facts: DisagreementFacts) -> RiskBound:
+def occam_disagreement(*, risk: OccamFacts, disagreement: HoldoutFacts) -> RiskBound:
     r"""Bound for f through its disagreement with g on fresh unlabelled inputs.
 
     Statement.  ``R(f) <= R(g) + P(pred_f != pred_g)``: the first by C-2, the second by C-11 on
@@ -150,20 +189,22 @@ def occam_disagreement(facts: DisagreementFacts) -> RiskBound:
     Checked by. validity (teeth: disagreement rate without its limit).
 
     Example:
-        >>> from codebound.bounds.facts import HoldoutFacts, OccamFacts
         >>> risk = OccamFacts(errors=300, n=60_000, code_bits=5000, delta=0.025)
         >>> apart = HoldoutFacts(errors=0, n=10_000, delta=0.025)
-        >>> round(occam_disagreement(DisagreementFacts(risk=risk, disagreement=apart)).value, 4)
+        >>> round(occam_disagreement(risk=risk, disagreement=apart).value, 4)
         0.0741
     """
-    risk = occam_binomial(facts.risk)
-    return RiskBound(
+    delta = risk.delta + disagreement.delta
+    check_delta(delta)
+    bound = occam_binomial(risk)
+    return replace(
+        bound,
         ref="C-12b",
-        value=through_disagreement(risk.value, facts.disagreement),
-        delta=facts.delta,
+        value=through_disagreement(bound.value, disagreement),
+        delta=delta,
         subject="f",
-        facts=facts,
-        assumptions=(*risk.assumptions, UNLABELLED_FRESH),
+        assumptions=(*bound.assumptions, UNLABELLED_FRESH),
+        drawn=TWO_DRAWS,
     )
 
 
@@ -175,3 +216,36 @@ def through_disagreement(risk: float, disagreement: HoldoutFacts) -> float:
         0.0143
     """
     return min(1.0, (risk + holdout(disagreement).value) * _OUTWARD)
+
+
+@implements("C-17:part", kind="certificate")
+def part_disagreement(
+    *, risk: OccamFacts, disagreement: HoldoutFacts, examples: int
+) -> tuple[float | None, float]:
+    r"""A fault of f on a part of the examples, such as a class, through its disagreement with g. For f.
+
+    Statement.  For a part A of the data, ``P(fault of f | A) <= P(fault of g | A) + P(apart) / P(A)``, where
+                apart says that f and g disagree: the first by C-17, the second by C-11 on unlabelled inputs,
+                and P(A) from below by C-11 on the labels, of which ``risk.n`` of ``examples`` belong to A.
+    Needs.      A is fixed without a look at the sample: no bits pay for the limit of its share.
+    Direction.  Upper. The failure probabilities add up to that of the risk and twice that of the
+                disagreement, which the share of the part has again.
+    Checked by. validity (teeth: the share of the part left out; the part that occurs too often taken).
+
+    Returns:
+        The bound, and the least share of new data that belongs to the part; no bound where that may be 0.
+
+    Example:
+        >>> risk = OccamFacts(errors=3, n=1000, code_bits=100, delta=0.025)
+        >>> apart = HoldoutFacts(errors=2, n=20_000, delta=0.0125)
+        >>> bound, share = part_disagreement(risk=risk, disagreement=apart, examples=10_000)
+        >>> round(bound, 4), round(share, 4)
+        (0.0855, 0.0934)
+    """
+    check_counts(risk.n, examples)
+    others = HoldoutFacts(errors=examples - risk.n, n=examples, delta=disagreement.delta)
+    share = (1.0 - holdout(others).value) * (1.0 - 1e-15)
+    if share < _LEAST_SHARE:
+        return None, 0.0
+    total = occam_fault(risk).value + holdout(disagreement).value / share
+    return min(1.0, total * (1.0 + 1e-15)), share

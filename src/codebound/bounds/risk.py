@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from codebound.bounds.facts import DisagreementFacts, Facts, HoldoutFacts, LookFacts, Subject
+from codebound.bounds.facts import AbstractFacts, Subject
 from codebound.run.references import implements
 
 IID = "The sample is an independent draw from the distribution on which the network will be used."
@@ -160,16 +160,18 @@ class RiskBound:
         value: The bound, in [0, 1].
         delta: Total failure probability.
         subject: ``g``, the decoded network, or ``f``, the original one.
-        facts: All that the statement was told.
+        facts: The counts that the statement was told.
         assumptions: What has to be true outside the computation, in words.
+        drawn: Where the failure probability comes from.
     """
 
     ref: str
     value: float
     delta: float
     subject: Subject
-    facts: Facts
+    facts: AbstractFacts
     assumptions: tuple[str, ...]
+    drawn: str = "sample"
 
     @property
     def vacuous(self) -> bool:
@@ -183,9 +185,6 @@ class RiskBound:
     @property
     def sentence(self) -> str:
         """The claim as a sentence."""
-        drawn = "sample"
-        if isinstance(self.facts, HoldoutFacts | LookFacts):
-            drawn = "test sample"
-        elif isinstance(self.facts, DisagreementFacts):
-            drawn = TWO_DRAWS
-        return claim_sentence(self.subject, self.value, delta=self.delta, vacuous=self.vacuous, drawn=drawn)
+        return claim_sentence(
+            self.subject, self.value, delta=self.delta, vacuous=self.vacuous, drawn=self.drawn
+        )

@@ -17,8 +17,7 @@ import numpy as np
 
 from codebound import __version__
 from codebound.bounds.facts import OccamFacts
-from codebound.bounds.loss_bounds import occam_table
-from codebound.bounds.occam import occam_binomial, occam_hoeffding, occam_kl
+from codebound.bounds.occam import occam_binomial, occam_hoeffding, occam_kl, occam_table
 from codebound.bounds.original import grid_theta
 from codebound.bounds.risk import count_of
 from codebound.certificate.declarations import declared_by
@@ -46,8 +45,7 @@ if TYPE_CHECKING:
     from codebound.certificate.evaluate import Count
     from codebound.certificate.statement import AbstractStatement
     from codebound.certificate.task import Task
-    from codebound.learn.rule import Rule
-    from codebound.learn.rule_message import PickedMessage
+    from codebound.learn.rule import PickedMessage, Rule
     from codebound.run.job import Engine
     from codebound.sample.dataset import Dataset
     from codebound.sample.losses import Fault

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from codebound.bounds.adaptive_holdout import exact_answer_bits, looked_risk
 from codebound.bounds.facts import HoldoutFacts, LookFacts, OccamFacts, PickedFacts
-from codebound.bounds.held_out import holdout
+from codebound.bounds.held_out import exact_answer_bits, holdout, looked_risk
 from codebound.bounds.occam import occam_binomial, occam_hoeffding, occam_kl
 from codebound.bounds.picked import picked_risk
 from codebound.bounds.risk import claim_sentence, percent

@@ -14,18 +14,10 @@ import numpy as np
 
 from codebound.bits.options import Options
 from codebound.bits.stream import Stream
-from codebound.bounds.facts import (
-    DisagreementFacts,
-    DomainFacts,
-    HoldoutFacts,
-    OccamFacts,
-    PickedFacts,
-    SplitFacts,
-)
+from codebound.bounds.facts import HoldoutFacts, OccamFacts, PickedFacts
 from codebound.bounds.held_out import holdout, occam_split
-from codebound.bounds.loss_bounds import part_disagreement
 from codebound.bounds.occam import occam_binomial
-from codebound.bounds.original import grid_theta, occam_disagreement, occam_domain
+from codebound.bounds.original import grid_theta, occam_disagreement, occam_domain, part_disagreement
 from codebound.bounds.picked import picked_risk
 from codebound.bounds.risk import PART_FIRST, TWO_DRAWS, count_of
 from codebound.certificate.evaluate import count_disagreements, sure_share
@@ -236,8 +228,7 @@ class AfterSplit(AbstractClaim):
     def conclude(  # noqa: D102
         self, facts: OccamFacts, *, message: AbstractMessage, network: nn.Module, task: Task
     ) -> Conclusion:
-        parts = SplitFacts(certify=facts, n_prior=task.sample.n - task.n_rest)
-        return Conclusion(occam_split(parts), counted={"n_prior": parts.n_prior})
+        return Conclusion(occam_split(facts), counted={"n_prior": task.sample.n - task.n_rest})
 
     @staticmethod
     def is_held_out(certificate: Certificate) -> bool:
@@ -318,7 +309,7 @@ class OnDomain(AbstractClaimAboutF):
         index = message.options.theta_index
         assert index is not None  # the message is fitted
         without_theta = replace(facts, code_bits=facts.code_bits - grid_theta(index).code_bits)
-        return Conclusion(occam_domain(DomainFacts(at_theta=without_theta, theta_index=index)))
+        return Conclusion(occam_domain(without_theta, theta_index=index))
 
     def described(self, task: Task) -> dict[str, Any]:  # noqa: D102
         return {"input_low": float(self.low), "input_high": float(self.high), "subject_sha256": task.f.sha256}
@@ -363,10 +354,7 @@ class ByDisagreement(AbstractClaimAboutF):
         fresh, delta = self.unlabelled, task.delta / (4.0 if self.fault.has_part else 2.0)
         errors = count_disagreements(task.f.build(), network, fresh.on("cpu"), fault=self.fault)
         apart = HoldoutFacts(errors=errors, n=fresh.n, delta=delta)
-        bound, added = (
-            occam_disagreement(DisagreementFacts(risk=facts, disagreement=apart)),
-            holdout(apart).value,
-        )
+        bound, added = occam_disagreement(risk=facts, disagreement=apart), holdout(apart).value
         part = None
         if self.fault.has_part:
             value, share = part_disagreement(risk=facts, disagreement=apart, examples=task.sample.n)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from codebound.bits.message import AbstractMessage
     from codebound.bits.setting import Setting
     from codebound.known.encoder import Encoder
-    from codebound.learn.rule_message import PickedMessage
+    from codebound.learn.rule import PickedMessage
     from codebound.sample.dataset import Dataset
     from codebound_verify import Verdict
 
@@ -200,7 +200,7 @@ def read_message(
 
 def rule_message(certificate: Certificate) -> PickedMessage:
     """The rule that the message of a certificate names."""
-    from codebound.learn.rule_message import decode_rule
+    from codebound.learn.rule import decode_rule
 
     first = certificate.facts.extra.get("first")
     if type(first) is not int:

@@ -14,7 +14,7 @@ from codebound.certificate.claims import FromPicks
 from codebound.certificate.evaluate import Count
 from codebound.learn.kernel_network import PickedNetwork, count_faults
 from codebound.learn.picking import faults_of, permutation
-from codebound.learn.rule_message import PickedMessage, decode_rule
+from codebound.learn.rule import PickedMessage, decode_rule
 from codebound.sample.losses import WRONG, OfClass, possible_examples
 
 if TYPE_CHECKING:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from codebound.bounds.adaptive_holdout import looked_risk
 from codebound.bounds.facts import MAX_N, LookFacts, OccamFacts, PickedFacts, check_delta
+from codebound.bounds.held_out import looked_risk
 from codebound.bounds.numerics import log_binomial_cdf
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.picked import picked_risk
@@ -15,6 +16,8 @@ from codebound.run.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from codebound.bounds.risk import RiskBound
 
 SHARES = tuple(i / 20 for i in range(2, 11))
 """Shares of the labels that may be held out: so far the guess of the error is not stretched by much."""
@@ -123,117 +126,83 @@ def advise(situation: Situation, *, target: float | None = None) -> Advice:
     """
     if target is not None and not 0.0 < target < 1.0:
         raise UsageError(f"`target` is an error strictly between 0 and 1. Got {target}.")
-    ways = {"hold-out": _held_out, "split": _after_split}
-    if situation.bits is not None:
-        ways["message"] = _by_message
-    if situation.picks is not None:
-        ways["picks"] = _by_picks
-    found = sorted((way(situation) for way in ways.values()), key=lambda each: each.expected)
-    held_out = next(each for each in found if each.name == "hold-out").expected
+    is_asked = {"message": situation.bits is not None, "picks": situation.picks is not None}
+    ways = [_way(name, situation) for name in _LIMITS if is_asked.get(name, True)]
+    held_out = ways[0].expected
     return Advice(
-        ways=tuple(found),
-        most_bits=_most(lambda bits: _by_message(replace(situation, bits=bits)).expected <= held_out, 10**9),
-        most_picks=_most(lambda m: _by_picks(replace(situation, picks=m)).expected <= held_out, situation.n),
+        ways=tuple(sorted(ways, key=lambda each: each.expected)),
+        most_bits=_most(
+            lambda bits: _way("message", replace(situation, bits=bits)).expected <= held_out, 10**9
+        ),
+        most_picks=_most(
+            lambda picks: _way("picks", replace(situation, picks=picks)).expected <= held_out, situation.n
+        ),
         needed={}
         if target is None
-        else {name: _labels_needed(situation, way, target) for name, way in ways.items()},
+        else {way.name: _labels_needed(situation, way.name, target) for way in ways},
     )
 
 
-def _held_out(situation: Situation) -> Way:
-    """The best hold-out set; where it begins is chosen before the labels are seen, so it costs nothing."""
-
-    def limit(errors: int, size: int) -> float:
-        facts = LookFacts(errors=errors, n=size, delta=situation.delta, looks=situation.looks)
-        return looked_risk(facts).value
-
-    return _at_best_share("hold-out", situation, limit)
+def _held_out(situation: Situation, errors: int, n: int) -> RiskBound:
+    """Limit of a hold-out set: it is chosen before the labels are seen, so the choice costs nothing."""
+    return looked_risk(LookFacts(errors=errors, n=n, delta=situation.delta, looks=situation.looks))
 
 
-def _after_split(situation: Situation) -> Way:
+def _split(situation: Situation, errors: int, n: int) -> RiskBound:
     """The same as a file that a second program checks: who learns from which part is a short message."""
-
-    def limit(errors: int, size: int) -> float:
-        facts = OccamFacts(errors=errors, n=size, code_bits=SPLIT_BITS, delta=situation.delta)
-        return occam_binomial(facts).value
-
-    return _at_best_share("split", situation, limit)
+    return _message(replace(situation, bits=SPLIT_BITS), errors, n)
 
 
-def _at_best_share(name: str, situation: Situation, limit: Callable[[int, int], float]) -> Way:
-    sizes = {min(situation.n - 1, max(1, round(share * situation.n))) for share in SHARES}
+def _message(situation: Situation, errors: int, n: int) -> RiskBound:
+    return occam_binomial(
+        OccamFacts(errors=errors, n=n, code_bits=situation.bits or 0.0, delta=situation.delta)
+    )
+
+
+def _picks(situation: Situation, errors: int, n: int) -> RiskBound:
+    picks = situation.picks or 0
+    return picked_risk(PickedFacts(picks=picks, errors=min(errors, n - picks), n=n, delta=situation.delta))
+
+
+_LIMITS = {"hold-out": _held_out, "split": _split, "message": _message, "picks": _picks}
+"""Bounds of all ways, for so many errors on n counted examples."""
+
+
+def _way(name: str, situation: Situation) -> Way:
+    def limit(errors: int, counted: int) -> float:
+        return _LIMITS[name](situation, errors, counted).value
 
     def error(size: int) -> float:
-        return situation.error_after(situation.n - size)
+        return situation.error_after(n - size)
 
-    best = min(sorted(sizes), key=lambda size: limit(_quantile(size, error(size), 0.5), size))
-    return _way(name, best, error(best), lambda errors: limit(errors, best), held_out=best)
-
-
-def _by_message(situation: Situation) -> Way:
-    def limit(errors: int) -> float:
-        facts = OccamFacts(
-            errors=errors, n=situation.n, code_bits=situation.bits or 0.0, delta=situation.delta
-        )
-        return occam_binomial(facts).value
-
-    return _way("message", situation.n, _train_error(situation), limit)
-
-
-def _by_picks(situation: Situation) -> Way:
-    picks = situation.picks or 0
-    left = situation.n - picks
-
-    def limit(errors: int) -> float:
-        facts = PickedFacts(picks=picks, errors=min(errors, left), n=situation.n, delta=situation.delta)
-        return picked_risk(facts).value
-
-    return _way("picks", max(1, left), _train_error(situation), limit)
-
-
-def _train_error(situation: Situation) -> float:
-    return situation.error if situation.train_error is None else situation.train_error
-
-
-def _way(name: str, n: int, error: float, limit: Callable[[int], float], *, held_out: int = 0) -> Way:
-    low, expected, high = (limit(_quantile(n, error, tail)) for tail in _TAILS)
+    n, held_out = situation.n, 0
+    if name in ("hold-out", "split"):
+        sizes = sorted({min(n - 1, max(1, round(share * n))) for share in SHARES})
+        held_out = min(sizes, key=lambda size: limit(_quantile(size, error(size), 0.5), size))
+        drawn, counted, rate = held_out, held_out, error(held_out)
+    else:
+        drawn = max(1, n - (situation.picks or 0)) if name == "picks" else n
+        counted, rate = n, situation.error if situation.train_error is None else situation.train_error
+    low, expected, high = (limit(_quantile(drawn, rate, tail), counted) for tail in _TAILS)
     return Way(name, expected, low, high, held_out)
 
 
 def _quantile(n: int, p: float, tail: float) -> int:
     """Fewest errors that are not exceeded with probability ``tail``."""
-
-    def is_enough(errors: int) -> bool:
-        return log_binomial_cdf(errors, n, p) >= math.log(tail)
-
-    near = 4 * math.ceil(1.0 + math.sqrt(n * p * (1.0 - p)))  # errors are seldom farther from their mean
-    low, high = max(-1, math.floor(n * p) - near), min(n, math.ceil(n * p) + near)
-    if low >= 0 and is_enough(low):
-        low = -1
-    if not is_enough(high):
-        high = n
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if is_enough(middle) else (middle, high)
-    return high
+    return bisect_left(range(n), True, key=lambda errors: log_binomial_cdf(errors, n, p) >= math.log(tail))
 
 
 def _most(is_enough: Callable[[int], bool], most: int) -> int | None:
     """The largest number with a property that is lost on the way up; None if 0 has it not."""
-    if not is_enough(0):
-        return None
-    low, high = 0, most + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if is_enough(middle) else (low, middle)
-    return low
+    found = bisect_left(range(most + 1), True, key=lambda number: not is_enough(number)) - 1
+    return None if found < 0 else found
 
 
-def _labels_needed(situation: Situation, way: Callable[[Situation], Way], target: float) -> int | None:
+def _labels_needed(situation: Situation, name: str, target: float) -> int | None:
     """Labels for the target, to one part in a hundred and rounded up."""
 
     def misses(n: int) -> bool:
-        return way(situation.with_labels(n)).expected > target
+        return _way(name, situation.with_labels(n)).expected > target
 
     if situation.slope == 0.0 and situation.error >= target:
         return None

@@ -9,30 +9,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from codebound.certificate.decoding import decode
 from codebound.holdout.ledger import SUFFIX, read_ledger
-from codebound.holdout.sealed import (
-    SealSettings,
-    identities,
-    identity,
-    look,
-    network_scores,
-    predicted_scores,
-    seal,
-)
-from codebound.holdout.values import load_values, predicted_values
-from codebound.run.errors import UsageError
+from codebound.holdout.sealed import SealSettings, Values, identity, look, seal
+from codebound.run.errors import DataError, UsageError
 from codebound.run.extensions import reader
 from codebound.run.progress import NOBODY
+from codebound.sample.arrays import from_arrays, read_members, read_npy
 from codebound.sample.load import load_dataset
-from codebound.sample.losses import parse_fault
+from codebound.sample.losses import logit_chunks, parse_fault
 from codebound.sample.tables import table_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from numpy.typing import NDArray
     from torch import Tensor, nn
 
     from codebound.holdout.ledger import Ledger
@@ -64,7 +58,10 @@ def seal_from_options(
     settings = SealSettings(
         looks=looks,
         fault=fault,
-        models=identities(weights, model=model or "") + identities(predictions),
+        models=(
+            *(identity(path, model=model or "") for path in weights),
+            *(identity(path) for path in predictions),
+        ),
         **{name: options[name] for name in ("answers", "delta", "target", "step", "by_class")},
     )
     path = out or Path(Path(data).stem + SUFFIX)
@@ -103,3 +100,67 @@ def _scores(options: Mapping[str, Any], sample: Dataset, classes: int) -> Tensor
         options["model"], input_shape=shape, classes=classes, weights=weights
     )
     return network_scores(network, sample)
+
+
+def network_scores(network: nn.Module, data: Dataset) -> Tensor:
+    """The scores of a network, in float64."""
+    chunks = logit_chunks(network, data.on("cpu"), dtype=torch.float64)
+    return torch.cat([logits for logits, _ in chunks])
+
+
+def predicted_scores(path: Path, classes: int, *, class_names: tuple[str, ...] = ()) -> Tensor:
+    """Scores from a file of predictions: a ``.npy`` array of classes (n), or of scores (n, classes).
+
+    Classes are numbers, or words where the classes have names.
+
+    Raises:
+        DataError: It holds neither.
+    """
+    found: Any = read_npy(path)
+    if found.dtype.kind in "US":
+        found = _numbered(found.astype(str), class_names, path)
+    if found.dtype.kind not in "iuf":
+        raise DataError(f"{path} must hold one array of numbers, or of words.")
+    if found.ndim == 2 and found.shape[1] == classes:
+        return torch.from_numpy(found.astype(np.float64))
+    if found.ndim == 1 and found.dtype.kind in "iu" and ((found >= 0) & (found < classes)).all():
+        return torch.nn.functional.one_hot(torch.from_numpy(found.astype(np.int64)), classes).double()
+    raise DataError(
+        f"{path} must hold classes from 0 to {classes - 1}, one for each example, or rows of {classes} "
+        f"scores. Got {found.dtype} of shape {found.shape}."
+    )
+
+
+def _numbered(words: NDArray[np.str_], class_names: tuple[str, ...], path: Path) -> NDArray[np.int64]:
+    """Labels of predictions that are words."""
+    known = {name: label for label, name in enumerate(class_names)}
+    strange = [each for each in np.unique(words).tolist() if each not in known]
+    if strange:
+        named = f"Its classes are {', '.join(class_names[:8])}" if class_names else "Its classes are numbers"
+        raise DataError(f"{path} holds {strange[0]!r:.40}, which is no class of the test set. {named}.")
+    return np.array([known[each] for each in words.ravel().tolist()], dtype=np.int64).reshape(words.shape)
+
+
+def load_values(spec: str) -> Values:
+    """The examples in an ``.npz`` file with arrays ``x`` and ``y``.
+
+    Raises:
+        DataError: It is no such file, or a value is not finite.
+    """
+    found = read_members(Path(spec), ("x", "y"))
+    x, y = found["x"], found["y"]
+    if y.dtype.kind not in "iuf" or y.shape != x.shape[:1] or not np.isfinite(y).all():
+        raise DataError(
+            f"{spec}: values are one finite number for each example. Got {y.dtype} of shape {y.shape} for "
+            f"inputs of shape {x.shape}."
+        )
+    inputs = from_arrays(x, None, name=spec, role="unlabelled")
+    return Values(spec, inputs.x, y.astype(np.float64))
+
+
+def predicted_values(path: Path) -> NDArray[np.float64]:
+    """Predictions from a ``.npy`` file: one number for each example; what is no number is a fault."""
+    found = read_npy(path)
+    if found.dtype.kind not in "iuf" or found.shape != (found.size,):
+        raise DataError(f"{path} must hold one number for each example.")
+    return found.astype(np.float64)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from codebound.bounds.adaptive_holdout import exact_answer_bits, ladder_bits
+from codebound.bounds.held_out import exact_answer_bits, ladder_bits
 from codebound.bounds.risk import count_of
 from codebound.run.errors import FormatError, UsageError
 from codebound.run.files import make_folder, read_json, replacing, require_file, write_atomically
@@ -52,37 +52,27 @@ class Ledger:
     @property
     def answer_bits(self) -> float:
         """Bits of all answers so far; nobody pays for that of the final look."""
-        answers = [look["answer"] for look in self.looks if not look["final"]]
-        if self.seal["levels"] is None:
-            return sum(exact_answer_bits(len(answers), n=most) for most in self._most_told())
-        return ladder_bits(answers, self.seal["levels"])
-
-    def _most_told(self) -> list[int]:
-        """The largest of each number that an exact answer tells (docs/looks.md)."""
-        seal = self.seal
-        fault, sizes = parse_fault(seal["fault"]), [size for size in seal.get("by_class") or [] if size]
-        if fault == WRONG and sizes:
-            return sizes
-        return [seal["n"], *sizes]
+        seal, answers = self.seal, [look["answer"] for look in self.looks if not look["final"]]
+        if seal["levels"] is not None:
+            return ladder_bits(answers, seal["levels"])
+        # an exact answer tells the errors on every class, and their number where these do not add up to it
+        sizes = [size for size in seal.get("by_class") or [] if size]
+        told = sizes if sizes and parse_fault(seal["fault"]) == WRONG else [seal["n"], *sizes]
+        return sum(exact_answer_bits(len(answers), n=most) for most in told)
 
     @property
     def unlisted(self) -> int:
         """Looks at networks that the seal does not list."""
         return sum(not look["listed"] for look in self.looks)
 
-    def with_line(self, record: Mapping[str, Any]) -> Ledger:
-        """The ledger with a line more, which is not written yet."""
-        line = _line({**record, "previous": self.head})
-        return parsed_ledger(self.path, self.content + line)
 
-
-def _line(record: Mapping[str, Any]) -> bytes:
-    return json.dumps(record, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii") + b"\n"
-
-
-def first_line(record: Mapping[str, Any]) -> bytes:
-    """The seal as the first line of a ledger."""
-    return _line({**record, "previous": _FIRST})
+def with_line(path: Path, record: Mapping[str, Any], before: Ledger | None = None) -> Ledger:
+    """The ledger with a line more, which is not written yet."""
+    previous, content = (_FIRST, b"") if before is None else (before.head, before.content)
+    line = json.dumps(
+        {**record, "previous": previous}, sort_keys=True, separators=(",", ":"), allow_nan=False
+    )
+    return parsed_ledger(path, content + line.encode("ascii") + b"\n")
 
 
 def parsed_ledger(path: Path, content: bytes) -> Ledger:

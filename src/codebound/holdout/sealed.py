@@ -5,39 +5,40 @@ from __future__ import annotations
 import datetime
 import hashlib
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from bisect import bisect_right
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import numpy as np
 import torch
 
-from codebound.bounds.adaptive_holdout import ladder_bits, looked_risk
 from codebound.bounds.facts import LookFacts, check_delta
+from codebound.bounds.held_out import ladder_bits, looked_risk
 from codebound.bounds.lengths import log2_up
 from codebound.bounds.risk import count_of
 from codebound.holdout.ledger import (
     Ledger,
     examples_sha256,
-    first_line,
-    parsed_ledger,
     read_ledger,
     require_latest,
     require_unsealed,
+    with_line,
     write_ledger,
 )
-from codebound.holdout.values import Values
 from codebound.run.errors import DataError, UsageError
 from codebound.run.store import lock_beside, locked
-from codebound.sample.arrays import read_npy
+from codebound.sample.arrays import from_arrays
 from codebound.sample.caveats import rows_of
-from codebound.sample.losses import WRONG, Fault, counted_examples, logit_chunks, parse_fault
+from codebound.sample.dataset import arrays_sha256
+from codebound.sample.losses import WRONG, Fault, counted_examples, parse_fault
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
-    from torch import Tensor, nn
+    from torch import Tensor
 
     from codebound.sample.dataset import Dataset
 
@@ -128,11 +129,37 @@ class SealSettings:
                 f"{count_of(self.looks, 'look')}, not even without an error. Take more examples, fewer "
                 "looks, or a larger target."
             )
-        low, high = 0, n
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if limit(middle) <= self.target else (low, middle)
-        return low
+        return bisect_right(range(1, n), self.target, key=limit)
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """A sample with values.
+
+    Attributes:
+        name: What it is called.
+        x: The inputs, as a sample of classes has them.
+        y: The values, in float64.
+    """
+
+    name: str
+    x: NDArray[np.generic]
+    y: NDArray[np.float64]
+    classes: ClassVar[None] = None
+
+    @property
+    def n(self) -> int:
+        """Number of examples."""
+        return len(self.y)
+
+    @cached_property
+    def sha256(self) -> str:
+        """Hash of inputs and values (docs/looks.md)."""
+        return arrays_sha256(self.x, self.y)
+
+    def ranked(self) -> Dataset:
+        """The same with the rank of each value as its label: equal ones stay equal."""
+        return from_arrays(self.x, np.unique(self.y, return_inverse=True)[1], name=self.name, role="test")
 
 
 def seal(data: Dataset | Values, settings: SealSettings, path: Path, *, allow_copies: bool = False) -> Ledger:
@@ -175,7 +202,7 @@ def seal(data: Dataset | Values, settings: SealSettings, path: Path, *, allow_co
     if settings.by_class or settings.fault.is_new or data.classes is None:
         sizes = np.bincount(data.y, minlength=data.classes or 0).tolist() if settings.by_class else None
         record |= {"version": 2, "by_class": sizes}
-    ledger = parsed_ledger(path, first_line(record))
+    ledger = with_line(path, record)
     write_ledger(ledger, rows)
     return ledger
 
@@ -188,7 +215,7 @@ def look(
     Args:
         path: The ledger.
         data: The sealed examples.
-        scores: What the network says of each example, a row of scores (:func:`network_scores`) or a value.
+        scores: What the network says of each example, a row of scores or a value.
         name: What the network is called, in words.
         identity: What names the network, by :func:`identity`.
         is_final: Whether this is the last look: it tells the exact number of errors.
@@ -210,7 +237,9 @@ def look(
         is_listed = identity in told["models"]
         _require_allowed(ledger, identity, is_listed=is_listed, is_final=is_final)
         labels = torch.from_numpy(data.y)
-        errors = count_faults(parse_fault(told["fault"]), scores, labels)
+        if len(scores) != data.n:
+            raise DataError(f"there are scores of {len(scores)} examples, and {data.n} were sealed.")
+        errors = int(parse_fault(told["fault"]).is_made(scores, labels).sum())  # ties and NaN are faults
         bits = 0.0 if is_listed else ledger.answer_bits
         answer = _answer(ledger, errors, is_final=is_final)
         record: dict[str, Any] = {
@@ -227,46 +256,38 @@ def look(
         if told["version"] > 1:
             record |= {"tally": None, "by_class": None}
         if answer is not None:
-            number = 1 if is_listed else ledger.unlisted + 1
-            record |= _Limits(told, number, bits).record(answer, scores, labels, is_final=is_final)
+            facts = LookFacts(
+                errors=answer,
+                n=told["n"],
+                delta=told["delta"],
+                looks=told["looks"],
+                number=1 if is_listed else ledger.unlisted + 1,
+                answer_bits=bits,
+            )
+            record |= _limits(told, facts, scores, labels, is_final=is_final)
             record["meets"] = None if told["target"] is None else record["bound"] <= told["target"]
-        grown = ledger.with_line(record)
+        grown = with_line(path, record, ledger)
         write_ledger(grown, examples_sha256(data.ranked() if isinstance(data, Values) else data))
         return grown
 
 
-@dataclass(frozen=True, slots=True)
-class _Limits:
-    """Limits that one look proves. They share its level (docs/looks.md)."""
-
-    seal: Mapping[str, Any]
-    number: int
-    bits: float
-
-    def record(self, answer: int, scores: Tensor, labels: Tensor, *, is_final: bool) -> dict[str, Any]:
-        """The limits, by their names in the line."""
-        sizes = self.seal.get("by_class")
-        shared = 1.0 if sizes else 0.0  # bits: half of the level is for the table
-        found: dict[str, Any] = {"bound": self._limit(answer, self.seal["n"], shared)}
-        if sizes and (is_final or self.seal["levels"] is None):
-            wrong = torch.bincount(labels[WRONG.is_made(scores, labels)], minlength=len(sizes)).tolist()
-            apart = 1.0 + log2_up(len(sizes))
-            found["by_class"] = [
-                [errors, self._limit(errors, size, apart) if size else None]
-                for errors, size in zip(wrong, sizes, strict=True)
-            ]
-        return found
-
-    def _limit(self, errors: int, n: int, shared: float) -> float:
-        facts = LookFacts(
-            errors=errors,
-            n=n,
-            delta=self.seal["delta"],
-            looks=self.seal["looks"],
-            number=self.number,
-            answer_bits=self.bits + shared,
-        )
-        return looked_risk(facts).value
+def _limits(
+    seal: Mapping[str, Any], facts: LookFacts, scores: Tensor, labels: Tensor, *, is_final: bool
+) -> dict[str, Any]:
+    """The limits that one look proves, by their names in the line. They share its level (docs/looks.md)."""
+    sizes = seal.get("by_class")
+    if not sizes:
+        return {"bound": looked_risk(facts).value}
+    # in bits: half of the level is for the table
+    found: dict[str, Any] = {"bound": looked_risk(replace(facts, answer_bits=facts.answer_bits + 1.0)).value}
+    if is_final or seal["levels"] is None:
+        wrong = torch.bincount(labels[WRONG.is_made(scores, labels)], minlength=len(sizes)).tolist()
+        apart = replace(facts, answer_bits=facts.answer_bits + (1.0 + log2_up(len(sizes))))
+        found["by_class"] = [
+            [errors, looked_risk(replace(apart, errors=errors, n=size)).value if size else None]
+            for errors, size in zip(wrong, sizes, strict=True)
+        ]
+    return found
 
 
 def _require_allowed(ledger: Ledger, identity: str, *, is_listed: bool, is_final: bool) -> None:
@@ -296,52 +317,6 @@ def _answer(ledger: Ledger, errors: int, *, is_final: bool) -> int | None:
     return min((level for level in levels if errors <= level < best), default=None)
 
 
-def count_faults(fault: Fault, scores: Tensor, labels: Tensor) -> int:
-    """Count faults, from a row of scores for each example, or a value; ties and NaN are faults."""
-    if len(scores) != len(labels):
-        raise DataError(f"there are scores of {len(scores)} examples, and {len(labels)} were sealed.")
-    return int(fault.is_made(scores, labels).sum())
-
-
-def network_scores(network: nn.Module, data: Dataset) -> Tensor:
-    """The scores of a network, in float64."""
-    chunks = logit_chunks(network, data.on("cpu"), dtype=torch.float64)
-    return torch.cat([logits for logits, _ in chunks])
-
-
-def predicted_scores(path: Path, classes: int, *, class_names: tuple[str, ...] = ()) -> Tensor:
-    """Scores from a file of predictions: a ``.npy`` array of classes (n), or of scores (n, classes).
-
-    Classes are numbers, or words where the classes have names.
-
-    Raises:
-        DataError: It holds neither.
-    """
-    found: Any = read_npy(path)
-    if found.dtype.kind in "US":
-        found = _numbered(found.astype(str), class_names, path)
-    if found.dtype.kind not in "iuf":
-        raise DataError(f"{path} must hold one array of numbers, or of words.")
-    if found.ndim == 2 and found.shape[1] == classes:
-        return torch.from_numpy(found.astype(np.float64))
-    if found.ndim == 1 and found.dtype.kind in "iu" and ((found >= 0) & (found < classes)).all():
-        return torch.nn.functional.one_hot(torch.from_numpy(found.astype(np.int64)), classes).double()
-    raise DataError(
-        f"{path} must hold classes from 0 to {classes - 1}, one for each example, or rows of {classes} "
-        f"scores. Got {found.dtype} of shape {found.shape}."
-    )
-
-
-def _numbered(words: NDArray[np.str_], class_names: tuple[str, ...], path: Path) -> NDArray[np.int64]:
-    """Labels of predictions that are words."""
-    known = {name: label for label, name in enumerate(class_names)}
-    strange = [each for each in np.unique(words).tolist() if each not in known]
-    if strange:
-        named = f"Its classes are {', '.join(class_names[:8])}" if class_names else "Its classes are numbers"
-        raise DataError(f"{path} holds {strange[0]!r:.40}, which is no class of the test set. {named}.")
-    return np.array([known[each] for each in words.ravel().tolist()], dtype=np.int64).reshape(words.shape)
-
-
 def identity(path: Path, *, model: str = "") -> str:
     """Return the identity of a network in a ledger.
 
@@ -351,11 +326,6 @@ def identity(path: Path, *, model: str = "") -> str:
         return hashlib.sha256(f"{model}\n".encode() + path.read_bytes()).hexdigest()
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
-
-
-def identities(paths: Sequence[Path], *, model: str = "") -> tuple[str, ...]:
-    """The same for several."""
-    return tuple(identity(path, model=model) for path in paths)
 
 
 def _now() -> str:

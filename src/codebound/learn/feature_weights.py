@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar
 
 import torch
 
 from codebound.bits.numbers import SymbolContext, bit, uniform
-from codebound.learn.features import MAX_SIZE, AbstractFeatures, FilterFeatures, chunks
+from codebound.learn.features import MAX_SIZE, AbstractFeatures, FeatureMap, FilterFeatures, chunks
 from codebound.run.errors import ModelError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from torch import Tensor
 
@@ -27,7 +28,7 @@ USUAL = 2
 
 
 @dataclass(frozen=True, slots=True)
-class LayerFeatures(AbstractFeatures):
+class LayerFeatures:
     """Features of another kind, weighted: each group as the message says, or each number by the first labels.
 
     Attributes:
@@ -45,16 +46,18 @@ class LayerFeatures(AbstractFeatures):
     strength: int = 0
 
     @property
-    def plain(self) -> AbstractFeatures:  # noqa: D102
+    def plain(self) -> AbstractFeatures:
+        """The features below."""
         return self.below
 
-    @classmethod
-    def code(cls, coder: AbstractCoder, value: AbstractFeatures) -> AbstractFeatures:  # noqa: D102
-        raise NotImplementedError("a layer is coded above features, for inputs of a shape.")
+    @property
+    def has_pictures(self) -> bool:
+        """Return True if the features below are of pictures."""
+        return self.below.has_pictures
 
     @classmethod
     def code_above(
-        cls, coder: AbstractCoder, below: AbstractFeatures, given: AbstractFeatures, shape: tuple[int, ...]
+        cls, coder: AbstractCoder, below: AbstractFeatures, given: AnyFeatures, shape: tuple[int, ...]
     ) -> LayerFeatures:
         """Codes what stands above these features, or returns what is read."""
         own = given if isinstance(given, LayerFeatures) else cls(below, ())
@@ -74,44 +77,24 @@ class LayerFeatures(AbstractFeatures):
         coder.require(any(found), "the weights of a layer are all 0.")
         return cls(below, tuple(found), by_window)
 
-    def check(self, shape: tuple[int, ...]) -> None:  # noqa: D102
+    def mapped(
+        self, first: Tensor, divisor: float, *, is_mirrored: bool, labels: Tensor | None = None
+    ) -> FeatureMap:
+        """The weighted feature map, from the first examples as they are stored, and their labels."""
+        shape = tuple(first.shape[1:])
         count = group_count(self.below, shape, by_window=self.by_window)
         if not self.strength and count != len(self.symbols):
             raise ModelError(f"a layer of {len(self.symbols)} weights does not fit inputs of shape {shape}.")
-
-    def groups(self, shape: tuple[int, ...], *, by_window: bool) -> Tensor:  # noqa: D102
-        return self.below.groups(shape, by_window=by_window)
-
-    def read(self, x: Tensor, divisor: float) -> Tensor:  # noqa: D102
-        return self.below.read(x, divisor)
-
-    def fit(  # noqa: D102
-        self, first: Tensor, *, is_mirrored: bool, labels: Tensor | None = None
-    ) -> dict[str, Tensor]:
-        tensors = self.below.fit(first, is_mirrored=is_mirrored)
-        if self.strength:
-            if labels is None or len(labels) != len(first):
-                raise ModelError("computed weights need the labels of the first examples.")
-            return {
-                **tensors,
-                "weights": self._computed(first, tensors, labels, is_mirrored),
-                "labels": labels,
-            }
-        groups = self.below.groups(tuple(first.shape[1:]), by_window=self.by_window)
-        values = torch.tensor([WEIGHTS[each] for each in self.symbols], dtype=torch.float64)
-        return {**tensors, "weights": values[groups].to(first.device)}
-
-    def numbers(self, x: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
-        return self.below.numbers(x, tensors)
-
-    def vectors(self, x: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
-        return self.below.vectors(x, tensors)
-
-    def halves(self, vectors: Tensor) -> tuple[Tensor, Tensor]:  # noqa: D102
-        return self.below.halves(vectors)
-
-    def unit(self, size: int, tensors: Mapping[str, Tensor]) -> float:  # noqa: D102
-        return self.below.unit(size, tensors)
+        pictures = self.below.read(first, divisor)
+        tensors = self.below.fit(pictures, is_mirrored=is_mirrored)
+        if not self.strength:
+            values = torch.tensor([WEIGHTS[each] for each in self.symbols], dtype=torch.float64)
+            tensors["weights"] = values[self.below.groups(shape, by_window=self.by_window)].to(first.device)
+        elif labels is None or len(labels) != len(first):
+            raise ModelError("computed weights need the labels of the first examples.")
+        else:
+            tensors |= {"weights": self._computed(pictures, tensors, labels, is_mirrored), "labels": labels}
+        return self.below.map_with(tensors, first, divisor)
 
     def _computed(
         self, first: Tensor, tensors: Mapping[str, Tensor], labels: Tensor, is_mirrored: bool
@@ -136,6 +119,10 @@ class LayerFeatures(AbstractFeatures):
         return (8.0 * shares).round()
 
 
+AnyFeatures = AbstractFeatures | LayerFeatures
+"""Features of a rule."""
+
+
 def group_count(features: AbstractFeatures, shape: tuple[int, ...], *, by_window: bool) -> int:
     """Count the weights of a layer above these features. Refuses features that do not fit the inputs."""
     features.check(shape)
@@ -147,13 +134,12 @@ def group_count(features: AbstractFeatures, shape: tuple[int, ...], *, by_window
 
 def _cost(symbols: Sequence[int], *, is_near: bool) -> float:
     """Nats of the symbols in one context, or in that of the symbol before."""
-    return sum(map(_nats, _sequences(symbols))) if is_near else _nats(symbols)
-
-
-def _sequences(symbols: Sequence[int]) -> Iterator[list[int]]:
-    before = (USUAL, *symbols)
-    for context in range(len(WEIGHTS)):
-        yield [symbol for last, symbol in zip(before, symbols, strict=False) if last == context]
+    if not is_near:
+        return _nats(symbols)
+    after: dict[int, list[int]] = {}
+    for last, symbol in pairwise((USUAL, *symbols)):
+        after.setdefault(last, []).append(symbol)
+    return sum(_nats(after[context]) for context in sorted(after))
 
 
 def _nats(symbols: Sequence[int]) -> float:

@@ -8,16 +8,16 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch.nn import functional
 
 from codebound.bits.numbers import bit, uniform
 from codebound.bits.stream import Stream
-from codebound.learn.dictionary import filter_tables
 from codebound.learn.images import (
     colour_planes,
+    dictionary_channels,
     levels,
     pooling_windows,
     spread_filters,
@@ -28,7 +28,7 @@ from codebound.learn.images import (
 from codebound.run.errors import CertificateError, ModelError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from torch import Tensor
 
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 LARGEST = 4095  # length of a vector; the square of one more is 2^24, below which float32 counts exactly
 MAX_SIZE = 1 << 16
 _TABLES = (3, 1)
-_SIDES = (3, 128)
 _ROW_SUM = 65_000  # of a filter: times 255 it stays below 2^24
 _NUMBERS = 1 << 21  # in the patches of a chunk of pictures: they stay in the cache
 _FILTERS = 256  # whose responses to a picture stay there too
@@ -64,13 +63,10 @@ class FeatureMap:
     divisor: float
     unit: float
 
-    def __call__(self, x: Tensor) -> Tensor:
-        """Vectors of integers in float32, one a row, for stored inputs."""
-        return self.settings.vectors(self.settings.read(x, self.divisor), self.tensors)
-
-    def of_pictures(self, x: Tensor) -> Tensor:
-        """The same for inputs that were read already."""
-        return self.settings.vectors(x, self.tensors)
+    def __call__(self, x: Tensor, change: Callable[[Tensor], Tensor] | None = None) -> Tensor:
+        """Vectors of integers in float32, one a row, for stored inputs, or for changed copies of them."""
+        read = self.settings.read(x, self.divisor)
+        return self.settings.vectors(read if change is None else change(read), self.tensors)
 
 
 class AbstractFeatures(ABC):
@@ -94,16 +90,21 @@ class AbstractFeatures(ABC):
         """Return the weight index of each number of a vector. ``by_window`` matters to filters alone."""
 
     @abstractmethod
-    def fit(self, first: Tensor, *, is_mirrored: bool, labels: Tensor | None = None) -> dict[str, Tensor]:
-        """Return the tensors fitted to the first examples. Labels matter to a layer alone."""
+    def fit(self, first: Tensor, *, is_mirrored: bool) -> dict[str, Tensor]:
+        """Return the tensors fitted to the first examples."""
 
     @abstractmethod
     def numbers(self, x: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         """Whole numbers in float64 that vectors are made of, for few inputs."""
 
-    @abstractmethod
     def vectors(self, x: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         """Vectors of integers in float32, one a row; ``weights`` among the tensors are those of a layer."""
+        found = (self.numbers(part, tensors) for part in chunks(x, self._chunk(x)))
+        return torch.cat([_to_length(part, tensors.get("weights")) for part in found])
+
+    def _chunk(self, x: Tensor) -> int:
+        """Inputs whose numbers a core has at hand, or a GPU has room for."""
+        return len(x)
 
     def read(self, x: Tensor, divisor: float) -> Tensor:
         """Stored inputs as pictures of levels."""
@@ -111,11 +112,9 @@ class AbstractFeatures(ABC):
 
     def check(self, shape: tuple[int, ...]) -> None:
         """Refuses inputs that have no such features."""
-        low, high = _SIDES
-        if len(shape) != 3 or shape[0] not in (1, 3) or not low <= min(shape[1:]) <= max(shape[1:]) <= high:
+        if not is_picture(shape):
             raise ModelError(
-                f"these features are of pictures with 1 or 3 channels and sides from {low} to {high}. "
-                f"Got {shape}."
+                f"these features are of pictures with 1 or 3 channels and sides from 3 to 128. Got {shape}."
             )
 
     def halves(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
@@ -129,11 +128,14 @@ class AbstractFeatures(ABC):
     def mapped(
         self, first: Tensor, divisor: float, *, is_mirrored: bool, labels: Tensor | None = None
     ) -> FeatureMap:
-        """The feature map, from the first examples as they are stored."""
+        """The feature map, from the first examples as they are stored. Labels matter to a layer alone."""
         self.check(tuple(first.shape[1:]))
-        pictures = self.read(first, divisor)
-        tensors = self.fit(pictures, is_mirrored=is_mirrored, labels=labels)
-        size = self.vectors(pictures[:1], tensors).shape[1]
+        tensors = self.fit(self.read(first, divisor), is_mirrored=is_mirrored)
+        return self.map_with(tensors, first, divisor)
+
+    def map_with(self, tensors: Mapping[str, Tensor], stored: Tensor, divisor: float) -> FeatureMap:
+        """The feature map that tensors make, for inputs like those that are stored."""
+        size = self.vectors(self.read(stored[:1], divisor), tensors).shape[1]
         return FeatureMap(self, tensors, divisor, self.unit(size, tensors))
 
 
@@ -157,9 +159,7 @@ class ColumnFeatures(AbstractFeatures):
     def read(self, x: Tensor, divisor: float) -> Tensor:  # noqa: D102
         return x.flatten(1).double()
 
-    def fit(  # noqa: D102
-        self, first: Tensor, *, is_mirrored: bool, labels: Tensor | None = None
-    ) -> dict[str, Tensor]:
+    def fit(self, first: Tensor, *, is_mirrored: bool) -> dict[str, Tensor]:  # noqa: D102
         if self.is_normalised:
             return {}
         ranked, n = first.sort(dim=0).values, len(first)
@@ -171,9 +171,9 @@ class ColumnFeatures(AbstractFeatures):
         return torch.arange(math.prod(shape))
 
     def vectors(self, x: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
-        weights = tensors.get("weights")
         if self.is_normalised:
-            return _to_length(self.numbers(x, tensors), weights)
+            return AbstractFeatures.vectors(self, x, tensors)
+        weights = tensors.get("weights")
         unit = float(_column_unit(x.shape[1], weights))
         return self._parts(x, tensors).mul_(unit if weights is None else weights * unit).round_().float()
 
@@ -217,41 +217,32 @@ class FilterFeatures(AbstractFeatures):
         if self.pool > min(shape[1:]):
             raise ModelError(f"windows of {self.pool} pixels are larger than the picture, {shape}.")
 
-    def fit(  # noqa: D102
-        self, first: Tensor, *, is_mirrored: bool, labels: Tensor | None = None
-    ) -> dict[str, Tensor]:
-        return {"centre": _centre(self._pooled(part) for part in chunks(first, _chunk(first)))}
+    def fit(self, first: Tensor, *, is_mirrored: bool) -> dict[str, Tensor]:  # noqa: D102
+        return {"centre": _centre(self._pooled(part) for part in chunks(first, self._chunk(first)))}
 
     def groups(self, shape: tuple[int, ...], *, by_window: bool) -> Tensor:  # noqa: D102
-        channels = shape[0] * (1 + sum(len(table.filters) // 2 for table in filter_tables(self.table)))
+        channels = dictionary_channels(self.table, shape[0])
         windows = (shape[1] // self.pool) * (shape[2] // self.pool)
         if by_window:
             return torch.arange(windows).repeat(channels)
         return torch.arange(channels).repeat_interleave(windows)
 
-    def vectors(self, x: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
-        found = (self.numbers(part, tensors) for part in chunks(x, _chunk(x)))
-        return torch.cat([_to_length(part, tensors.get("weights")) for part in found])
-
     def numbers(self, x: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
         return self._pooled(x).double() - tensors["centre"]
+
+    def _chunk(self, x: Tensor) -> int:
+        room = _NUMBERS if x.device.type == "cpu" else _NUMBERS << 8
+        return max(1, room // (128 * x[0].numel()))
 
     def _pooled(self, x: Tensor) -> Tensor:
         if self.is_straight:
             x = straightened(x)
-        planes = colour_planes(x) if x.shape[1] == 3 else x
+        planes = colour_planes(x).floor_() if x.shape[1] == 3 else x
         matrices = (torch.as_tensor(each, device=x.device) for each in spread_filters(self.table, self.pool))
         moduli = torch.cat([window_moduli(planes, matrix, self.pool) for matrix in matrices], dim=2).mul_(2.0)
         light = window_sums(planes, self.pool).double().mul_(4.0)
         sums = torch.cat([moduli.flatten(1), light.flatten(1)], dim=1)
         return sums.div_(self.pool**2).floor_()
-
-
-class _Whole(NamedTuple):
-    """A matrix as integers, and the power of two that it was multiplied with."""
-
-    numbers: Tensor
-    power: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,32 +284,23 @@ class PatchFeatures(AbstractFeatures):
         if places < self.grid or shape[0] * self.size**2 > 1024:
             raise ModelError(f"patches of {self.size} pixels on a grid of {self.grid} do not fit {shape}.")
 
-    def fit(  # noqa: D102
-        self, first: Tensor, *, is_mirrored: bool, labels: Tensor | None = None
-    ) -> dict[str, Tensor]:
+    def fit(self, first: Tensor, *, is_mirrored: bool) -> dict[str, Tensor]:  # noqa: D102
         pictures = torch.cat([first, first.flip(-1)]) if is_mirrored else first
         inverse_root = _inverse_root(self._covariance(pictures), 2.0 ** -(7 + self.whitening))
         atoms = self._atoms(first, self.count // 2 if is_mirrored else self.count) / 1024.0
         turned = atoms @ inverse_root
         filters = (turned / turned.norm(dim=1, keepdim=True)) @ inverse_root
-        whole, white = _whole(filters), _whole(inverse_root)
-        numbers = whole.numbers
+        (numbers, own), (whitener, other) = _whole(filters), _whole(inverse_root)
         if is_mirrored:
             shape = (-1, first.shape[1], self.size, self.size)
             numbers = torch.cat([numbers, numbers.view(shape).flip(-1).flatten(1)])
         tensors = {
             "filters": numbers,
-            "whitener": white.numbers,
-            "scale": torch.tensor(
-                2.0 ** (4 + white.power - whole.power), dtype=torch.float64, device=first.device
-            ),
+            "whitener": whitener,
+            "scale": torch.tensor(2.0 ** (4 + other - own), dtype=torch.float64, device=first.device),
         }
         parts = chunks(pictures, self._chunk(pictures))
         return {**tensors, "centre": _centre(self._windows(part, tensors) for part in parts)}
-
-    def vectors(self, x: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
-        found = (self.numbers(part, tensors) for part in chunks(x, self._chunk(x)))
-        return torch.cat([_to_length(part, tensors.get("weights")) for part in found])
 
     def numbers(self, x: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
         return self._windows(x, tensors).double() - tensors["centre"]
@@ -402,6 +384,11 @@ FEATURES: dict[int, type[AbstractFeatures]] = {
 }
 
 
+def is_picture(shape: tuple[int, ...]) -> bool:
+    """Return True if inputs of a shape have filters and patches (docs/format.md, 10.3)."""
+    return len(shape) == 3 and shape[0] in (1, 3) and 3 <= min(shape[1:]) <= max(shape[1:]) <= 128
+
+
 def chunks(x: Tensor, size: int) -> Iterator[Tensor]:
     """The rows, so many at a time; all at once where their number stays open, for another program."""
     if torch.compiler.is_compiling():
@@ -448,12 +435,6 @@ def _centre(parts: Iterator[Tensor]) -> Tensor:
     return (total / count).floor_()
 
 
-def _chunk(x: Tensor) -> int:
-    """Pictures whose responses to filters a core has at hand, or a GPU has room for."""
-    room = _NUMBERS if x.device.type == "cpu" else _NUMBERS << 8
-    return max(1, room // (128 * x[0].numel()))
-
-
 def _inverse_root(covariance: Tensor, added: float) -> Tensor:
     """(C + added)^(-1/2), the same on every machine but for rounding."""
     values, vectors = torch.linalg.eigh(covariance)
@@ -464,11 +445,14 @@ def _inverse_root(covariance: Tensor, added: float) -> Tensor:
     return root
 
 
-def _whole(matrix: Tensor) -> _Whole:
-    """A matrix as integers with row sums below a limit, if no rounding is near to a tie."""
+def _whole(matrix: Tensor) -> tuple[Tensor, int]:
+    """A matrix as integers with row sums below a limit, and the power of two that it was multiplied with.
+
+    Refuses one with a rounding near to a tie.
+    """
     exponent = math.log2(_ROW_SUM / float(matrix.abs().sum(1).max()))
     scaled = matrix * 2.0 ** math.floor(exponent)
     nearest = float((scaled - scaled.floor() - 0.5).abs().min())
     if min(nearest, abs(exponent - round(exponent))) <= ROOM:
         raise RoomError("a filter lies so near to a tie that two machines could round it differently.")
-    return _Whole(scaled.round().float(), math.floor(exponent))
+    return scaled.round().float(), math.floor(exponent)

@@ -1,26 +1,31 @@
-"""Images as integers from 0 to 255, straightened, moved, turned or mirrored by one rule for all machines.
+"""Images as integers from 0 to 255, straightened, moved, turned or mirrored, and their responses to filters.
 
 Every sum is one of integers, and everything else is one IEEE operation at a time, so that the results are the
-same on every machine (docs/format.md, 9.2).
+same on every machine (docs/format.md, 9.2). The features that a network takes from images are in floats.
 """
 
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 from torch.nn import functional
 
-from codebound.learn.dictionary import filter_tables
+from codebound.run.errors import ModelError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from torch import Tensor
 
+_DICTIONARIES = Path(__file__).with_name("dictionaries.json")
+EPSILON = 1e-5
+"""Added to a variance before its root is taken."""
 _PARTS = 16  # of the distance between two pixels, in which positions are told apart
 
 
@@ -102,9 +107,7 @@ def turned(x: Tensor, sine: int) -> Tensor:
 def colour_planes(x: Tensor) -> Tensor:
     """Brightness and two differences of colours."""
     red, green, blue = x.unbind(1)
-    return torch.stack(
-        [((red + green + blue) / 3.0).floor_(), red - green, ((red + green) / 2.0).floor_() - blue], 1
-    )
+    return torch.stack([(red + green + blue) / 3.0, red - green, (red + green) / 2.0 - blue], dim=1)
 
 
 def window_sums(x: Tensor, side: int) -> Tensor:
@@ -117,6 +120,37 @@ def window_sums(x: Tensor, side: int) -> Tensor:
 
 
 @cache
+def filter_tables(table: int) -> tuple[NDArray[np.float64], ...]:
+    """The tables of dictionary ``table``, of filters of one size each (docs/format.md, 5.5).
+
+    Each has the real parts of its F filters, then the imaginary parts, shape (2 F, size, size).
+
+    Example:
+        >>> [found.shape for found in filter_tables(1)]
+        [(16, 9, 9), (16, 15, 15)]
+    """
+    known = json.loads(_DICTIONARIES.read_text(encoding="ascii"))
+    if str(table) not in known:
+        raise ModelError(f"there is no dictionary {table}. The dictionaries are {', '.join(known)}.")
+    found = []
+    for entry in known[str(table)]:
+        size = entry["size"]
+        parts = np.array(entry["filters"], dtype=np.float64).reshape(-1, 2, size, size) / 4096
+        found.append(np.concatenate([parts[:, 0], parts[:, 1]]))
+    return tuple(found)
+
+
+def dictionary_channels(table: int, channels: int) -> int:
+    """Channels of the features of an image with ``channels`` channels.
+
+    Example:
+        >>> dictionary_channels(1, 1), dictionary_channels(3, 3)
+        (17, 51)
+    """
+    return channels * (1 + sum(len(found) // 2 for found in filter_tables(table)))
+
+
+@cache
 def spread_filters(table: int, side: int) -> tuple[NDArray[np.float32], ...]:
     """For each table of filters, what turns the pixels around a window into all responses inside of it.
 
@@ -124,10 +158,10 @@ def spread_filters(table: int, side: int) -> tuple[NDArray[np.float32], ...]:
     """
     found = []
     for each in filter_tables(table):
-        whole, last = np.rint(each.filters * 4096.0), side - 1
+        whole, last = np.rint(each * 4096.0), side - 1
         places = itertools.product(range(side), repeat=2)
         moved = [np.pad(whole, ((0, 0), (i, last - i), (j, last - j))) for i, j in places]
-        rows = np.stack(moved, axis=3).transpose(1, 2, 0, 3).reshape((each.size + last) ** 2, -1)
+        rows = np.stack(moved, axis=3).transpose(1, 2, 0, 3).reshape((each.shape[1] + last) ** 2, -1)
         found.append(np.ascontiguousarray(rows, np.float32))
     return tuple(found)
 
@@ -155,3 +189,44 @@ def pooling_windows(height: int, width: int, grid: int, device: torch.device) ->
     for window, ((top, low), (left, right)) in zip(found, itertools.product(rows, columns), strict=True):
         window[top:low, left:right] = 1.0
     return found.flatten(1), found.sum((1, 2))[:, None]
+
+
+class DictionaryFeatures(nn.Module):
+    """The features of dictionary ``table``, average-pooled with windows of ``pool`` x ``pool``.
+
+    The filters are constants and no part of the state; they follow the inputs in dtype and device.
+
+    Example:
+        >>> DictionaryFeatures(1, 4)(torch.rand(2, 1, 28, 28)).shape
+        torch.Size([2, 17, 7, 7])
+    """
+
+    def __init__(self, table: int, pool: int) -> None:
+        super().__init__()
+        self.table, self.pool = table, pool
+
+    def extra_repr(self) -> str:  # noqa: D102
+        return f"{self.table}, {self.pool}"
+
+    def forward(self, x: Tensor) -> Tensor:  # noqa: D102
+        return self.normalised(self.unnormalised(self.planes(x)))
+
+    def planes(self, x: Tensor) -> Tensor:
+        """Return the planes of images that the filters see."""
+        return colour_planes(x) if x.shape[1] == 3 else x
+
+    def unnormalised(self, planes: Tensor) -> Tensor:
+        """The features of planes as they are."""
+        each = planes.flatten(0, 1).unsqueeze(1)
+        maps = torch.cat([self._maps(each, found) for found in filter_tables(self.table)], dim=1)
+        pooled = functional.avg_pool2d(planes, self.pool)
+        return torch.cat([2.0 * maps.reshape(len(planes), -1, *pooled.shape[2:]), pooled], dim=1)
+
+    def normalised(self, features: Tensor) -> Tensor:
+        """Features of mean 0 and variance 1 in each image."""
+        return functional.group_norm(features, 1, eps=EPSILON)
+
+    def _maps(self, planes: Tensor, table: NDArray[np.float64]) -> Tensor:
+        filters = torch.from_numpy(table).to(planes).unsqueeze(1)
+        real, imaginary = functional.conv2d(planes, filters, padding=table.shape[1] // 2).chunk(2, dim=1)
+        return functional.avg_pool2d((real.square() + imaginary.square()).sqrt(), self.pool)

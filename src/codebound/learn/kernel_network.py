@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from codebound.learn.features import FeatureMap, RoomError
+from codebound.learn.features import RoomError
 from codebound.learn.picking import faults_of
 from codebound.learn.ridge import kernel
 from codebound.run.device import exact_products
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    from codebound.learn.features import FeatureMap
     from codebound.learn.picking import Picked
     from codebound.learn.rule import Rule
     from codebound.sample.dataset import Dataset
@@ -71,7 +72,7 @@ class PickedNetwork(nn.Module):
     def of(picked: Picked, inputs: Tensor, divisor: float) -> PickedNetwork:
         """The network of a rule that was carried out; ``inputs`` are those of the sample."""
         order = torch.from_numpy(picked.order)
-        parts = 1 if picked.rule.is_mirrored else len(picked.rule.changes())
+        parts = picked.rule.supports_each
         solved = picked.learned.coefficients
         sizes = [picked.rule.first, *(picked.rule.batch_of(each) for each in range(picked.rule.rounds))]
         # batch by batch, and in a batch copy by copy
@@ -114,9 +115,8 @@ class PickedNetwork(nn.Module):
     @property
     def features(self) -> FeatureMap:
         """The feature map, on the device of the network."""
-        settings, tensors = self.rule.features, {name: getattr(self, name) for name in self._names}
-        size = settings.vectors(settings.read(self.picks[:1], self.divisor), tensors).shape[1]
-        return FeatureMap(settings, tensors, self.divisor, settings.unit(size, tensors))
+        tensors = {name: getattr(self, name) for name in self._names}
+        return self.rule.features.plain.map_with(tensors, self.picks, self.divisor)
 
     @torch.no_grad()
     def forward(self, x: Tensor) -> Tensor:  # noqa: D102
@@ -146,17 +146,16 @@ class PickedNetwork(nn.Module):
 
     def _copies(self, features: FeatureMap, change: Callable[[Tensor], Tensor]) -> Tensor:
         """Features of one copy of every pick, in 16 bits."""
-        parts = []
-        for start in range(0, len(self.picks), _ROWS):
-            pictures = features.settings.read(self.picks[start : start + _ROWS], features.divisor)
-            parts.append(features.of_pictures(change(pictures)).to(torch.int16))
-        return torch.cat(parts)
+        starts = range(0, len(self.picks), _ROWS)
+        return torch.cat(
+            [features(self.picks[start : start + _ROWS], change).to(torch.int16) for start in starts]
+        )
 
 
 @torch.no_grad()
 def _fits(rule: Rule, divisor: float, own: Mapping[str, Tensor], known: Mapping[str, Tensor]) -> bool:
     """Return True if shapes and features are those of the rule."""
-    supports, picks = 1 if rule.is_mirrored else len(rule.changes()), rule.first + rule.picks
+    supports, picks = rule.supports_each, rule.first + rule.picks
     if len(own) < 3 or len(own["picks"]) != picks or own["coefficients"].shape[:2] != (supports, picks):
         return False
     try:
@@ -169,15 +168,10 @@ def _fits(rule: Rule, divisor: float, own: Mapping[str, Tensor], known: Mapping[
     return found.keys() == known.keys() and all(torch.equal(found[name], known[name]) for name in known)
 
 
-def count_wrong(network: nn.Module, data: Dataset, *, device: str | torch.device = "cpu") -> int:
-    """Count the errors of a picked network, ambiguous outputs included. It is on the device already."""
-    return count_faults(network, data, WRONG, device=device)
-
-
 def count_faults(
-    network: nn.Module, data: Dataset, fault: Fault, *, device: str | torch.device = "cpu"
+    network: nn.Module, data: Dataset, fault: Fault = WRONG, *, device: str | torch.device = "cpu"
 ) -> int:
-    """Count the examples that make a fault. It has to be possible on all of them."""
+    """Count the faults, ambiguous outputs included. The fault has to be possible on all examples."""
     count = 0
     for start in range(0, data.n, _ROWS):
         inputs = torch.from_numpy(np.ascontiguousarray(data.x[start : start + _ROWS]))

@@ -14,7 +14,7 @@ from codebound.bits.stream import Stream
 from codebound.bounds.facts import PickedFacts
 from codebound.bounds.risk import count_of
 from codebound.learn.features import RoomError
-from codebound.learn.ridge import KernelRidge, folded
+from codebound.learn.ridge import KernelRidge, Width, folded
 from codebound.learn.rule import ROUNDS
 from codebound.run.device import exact_products
 from codebound.run.errors import UsageError
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from codebound.learn.features import FeatureMap
-    from codebound.learn.ridge import ElsewhereKernel
     from codebound.learn.rule import Rule
+    from codebound.learn.spread import Spread
     from codebound.sample.dataset import Dataset
     from codebound.sample.losses import Fault
 
@@ -172,7 +172,7 @@ def pick(
     device: str | torch.device = "cpu",
     is_checked: bool = True,
     patience: bool = False,
-    features: tuple[FeatureMap, Tensor | ElsewhereKernel] | None = None,
+    features: tuple[FeatureMap, Tensor | Spread] | None = None,
     progress: Progress = silent,
 ) -> Picked:
     """Carries out a rule on a sample.
@@ -203,7 +203,7 @@ def pick(
 def learner_of(
     rule: Rule,
     features: FeatureMap,
-    vectors: Tensor | ElsewhereKernel,
+    vectors: Tensor | Spread,
     labels: Tensor,
     *,
     classes: int,
@@ -214,10 +214,8 @@ def learner_of(
         vectors,
         labels,
         classes=classes,
-        gamma=rule.gamma,
-        unit=features.unit,
+        width=Width(rule.gamma, features.unit, rule.is_mirrored),
         ridge=rule.ridge,
-        is_joined=rule.is_mirrored,
         capacity=capacity,
     )
 
@@ -295,20 +293,17 @@ class _Run:
         rule: Rule,
         sample: Dataset,
         features: FeatureMap,
-        vectors: Tensor | ElsewhereKernel,
+        vectors: Tensor | Spread,
         labels: Tensor,
         is_checked: bool,
     ) -> None:
         self.rule, self.sample, self.features, self.labels = rule, sample, features, labels
         self.is_checked = is_checked
-        self.changes = rule.changes()
-        batches = rule.first + rule.rounds * (rule.batch + _LONGEST)
-        capacity = batches * (1 if rule.is_mirrored else len(self.changes))
+        capacity = (rule.first + rule.rounds * (rule.batch + _LONGEST)) * rule.supports_each
         self.learner = learner_of(rule, features, vectors, labels, classes=sample.classes, capacity=capacity)
         self.is_picked = torch.zeros(sample.n, dtype=torch.bool, device=labels.device)
         self.gap, self.rounding = math.inf, 0.0
         self.longer: list[tuple[int, int]] = []
-        self.is_interrupted = False
 
     def finished(self, progress: Progress, *, patience: bool) -> Picked:
         """Everything that the rule picks; if interrupted, what it picked until then."""
@@ -316,6 +311,7 @@ class _Run:
         order: list[Tensor] = []
         rounds: list[RoundCounts] = []
         known: dict[int, Learned] = {}
+        is_interrupted = False
         try:
             for number in range(self.rule.rounds + 1):
                 self._add(rows)
@@ -339,7 +335,7 @@ class _Run:
         except KeyboardInterrupt:
             if not rounds:
                 raise
-            self.is_interrupted = True
+            is_interrupted = True
         return Picked(
             rule=replace(self.rule, longer=tuple(self.longer)),
             order=torch.cat(order).cpu().numpy(),
@@ -351,7 +347,7 @@ class _Run:
             learned=known[len(rounds) - 1].on_cpu(),
             least=known[_least(rounds)].on_cpu(),
             n=self.sample.n,
-            is_interrupted=self.is_interrupted,
+            is_interrupted=is_interrupted,
         )
 
     def _is_done(self, rounds: Sequence[RoundCounts]) -> bool:
@@ -365,12 +361,9 @@ class _Run:
 
     def _add(self, rows: Tensor) -> None:
         self.is_picked[rows] = True
-        if self.rule.is_mirrored or len(self.changes) == 1:
-            self.learner.add(rows)
-            return
+        changes = () if self.rule.supports_each == 1 else self.rule.changes()[1:]
         stored = torch.from_numpy(self.sample.x[rows.cpu().numpy()]).to(rows.device)
-        pictures = self.features.settings.read(stored, self.features.divisor)
-        self.learner.add(rows, [self.features.of_pictures(change(pictures)) for change in self.changes[1:]])
+        self.learner.add(rows, [self.features(stored, change) for change in changes])
 
     def _learned(self, number: int) -> Learned:
         coefficients = self.learner.coefficients()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from torch import Tensor
+
+    from codebound.learn.spread import Spread
 
 _ROWS = 1024  # vectors at a time, and
 _COLUMNS = 2048  # numbers of each, so that a core has them at hand
@@ -35,18 +37,14 @@ def kernel(a: Tensor, b: Tensor, *, gamma: float, unit: float) -> Tensor:
         tensor([[1.0000, 0.0625]], dtype=torch.float64)
     """
     found = (a @ b.T).double().mul_(-2.0)
-    found.add_(squares(a)[:, None]).add_(squares(b)[None])
+    left, right = (each.double().square_().sum(1) for each in (a, b))
+    found.add_(left[:, None]).add_(right[None])
     return _of_distances(found, gamma=gamma, unit=unit)
 
 
 def _of_distances(found: Tensor, *, gamma: float, unit: float) -> Tensor:
     """The kernel of squared distances, which are overwritten."""
     return found.div_(unit).mul_(gamma / 4.0).add_(1.0).square_().square_().reciprocal_()
-
-
-def squares(vectors: Tensor) -> Tensor:
-    """Squares of the lengths of the rows."""
-    return vectors.double().square_().sum(1)
 
 
 def folded(own: Tensor, image: Tensor) -> Tensor:
@@ -157,22 +155,19 @@ class SupportKernel:
 
     def add(self, added: Tensor) -> None:
         """Adds supports of these vectors."""
-        found = self._empty(len(added))
+        n = len(self._vectors)
+        # values while there is room for them, then integers, which take half of it
+        is_short = not self._width.is_joined and 8 * (self._ends[-1] + len(added)) * n > KEPT
+        kept = torch.int32 if is_short else torch.float64
+        found = torch.empty(len(added), n, dtype=kept, device=self._vectors.device)
         longest = max(float(self._longest), float(self._width.of_blocks(added).max()))
         left, lengths = added.to(counting(longest)), self._width.lengths(added)
-        for start in range(0, len(self._vectors), self._at_once[0]):
+        for start in range(0, n, self._at_once[0]):
             rows = slice(start, start + self._at_once[0])
             right, squared = self._vectors[rows], self._squares[rows]
             self._width.fill(found[:, rows], left, lengths, right, squared, self._at_once[1])
         self._blocks.append(found)
         self._ends.append(self._ends[-1] + len(found))
-
-    def _empty(self, supports: int) -> Tensor:
-        """Room for a block: values while there is room for them, then integers, which take half of it."""
-        n = len(self._vectors)
-        is_short = not self._width.is_joined and 8 * (self._ends[-1] + supports) * n > KEPT
-        kept = torch.int32 if is_short else torch.float64
-        return torch.empty(supports, n, dtype=kept, device=self._vectors.device)
 
     def last_at(self, low: int, high: int, rows: Tensor) -> Tensor:
         """The kernel of some supports of the last batch with some examples."""
@@ -214,26 +209,6 @@ def _pieces(start: int, stop: int, size: int) -> Iterator[tuple[int, int]]:
     return ((low, min(stop, low + size)) for low in range(start, stop, size))
 
 
-class ElsewhereKernel(Protocol):
-    """The kernel of supports with examples that are not in this process (``codebound.learn.spread``)."""
-
-    @property
-    def dimension(self) -> int:
-        """Length of a vector."""
-
-    def opened(self, width: Width) -> ElsewhereKernel:
-        """The same without any supports."""
-
-    def vectors_at(self, rows: Tensor) -> Tensor:
-        """The features of some examples."""
-
-    def add(self, added: Tensor) -> None:
-        """Adds supports of these vectors."""
-
-    def outputs(self, coefficients: Tensor) -> Tensor:
-        """Sums of the kernel times coefficients, for every example."""
-
-
 class KernelRidge:
     """Kernel ridge regression on supports, which are copies of picks.
 
@@ -244,29 +219,25 @@ class KernelRidge:
             or what has them elsewhere.
         labels: Their classes.
         classes: Number of classes.
-        gamma: Width of the kernel, inverted.
-        unit: Length that differences are measured in, squared.
+        width: Of the kernel.
         ridge: What is added to the diagonal.
-        is_joined: Whether an example and its mirror image are one support, of the sum of their kernels.
         capacity: Most supports that there will be.
     """
 
     def __init__(
         self,
-        vectors: Tensor | ElsewhereKernel,
+        vectors: Tensor | Spread,
         labels: Tensor,
         *,
         classes: int,
-        gamma: float,
-        unit: float,
+        width: Width,
         ridge: float,
-        is_joined: bool,
         capacity: int,
     ) -> None:
         self._supports: list[Tensor] = []  # their vectors, where they are no examples at hand
         self._labels, self._classes, self._ridge = labels, classes, ridge
-        self._width = Width(gamma, unit, is_joined)
-        self._examples: SupportKernel | ElsewhereKernel = (
+        self._width = width
+        self._examples: SupportKernel | Spread = (
             SupportKernel(vectors, self._width)
             if isinstance(vectors, torch.Tensor)
             else vectors.opened(self._width)

@@ -1,14 +1,35 @@
-"""The rule of a picked network: what a message of scheme 3 names (docs/format.md, 10.1)."""
+"""The rule of a picked network, and its message: in place of architecture and tensors (docs/format.md, 10.1).
+
+A rule that picks a tenth or more first and then nothing has a short message (docs/format-3.md, 10.9).
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
+from codebound.bits.arithmetic import Reader, Writer
 from codebound.bits.numbers import bit, gamma, uniform
-from codebound.learn.feature_weights import LayerFeatures
-from codebound.learn.features import FEATURES, AbstractFeatures, ColumnFeatures, FilterFeatures, PatchFeatures
+from codebound.bits.options import PICKED, Options, code_options
+from codebound.bits.setting import (
+    FAULT,
+    FORM,
+    NEW_FAULT,
+    RULE,
+    Setting,
+    code_fault,
+    code_form,
+    code_scaling,
+    has_fault,
+    read_fault,
+    write_fault,
+)
+from codebound.learn.feature_weights import AnyFeatures, LayerFeatures
+from codebound.learn.features import FEATURES, ColumnFeatures, FilterFeatures, PatchFeatures, is_picture
 from codebound.learn.images import mirrored, moved, turned
+from codebound.run.errors import FormatError
+from codebound.sample.losses import WRONG
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,38 +37,13 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from codebound.bits.arithmetic import AbstractCoder
+    from codebound.bits.bitstring import Bits
+    from codebound.bits.options import Ledger
 
 FIRST = (10, 20, 30, 50, 100, 200, 300, 500, 1000, 2000, 3000, 5000, 10_000, 15_000, 20_000, 30_000)
 BATCHES = (
-    *(
-        1,
-        2,
-        3,
-        4,
-        5,
-        6,
-        8,
-        10,
-        12,
-        15,
-        20,
-        25,
-        30,
-        40,
-        50,
-        60,
-        80,
-        100,
-        125,
-        150,
-        200,
-        250,
-        300,
-        400,
-        500,
-        600,
-    ),
-    *(800, 1000, 1250, 1500, 2000, 2500),
+    *(1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 60, 80, 100, 125, 150, 200, 250, 300, 400, 500),
+    *(600, 800, 1000, 1250, 1500, 2000, 2500),
 )
 ROUNDS = (
     *(0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 18, 20, 23, 26, 30, 34, 38, 43, 48, 54, 61, 69, 78, 88, 99),
@@ -81,7 +77,7 @@ class Rule:
         tenths: Of the sample, that come first where nothing is picked; None: their number is coded.
     """
 
-    features: AbstractFeatures = field(default_factory=ColumnFeatures)
+    features: AnyFeatures = field(default_factory=ColumnFeatures)
     first: int = 100
     copies: int = 0
     gamma_index: int = 5
@@ -111,11 +107,6 @@ class Rule:
     def is_mirrored(self) -> bool:
         """Return True if a pick and its mirror image share a support."""
         return self.copies == MIRRORED
-
-    @property
-    def has_layer(self) -> bool:
-        """Return True if a coded layer is on top of the features. Version 2 cannot say that."""
-        return isinstance(self.features, LayerFeatures)
 
     def batch_of(self, round_: int) -> int:
         """Examples picked in a round."""
@@ -157,14 +148,16 @@ class Rule:
                 known = replace(known, copies=0)
         else:
             kind = self.features.kind  # of what is read, columns until a picture says otherwise
-            if _is_picture(input_shape):
+            if is_picture(input_shape):
                 kind = uniform(coder, kind, 4)
             else:
                 coder.require(not self.features.plain.has_pictures, "these inputs are no pictures.")
             coder.require(kind in FEATURES, "a rule that picks nothing has no layer.")
-            features = FEATURES[kind].code(coder, self.features)
+            features = FEATURES[kind].code(coder, self.features.plain)
             copies = self._code_copies(coder, features) if features.has_pictures else 0
-            gamma_index, ridge_index = self._code_kernel(coder)
+            gamma_index, ridge_index = (
+                uniform(coder, each, 16) for each in (self.gamma_index, self.ridge_index)
+            )
             known = Rule(features, copies=copies, gamma_index=gamma_index, ridge_index=ridge_index)
         return replace(known, first=0, rounds=0, tenths=tenths)
 
@@ -184,17 +177,17 @@ class Rule:
         else:
             features = FEATURES[below].code(coder, plain)
         if kind == layer:
-            features = LayerFeatures.code_above(coder, features, self.features, input_shape)
+            features = LayerFeatures.code_above(coder, features.plain, self.features, input_shape)
         if is_usual:
             return replace(usual, features=features)
         copies = usual.copies if below == layer else self._code_copies(coder, features)
-        gamma_index, ridge_index = self._code_kernel(coder)
+        gamma_index, ridge_index = (uniform(coder, each, 16) for each in (self.gamma_index, self.ridge_index))
         score_index = uniform(coder, self.score_index, 8)
         return Rule(
             features, copies=copies, gamma_index=gamma_index, ridge_index=ridge_index, score_index=score_index
         )
 
-    def _code_copies(self, coder: AbstractCoder, features: AbstractFeatures) -> int:
+    def _code_copies(self, coder: AbstractCoder, features: AnyFeatures) -> int:
         copies = uniform(coder, self.copies, 8)
         coder.require(copies == 0 or features.plain.has_pictures, "columns have no copies.")
         coder.require(
@@ -202,9 +195,6 @@ class Rule:
             "only patches have mirror images as one support.",
         )
         return copies
-
-    def _code_kernel(self, coder: AbstractCoder) -> tuple[int, int]:
-        return uniform(coder, self.gamma_index, 16), uniform(coder, self.ridge_index, 16)
 
     def _code_longer(self, coder: AbstractCoder, rounds: int) -> tuple[tuple[int, int], ...]:
         count = gamma(coder, len(self.longer) + 1) - 1
@@ -228,21 +218,8 @@ def usual_rule(input_shape: tuple[int, ...]) -> Rule:
     return Rule(ColumnFeatures(), gamma_index=6, ridge_index=6)
 
 
-def _is_picture(shape: tuple[int, ...]) -> bool:
-    """Return True if inputs of a shape have filters and patches (docs/format.md, 10.3)."""
-    return len(shape) == 3 and shape[0] in (1, 3) and 3 <= min(shape[1:]) <= max(shape[1:]) <= 128
-
-
 def _one_of(coder: AbstractCoder, values: tuple[int, ...], value: int) -> int:
     return values[uniform(coder, values.index(value), len(values))]
-
-
-def _move(down: int, right: int) -> Callable[[Tensor], Tensor]:
-    return lambda x: moved(x, down, right)
-
-
-def _turn(sine: int) -> Callable[[Tensor], Tensor]:
-    return lambda x: turned(x, sine)
 
 
 def _same(x: Tensor) -> Tensor:
@@ -253,9 +230,15 @@ def _mirror_of(change: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]
     return lambda x: mirrored(change(x))
 
 
-_MOVES = (_same, *(_move(*by) for by in _NEAR))
-_FAR_MOVES = (*_MOVES, *(_move(*by) for by in _DIAGONAL))
-_TURNS = (_turn(_TURN), _turn(-_TURN))
+_MOVES: tuple[Callable[[Tensor], Tensor], ...] = (
+    _same,
+    *(partial(moved, down=down, right=right) for down, right in _NEAR),
+)
+_FAR_MOVES: tuple[Callable[[Tensor], Tensor], ...] = (
+    *_MOVES,
+    *(partial(moved, down=down, right=right) for down, right in _DIAGONAL),
+)
+_TURNS = (partial(turned, sine=_TURN), partial(turned, sine=-_TURN))
 _COPIES: tuple[tuple[Callable[[Tensor], Tensor], ...], ...] = (
     (_same,),
     (_same, mirrored),
@@ -266,3 +249,127 @@ _COPIES: tuple[tuple[Callable[[Tensor], Tensor], ...], ...] = (
     (*_MOVES, *(_mirror_of(move) for move in _MOVES)),
     (_same, *_TURNS),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class PickedMessage:
+    """A rule as it is coded.
+
+    Attributes:
+        options: What every message says in front: classes and scaling.
+        rule: How examples are picked and learned from.
+        input_shape: Shape of one input.
+        spare_classes: Classes above the largest label of the first examples, which a short message codes.
+    """
+
+    options: Options
+    rule: Rule
+    input_shape: tuple[int, ...]
+    spare_classes: int = 0
+
+    @property
+    def version(self) -> int:
+        """The oldest version of the format, from the second on, that can say it."""
+        is_old = (
+            self.setting.fault == WRONG
+            and not self.is_short
+            and not isinstance(self.rule.features, LayerFeatures)
+        )
+        return 2 if is_old else 3
+
+    @property
+    def is_short(self) -> bool:
+        """Return True if the message is short.
+
+        Then nothing is picked, and tenths of the sample come first.
+        """
+        return self.rule.tenths is not None
+
+    @property
+    def setting(self) -> Setting:
+        """Setting at the start of the message."""
+        assert self.options.setting is not None  # a rule is carried out for a task, which has one
+        return self.options.setting
+
+    def witness(self) -> bytes:
+        """Nothing: a rule needs no proof."""
+        return b""
+
+    def encode(self) -> tuple[Bits, Ledger]:
+        """The bits, and how many of them each part takes."""
+        writer = Writer()
+        ends: list[tuple[str, int]] = []
+        write = self._write_short if self.is_short else self._write
+        write(writer, lambda part: ends.append((part, writer.shifts)))
+        word = writer.finish()
+        ends.append(("end", word.length))
+        starts = [0, *(end for _, end in ends)]
+        return word, tuple((part, end - start) for (part, end), start in zip(ends, starts, strict=False))
+
+    def _write(self, writer: Writer, enter: Callable[[str], None]) -> None:
+        self.setting.code(writer)
+        enter("setting")
+        if self.setting.fault != WRONG:
+            write_fault(writer, self.setting.fault, self.setting.classes)
+            enter("fault")
+        gamma(writer, PICKED)
+        enter("method")
+        code_options(writer, self.options)
+        enter("options")
+        self.rule.code(writer, self.input_shape)
+        enter("rule")
+
+    def _write_short(self, writer: Writer, enter: Callable[[str], None]) -> None:
+        code_form(writer, RULE)
+        is_other = has_fault(writer, self.setting.fault)
+        enter(FORM)
+        if is_other:
+            write_fault(writer, self.setting.fault, self.setting.classes)
+            enter("fault")
+        gamma(writer, self.spare_classes + 1)
+        self.rule.code_without_picks(writer, self.input_shape)
+        if self.rule.features.has_pictures:
+            code_scaling(writer, self.setting.scaling, is_listed=True)
+        enter("rule")
+
+
+def decode_rule(
+    bits: Bits, *, input_shape: tuple[int, ...], known: tuple[Setting, int] | None = None
+) -> PickedMessage:
+    """The message that these bits are; refuses bits that name no rule.
+
+    A short one does not say what is ``known``: the setting, and how many examples come first.
+    """
+    reader = Reader(bits)
+    found = _read(reader, input_shape) if known is None else _read_short(reader, input_shape, *known)
+    end = reader.finish()
+    if end != bits.length:
+        raise FormatError(f"the message ends after {end} bits, the file has {bits.length}.")
+    return found
+
+
+def _read(reader: Reader, input_shape: tuple[int, ...]) -> PickedMessage:
+    setting = Setting(2).code(reader, input_shape)
+    scheme = gamma(reader, 0)
+    if scheme in (FAULT, NEW_FAULT):
+        setting = replace(setting, fault=code_fault(reader, scheme, WRONG, setting.classes))
+        scheme = gamma(reader, 0)
+    if scheme != PICKED:
+        raise FormatError(f"this message names no rule: its scheme is {scheme}, not {PICKED}.")
+    options = code_options(reader, Options(setting=setting))
+    if replace(options, setting=None) != Options():
+        raise FormatError("a rule has neither a split nor a margin nor a base.")
+    return PickedMessage(options, Rule().code(reader, input_shape), input_shape)
+
+
+def _read_short(reader: Reader, input_shape: tuple[int, ...], known: Setting, first: int) -> PickedMessage:
+    if code_form(reader, RULE) != RULE:
+        raise FormatError("this message names no rule: it is a base with biases.")
+    fault = read_fault(reader, known.classes) if has_fault(reader, WRONG) else WRONG
+    spare = gamma(reader, 0) - 1
+    rule = replace(Rule().code_without_picks(reader, input_shape), first=first)
+    scaling = known.scaling
+    if rule.features.has_pictures:
+        scaling = code_scaling(reader, scaling, input_shape, is_listed=True)
+    setting = Setting(known.classes, scaling, fault)
+    return PickedMessage(Options(setting=setting), rule, input_shape, spare)

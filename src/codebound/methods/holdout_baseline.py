@@ -15,23 +15,20 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from codebound.bounds.adaptive_holdout import looked_risk
 from codebound.bounds.facts import LookFacts
+from codebound.bounds.held_out import looked_risk
 from codebound.bounds.numerics import binomial_inverse_upper
 from codebound.bounds.risk import percent
 from codebound.certificate.rule_assessment import assess_picked
 from codebound.learn.features import ColumnFeatures, RoomError
 from codebound.learn.picking import features_of, is_wrong, learner_of, permutation, pick
-from codebound.learn.rule import Rule, usual_rule
-from codebound.learn.rule_message import PickedMessage
+from codebound.learn.rule import PickedMessage, Rule, usual_rule
 from codebound.methods.rule_search import MEMORY, go_on_after, memory_of
 from codebound.methods.search import UnsuitedError
 from codebound.run.device import exact_products
 from codebound.run.errors import ModelError, UsageError
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from codebound.methods.search import Search
     from codebound.sample.dataset import Dataset
 
@@ -162,12 +159,8 @@ def errors_after(
         learner = learner_of(rule, features, vectors, labels, classes=sample.classes, capacity=capacity)
         for start, stop in zip([0, *sizes], sizes, strict=False):
             rows = order[start:stop]
-            copies: list[Tensor] = []
-            if changes:
-                stored = torch.from_numpy(sample.x[rows.cpu().numpy()]).to(rows.device)
-                pictures = features.settings.read(stored, features.divisor)
-                copies = [features.of_pictures(change(pictures)) for change in changes]
-            learner.add(rows, copies)
+            stored = torch.from_numpy(sample.x[rows.cpu().numpy()]).to(rows.device)
+            learner.add(rows, [features(stored, change) for change in changes])
             wrong = is_wrong(learner.outputs(learner.coefficients()), labels)
             found.append(int(wrong[order[stop:]].sum()))
     return found, vectors.shape[1]

@@ -93,7 +93,7 @@ class KernelNetwork(nn.Module):
         for name, value in features.tensors.items():
             self.register_buffer(name, value)
         said = {name: getattr(rule, name) for name in _OF_RULE} | {"scaling": asdict(scaling)}
-        said |= {"kind": rule.features.kind, "features": asdict(rule.features)}  # type: ignore[call-overload]
+        said |= {"kind": rule.features.kind, "features": asdict(rule.features.plain)}  # type: ignore[call-overload]
         self.register_buffer(
             _SAID, torch.tensor(list(json.dumps(said, sort_keys=True).encode()), dtype=torch.uint8)
         )
@@ -108,8 +108,7 @@ class KernelNetwork(nn.Module):
         own = {name: tensors[name] for name in ("supports", "coefficients")}
         known = {name: value for name, value in tensors.items() if name not in (*own, _SAID)}
         divisor = _unscaled(scaling)
-        size = settings.vectors(settings.read(own["supports"][:1], divisor), known).shape[1]
-        features = FeatureMap(settings, known, divisor, settings.unit(size, known))
+        features = settings.map_with(known, own["supports"], divisor)
         return KernelNetwork(rule, scaling, **own, features=features)
 
     @torch.no_grad()
@@ -225,11 +224,11 @@ def _vectors(
     own = vectors_of(rule, features, supports, device=device, progress=progress)
     if rule.supports_each == 1:
         return own
-    others = []
-    for change in rule.changes()[1:]:
-        for some in _blocks(len(supports)):
-            pictures = features.settings.read(supports[some].to(device), features.divisor)
-            others.append(features.of_pictures(change(pictures)).to(torch.int16))
+    others = (
+        features(supports[some].to(device), change).to(torch.int16)
+        for change in rule.changes()[1:]
+        for some in _blocks(len(supports))
+    )
     return torch.cat([own, *others])
 
 

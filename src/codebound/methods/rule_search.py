@@ -17,8 +17,7 @@ from codebound.learn.feature_weights import LayerFeatures
 from codebound.learn.features import ColumnFeatures, PatchFeatures, RoomError
 from codebound.learn.picking import FEATURES, features_of, permutation, pick
 from codebound.learn.ridge import KEPT
-from codebound.learn.rule import BATCHES, FIRST, ROUNDS, Rule, usual_rule
-from codebound.learn.rule_message import PickedMessage
+from codebound.learn.rule import BATCHES, FIRST, ROUNDS, PickedMessage, Rule, usual_rule
 from codebound.methods.search import UnsuitedError
 from codebound.run.errors import ModelError
 from codebound.run.interrupts import finishing
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from codebound.certificate.task import Task
     from codebound.learn.features import FeatureMap
     from codebound.learn.picking import Picked
-    from codebound.learn.ridge import ElsewhereKernel
+    from codebound.learn.spread import Spread
     from codebound.methods.search import Search
     from codebound.sample.dataset import Dataset
 
@@ -166,7 +165,7 @@ class _Comparison:
         usual = usual_rule(self.part.input_shape)
         numbers = {name: getattr(usual, name) for name, _ in _NUMBERS}
         for strength in _STRENGTHS[self.search.effort]:
-            features = LayerFeatures(plain.features, (), strength=strength)
+            features = LayerFeatures(plain.features.plain, (), strength=strength)
             for rule in dict.fromkeys((plain, replace(plain, **numbers))):
                 self._tried(replace(rule, features=features, longer=()))
         best = self._ranked(self.found)[0]
@@ -324,9 +323,7 @@ def _on_all(found: Picked, part: int, search: Search, given: int | None = None) 
 
 
 @contextmanager
-def _features_where_they_are(
-    rule: Rule, search: Search
-) -> Iterator[tuple[FeatureMap, Tensor | ElsewhereKernel]]:
+def _features_where_they_are(rule: Rule, search: Search) -> Iterator[tuple[FeatureMap, Tensor | Spread]]:
     """The features of the sample: on the nodes of a cluster, if there is one, else here."""
     sample = search.task.sample
     if search.engine is None or not search.engine.has_nodes or str(search.device) != "cpu":

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import nn
 
-from codebound.learn.dictionary import EPSILON, DictionaryFeatures, filter_tables
+from codebound.learn.images import EPSILON, DictionaryFeatures, filter_tables
 from codebound_networks.chains.modules import FoldedBlock, LocalConv2d
 from codebound_networks.chains.operations import OPERATIONS, Conv
 from codebound_networks.chains.shifts import MeanOverShifts, StackedShifts, leaning
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from codebound.learn.dictionary import FilterTable
     from codebound.sample.dataset import Scaling
 
 UNIT, TINY = 2.0**-53, 2.0**-500
@@ -176,16 +175,14 @@ def _features(bound: RoundingBound, name: str, step: Any, x: Carried) -> Carried
     read, window = Carried(planes, error), step.pool**2
     squares = (error + _own(_gamma(window + 1), _length(planes))).square()
     for number, table in enumerate(filter_tables(step.table)):
-        gain = bound.gain(f"{name}.{number}", partial(_table_gain, table, tuple(planes.shape[2:])))
-        behind = _after(gain, read, products=table.size**2 + window + 8)
+        filters, sides = torch.from_numpy(table).unsqueeze(1), tuple(planes.shape[2:])
+        gain = bound.gain(
+            f"{name}.{number}", partial(_filter_gain, filters, (1, *sides), padding=table.shape[1] // 2)
+        )
+        behind = _after(gain, read, products=table.shape[1] ** 2 + window + 8)
         squares = squares + 4.0 * behind.square()
     features = Carried(step.unnormalised(planes), squares.sqrt() / step.pool)
     return Carried(step.normalised(features.values), _error_of_normalised(features))
-
-
-def _table_gain(table: FilterTable, sides: tuple[int, ...]) -> _Gain:
-    filters = torch.from_numpy(table.filters).unsqueeze(1)
-    return _filter_gain(filters, (1, *sides), padding=table.size // 2)
 
 
 def _shifted(bound: RoundingBound, name: str, step: Any, x: Carried) -> Carried:

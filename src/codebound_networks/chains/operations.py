@@ -25,7 +25,7 @@ import torch
 from torch import Tensor, nn
 
 from codebound.bits.numbers import bit, gamma, uniform
-from codebound.learn.dictionary import EPSILON, DictionaryFeatures, dictionary_channels, filter_tables
+from codebound.learn.images import EPSILON, DictionaryFeatures, dictionary_channels, filter_tables
 from codebound.run.errors import ModelError, UnsupportedLayerError
 from codebound_networks.chains.modules import FoldedBlock, LocalConv2d, square_side
 from codebound_networks.chains.shifts import StackedShifts, shift_count
@@ -470,7 +470,7 @@ class Dictionary(AbstractOperation):
         return (dictionary_channels(self.table, channels), *(side // self.pool for side in sides))
 
     def work(self, shape: Shape) -> Work:  # noqa: D102
-        taps = sum(2 * found.count * found.size**2 for found in filter_tables(self.table))
+        taps = sum(found.size for found in filter_tables(self.table))
         return Work(math.prod(self.output_shape(shape)), products=taps * math.prod(shape))
 
 

@@ -15,7 +15,7 @@ import torch
 from torch import fx, nn
 from torch.nn import functional
 
-from codebound.learn.dictionary import DictionaryFeatures
+from codebound.learn.images import DictionaryFeatures
 from codebound_networks.views.layers import LAYER_VIEWS, registered_type
 
 

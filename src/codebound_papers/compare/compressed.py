@@ -9,13 +9,13 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from codebound.bounds.facts import MarginFacts, OccamFacts
-from codebound.bounds.margin import occam_margin
+from codebound.bounds.facts import OccamFacts
+from codebound.bounds.original import occam_margin
 from codebound.certificate.claims import AboutG
 from codebound.certificate.decoding import decode, verify
 from codebound.certificate.evaluate import count_errors
 from codebound.certificate.file import Certificate
-from codebound.learn.kernel_network import count_wrong
+from codebound.learn.kernel_network import count_faults
 from codebound.report.folder import WEIGHTS
 from codebound.run.errors import CertificateError, CodeboundError
 from codebound.run.job import Engine
@@ -51,7 +51,7 @@ class Compressed:
             return None
         network = self.network.to(device)
         if self.certificate.kind.is_learned:
-            return count_wrong(network, data, device=device)
+            return count_faults(network, data, device=device)
         return count_errors(network, data.on(device), engine=engine).errors
 
     @property
@@ -82,7 +82,7 @@ class Compressed:
         theta, counted, outliers = close.best_theta()
         n, bits, delta = close.n, facts.code_bits, claim.delta
         occam = OccamFacts(errors=counted, n=n, code_bits=bits, delta=delta, classes=facts.classes)
-        bound = occam_margin(MarginFacts(counted=occam, outliers=outliers, theta=theta))
+        bound = occam_margin(occam)
         note = (
             f"{bound.sentence} Counts the {counted:,} examples where f has a margin of at most {theta:.4g}, "
             f"or g is farther from f than that margin absorbs ({outliers:,} outliers). {self.declared}"

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from codebound.bounds.margin import Norm, margin_for_deviation
+from codebound.bounds.original import Norm, margin_for_deviation
 from codebound.run.errors import UsageError
 from codebound.run.job import Engine, over_shards
 from codebound.run.progress import Progress, silent

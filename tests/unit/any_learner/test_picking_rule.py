@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from codebound.any_learner.example_hash import digests, sample_sha256
+from codebound.any_learner.candidates import Sample, digests
 from codebound.any_learner.picking_rule import Contents, Judgement, RuleConstants, UndecidedError, rounds
 
 
@@ -17,7 +17,7 @@ class TwoMinds:
     one: Judgement
     other: Judgement
 
-    def learn(self, picks, before):
+    def learn(self, picks):
         return len(picks)
 
     def judge(self, model, rest):
@@ -77,5 +77,6 @@ def test_label_and_input_are_both_in_the_hash():
 
 
 def test_the_hash_of_a_sample_knows_its_order():
-    one, other = digests(np.eye(2), np.array([0, 0]))
-    assert sample_sha256([one, other]) != sample_sha256([other, one])
+    inputs, labels = np.eye(2), np.array([0, 0])
+    sample = Sample(inputs, labels, digests(inputs, labels))
+    assert sample.sha256() == sample.sha256([0, 1]) != sample.sha256([1, 0])

@@ -69,12 +69,6 @@ def test_the_longest_message_that_wins_is_where_the_ways_cross():
         assert (ways["message"] <= held_out) is wins
 
 
-def test_a_smaller_delta_and_more_looks_favour_messages():
-    plain = advise(Situation(n=500, error=0.05)).most_bits
-    assert advise(Situation(n=500, error=0.05, delta=1e-9)).most_bits > plain
-    assert advise(Situation(n=500, error=0.05, looks=1000)).most_bits > plain
-
-
 @pytest.mark.thorough
 def test_the_labels_for_a_target_reach_it_and_few_less_do_not():
     situation = Situation(n=1000, error=0.05)

@@ -2,26 +2,29 @@
 
 import hashlib
 import json
+import operator
 import shutil
+from functools import reduce
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import beta
 from worlds.files import rechained, sha256_of
 
-from codebound.bounds.adaptive_holdout import looked_risk
 from codebound.bounds.facts import LookFacts
+from codebound.bounds.held_out import looked_risk
+from codebound.holdout.from_files import load_values, predicted_scores, predicted_values
 from codebound.holdout.ledger import read_ledger
-from codebound.holdout.sealed import SealSettings, identity, look, predicted_scores, seal
-from codebound.holdout.values import Values
+from codebound.holdout.sealed import SealSettings, Values, identity, look, seal
 from codebound.run.errors import CertificateError, DataError, FormatError, UsageError
 from codebound.sample.arrays import from_arrays
 from codebound.sample.losses import parse_fault
 from codebound_verify.holdout.ledger import verify_ledger
 
-N = 400
+N, COST = 400, "cost-above:1:distance"
 
 
 pytestmark = pytest.mark.usefixtures("own_cache")
@@ -38,11 +41,24 @@ def tried(path, data, name: str, errors: int, **options):
     return look(path, data, scores(data, errors), name=name, identity=sha256_of(name), **options)
 
 
+def sealed(tmp_path, data, **plan):
+    path = tmp_path / "made.looks.jsonl"
+    seal(data, SealSettings(**plan), path)
+    return path
+
+
+@pytest.fixture
+def data():
+    """400 examples of four classes, with labels of three of them."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(400, 3)).astype("f4"), rng.integers(0, 3, 400)
+    return from_arrays(x, y, name="made", role="test", classes=4)
+
+
 @pytest.fixture
 def path(tmp_path, data):
     """A ledger with three looks by levels, the second of them in vain."""
-    path = tmp_path / "test.looks.jsonl"
-    seal(data, SealSettings(looks=10, target=0.2, step=0.01), path)
+    path = sealed(tmp_path, data, looks=10, target=0.2, step=0.01)
     for name, errors in (("a", 40), ("b", 60), ("c", 18)):
         tried(path, data, name, errors)
     return path
@@ -79,9 +95,7 @@ def test_the_second_program_accepts_it_and_the_data(path, data):
 
 
 def test_networks_that_the_seal_lists_pay_for_no_answers(tmp_path, data):
-    path = tmp_path / "listed.jsonl"
-    models = tuple(sha256_of(str(i)) for i in range(5))
-    seal(data, SealSettings(looks=5, models=models), path)
+    path = sealed(tmp_path, data, looks=5, models=tuple(sha256_of(str(i)) for i in range(5)))
     for i in range(5):
         last = tried(path, data, str(i), 20 + i).looks[-1]
         assert (last["listed"], last["answer"], last["answer_bits"]) == (True, 20 + i, 0.0)
@@ -91,16 +105,14 @@ def test_networks_that_the_seal_lists_pay_for_no_answers(tmp_path, data):
 
 
 def test_exact_answers_are_paid_by_whoever_comes_later(tmp_path, data):
-    path = tmp_path / "exact.jsonl"
-    seal(data, SealSettings(looks=3, answers="exact"), path)
+    path = sealed(tmp_path, data, looks=3, answers="exact")
     tried(path, data, "a", 20)
     last = tried(path, data, "b", 17).looks[-1]
     assert (last["answer"], last["answer_bits"]) == (17, pytest.approx(np.log2(N + 1)))
 
 
 def test_one_look_is_the_hold_out_limit(tmp_path, data):
-    path = tmp_path / "one.jsonl"
-    seal(data, SealSettings(), path)
+    path = sealed(tmp_path, data)
     (only,) = tried(path, data, "a", 20).looks
     assert (only["answer"], only["bound"]) == (20, looked_risk(LookFacts(errors=20, n=N, delta=0.05)).value)
     with pytest.raises(UsageError, match="the 1 look that was planned is spent"):
@@ -132,8 +144,7 @@ def test_a_final_look_tells_the_errors_and_closes(path, data):
 
 @pytest.mark.thorough
 def test_an_open_plan_goes_on(tmp_path, data):
-    path = tmp_path / "open.jsonl"
-    seal(data, SealSettings(looks=None), path)
+    path = sealed(tmp_path, data, looks=None)
     for i in range(30):
         ledger = tried(path, data, str(i), 200 - i)
     assert len(ledger.looks) == 30
@@ -336,12 +347,126 @@ def test_a_class_without_examples_says_so(tmp_path, data):
 
 
 def test_a_fault_that_never_occurs_is_bounded_by_its_examples(tmp_path, data):
-    path = tmp_path / "never.jsonl"
-    twos = int((data.y == 2).sum())
-    seal(data, SealSettings(fault=parse_fault("confused:2:3")), path)
+    path = sealed(tmp_path, data, fault=parse_fault("confused:2:3"))
     (only,) = tried(path, data, "a", 50).looks
     assert only["answer"] == 0
-    assert only["bound"] == pytest.approx(1.0 - 0.05 ** (1.0 / twos), rel=1e-9)
+    assert only["bound"] == pytest.approx(1.0 - 0.05 ** (1.0 / int((data.y == 2).sum())), rel=1e-9)
+
+
+# tables of classes, costs above a limit, and values
+
+
+def limit(errors: int, n: int, level: float) -> float:
+    return 1.0 if errors == n else float(beta.ppf(1.0 - level, errors + 1, n - errors))
+
+
+def test_a_table_of_classes_holds_at_once_with_the_bound(tmp_path, data):
+    path = sealed(tmp_path, data, by_class=True)
+    after = tried(path, data, "a", 30)
+    (line,) = after.looks
+    assert after.seal["version"] == 2
+    assert line["bound"] == pytest.approx(limit(30, N, 0.025), rel=1e-9)
+    sizes = np.bincount(data.y, minlength=4)
+    wrong = np.bincount(data.y[:30], minlength=4)
+    for (errors, bound), expected, size in zip(line["by_class"], wrong, sizes, strict=True):
+        assert errors == expected
+        if size:
+            assert bound == pytest.approx(limit(int(expected), int(size), 0.025 / 4), rel=1e-9)
+        else:
+            assert bound is None
+    assert verify_ledger(path.read_bytes(), data=(data.x, data.y)).is_accepted
+
+
+def test_answers_with_a_table_cost_more(tmp_path, data):
+    path = sealed(tmp_path, data, by_class=True, looks=2, answers="exact")
+    tried(path, data, "a", 30)
+    last = tried(path, data, "b", 20).looks[-1]
+    sizes = np.bincount(data.y, minlength=4)
+    assert last["answer_bits"] == pytest.approx(np.log2(sizes + 1.0).sum())
+
+
+def test_levels_tell_the_table_at_the_end_alone(tmp_path, data):
+    path = sealed(tmp_path, data, by_class=True, looks=5)
+    first = tried(path, data, "a", 30).looks[-1]
+    assert (first["by_class"], first["bound"] is None) == (None, False)
+    last = tried(path, data, "b", 20, is_final=True).looks[-1]
+    assert sum(errors for errors, _ in last["by_class"]) == 20
+
+
+def test_a_cost_above_a_limit_is_a_fault_like_others(tmp_path, data):
+    path = sealed(tmp_path, data, fault=parse_fault(COST), looks=3)
+    after = tried(path, data, "a", 30, is_final=True)
+    told = (data.y[:30] + 1) % 3
+    assert after.looks[-1]["answer"] == int((np.abs(told - data.y[:30]) > 1).sum())
+
+
+@pytest.fixture
+def values(tmp_path):
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(N, 2))
+    np.savez(tmp_path / "values.npz", x=x, y=x.sum(axis=1))
+    return load_values(str(tmp_path / "values.npz"))
+
+
+def test_residuals_are_counted_on_values(tmp_path, values):
+    path = sealed(tmp_path, values, fault=parse_fault("residual:0.5"), target=0.2)
+    off = values.y.copy()
+    off[:40] += 1.0
+    off[40] = np.nan
+    off[41] = values.y[41] + 0.5 * (1 - 1e-12)  # just within
+    np.save(tmp_path / "told.npy", off)
+    told = torch.from_numpy(predicted_values(tmp_path / "told.npy"))
+    (line,) = look(path, values, told, name="a", identity=sha256_of("a")).looks
+    assert (line["answer"], line["meets"]) == (41, True)
+    assert line["bound"] == pytest.approx(limit(41, N, 0.05), rel=1e-9)
+    verdict = verify_ledger(path.read_bytes(), data=(values.x, values.y))
+    assert (verdict.reasons, verdict.fault) == ((), "residual:0.5")
+    wrong = verify_ledger(path.read_bytes(), data=(values.x, values.y + 1.0))
+    assert "sealed were" in wrong.reasons[0]
+
+
+def test_what_is_no_value_is_refused(tmp_path, values):
+    np.savez(tmp_path / "bad.npz", x=values.x, y=np.where(np.arange(N) == 3, np.nan, values.y))
+    with pytest.raises(DataError, match="finite"):
+        load_values(str(tmp_path / "bad.npz"))
+    with pytest.raises(DataError, match="No such file"):
+        load_values(str(tmp_path / "none.npz"))
+    np.save(tmp_path / "two.npy", np.zeros((N, 2)))
+    with pytest.raises(DataError, match="one number"):
+        predicted_values(tmp_path / "two.npy")
+    with pytest.raises(UsageError, match="no classes"):
+        SealSettings(fault=parse_fault("residual:1"), by_class=True)
+    with pytest.raises(UsageError, match="unknown fault"):
+        parse_fault("residual:0")
+    with pytest.raises(UsageError, match="PickToLearn"):
+        parse_fault("residual:0.1", classes=3)
+
+
+@pytest.mark.parametrize(
+    ("kind", "where", "changed", "reason"),
+    [
+        ("by_class", "1.by_class.0.0", lambda v: v - 1, "class 0"),
+        ("by_class", "1.by_class.1.1", lambda v: v * 0.9, "class 1"),
+        ("by_class", "1.by_class", lambda v: None, "promises one"),
+        ("by_class", "1.by_class", lambda v: v[:-1], "table of 3 classes"),
+        ("by_class", "0.by_class", lambda v: [v[0] + 1, *v[1:]], "adds up to"),
+        ("by_class", "1.bound", lambda v: limit(30, N, 0.05), "prints the bound"),
+        (COST, "1.tally", lambda v: {"kept": N}, "out of range: tally"),
+        (COST, "1.answer", lambda v: v - 1, "prints the bound"),
+        (COST, "0.version", lambda v: 1, "keys"),
+        (COST, "0.fault", lambda v: "cost-above:0:01,10", "does not fit"),
+    ],
+)
+def test_a_forged_table_or_fault_is_refused(kind, where, changed, reason, tmp_path, data):
+    plan = {"by_class": True} if kind == "by_class" else {"fault": parse_fault(kind)}
+    path = sealed(tmp_path, data, **plan)
+    tried(path, data, "a", 30)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert verify_ledger(rechained(lines)).is_accepted
+    *places, last = (int(key) if key.isdecimal() else key for key in where.split("."))
+    record = reduce(operator.getitem, places, lines)
+    record[last] = changed(record[last])
+    assert reason in reasons(rechained(lines))
 
 
 # plans and files that make no sense

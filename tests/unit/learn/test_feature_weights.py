@@ -128,7 +128,7 @@ def pictures(n: int = 60) -> torch.Tensor:
 def test_mirroring_changes_no_weight() -> None:
     x = pictures()
     found = layer(BELOW[-1][0]).mapped(x[:50], 255.0, is_mirrored=True)
-    own, other = (found.of_pictures(each).sort(dim=1).values for each in (x.float(), mirrored(x.float())))
+    own, other = (found(x, change).sort(dim=1).values for change in (None, mirrored))
     assert torch.equal(own, other)
 
 

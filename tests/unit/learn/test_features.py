@@ -141,12 +141,12 @@ def test_filters_need_as_many_patches() -> None:
 def test_mirror_images_have_the_same_features_in_another_order() -> None:
     x = pictures(60)
     found = PATCHES.mapped(x[:50], 255.0, is_mirrored=True)
-    own, other = (found.of_pictures(each).sort(dim=1).values for each in (x.float(), mirrored(x.float())))
+    own, other = (found(x, change).sort(dim=1).values for change in (None, mirrored))
     assert torch.equal(own, other)
     apart = PATCHES.mapped(x[:50], 255.0, is_mirrored=False)
     assert not torch.equal(
-        apart.of_pictures(x.float()).sort(dim=1).values,
-        apart.of_pictures(mirrored(x.float())).sort(dim=1).values,
+        apart(x).sort(dim=1).values,
+        apart(x, mirrored).sort(dim=1).values,
     )
 
 

@@ -84,11 +84,6 @@ def test_a_turned_picture_is_that_of_the_page(picture: np.ndarray, sine: int) ->
             assert found[0, i, j] == (read + 128) // 256
 
 
-def test_no_turn_changes_nothing() -> None:
-    picture = torch.arange(30.0).view(1, 1, 5, 6)
-    assert torch.equal(turned(picture, 0), picture)
-
-
 @pytest.mark.parametrize(("down", "right"), [(1, 0), (0, -1), (-1, 1)])
 def test_a_moved_picture_brings_zeros_in(down: int, right: int) -> None:
     picture = np.arange(1, 13, dtype=np.uint8).reshape(1, 3, 4)

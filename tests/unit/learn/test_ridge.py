@@ -36,10 +36,8 @@ def grown(
         folded(vectors[:, :half], vectors[:, half:]) if is_joined else vectors,
         labels,
         classes=CLASSES,
-        gamma=GAMMA,
-        unit=UNIT,
+        width=Width(GAMMA, UNIT, is_joined),
         ridge=RIDGE,
-        is_joined=is_joined,
         capacity=80,
     )
     batches = [torch.arange(0, 6), torch.tensor([9, 7]), torch.tensor([20, 30, 11])]

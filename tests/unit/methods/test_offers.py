@@ -12,7 +12,7 @@ from codebound.certificate import assessment
 from codebound.certification import certify
 from codebound.cli.certify import print_result
 from codebound.cli.console import Format
-from codebound.learn.rule_message import PickedMessage
+from codebound.learn.rule import PickedMessage
 from codebound.methods import strategy as course
 from codebound.methods.search import Search
 from codebound.run.errors import RefusedError

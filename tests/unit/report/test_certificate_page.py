@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from worlds.bright_rows import images, solved
 
 from codebound.bounds import risk
-from codebound.bounds.facts import DisagreementFacts, HoldoutFacts, OccamFacts, PickedFacts
-from codebound.bounds.loss_bounds import part_disagreement
+from codebound.bounds.facts import HoldoutFacts, OccamFacts, PickedFacts
 from codebound.bounds.occam import occam_binomial
-from codebound.bounds.original import occam_disagreement
+from codebound.bounds.original import occam_disagreement, part_disagreement
 from codebound.bounds.picked import picked_risk
 from codebound.certificate.claims import CLAIMS, AboutG, AfterSplit, ByDisagreement, OnDomain
 from codebound.certificate.statement import bound_at
@@ -70,7 +69,7 @@ def library(certificate, delta):
         return occam_binomial(OccamFacts(delta=delta, **counted)).value
     apart = HoldoutFacts(errors=facts.extra["disagreements"], n=facts.extra["n_unlabelled"], delta=delta / 2)
     risk_facts = OccamFacts(delta=delta / 2, **counted)
-    return occam_disagreement(DisagreementFacts(risk=risk_facts, disagreement=apart)).value
+    return occam_disagreement(risk=risk_facts, disagreement=apart).value
 
 
 def test_every_statement_has_a_page():

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from codebound.certificate.evaluate import count_errors
-from codebound.learn.dictionary import DictionaryFeatures, dictionary_channels
+from codebound.learn.images import DictionaryFeatures, dictionary_channels
 from codebound.run.errors import ModelError, UnsupportedLayerError
 from codebound.sample.arrays import from_arrays
 from codebound_networks.chains.chain import Chain

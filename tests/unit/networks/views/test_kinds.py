@@ -7,7 +7,7 @@ import torch
 from torch import fx, nn
 from torch.nn import functional
 
-from codebound.learn.dictionary import DictionaryFeatures
+from codebound.learn.images import DictionaryFeatures
 from codebound_networks.chains.shifts import MeanOverShifts, StackedShifts
 from codebound_networks.views.kinds import (
     FIXED,
