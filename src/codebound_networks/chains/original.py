@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from codebound.certificate.task import AbstractOriginal
-from codebound.run.errors import ModelError, UnsupportedLayerError
+from codebound.run.errors import ModelError
 from codebound.sample.scores import require_logits
 from codebound_networks.chains.from_module import blank, chain_of
 from codebound_networks.chains.message import Message
@@ -77,7 +77,7 @@ class Original(AbstractOriginal):
         if not unchained:
             try:
                 return Original(*chain_of(read, input_shape, plain=plain), notes=notes)
-            except (ModelError, UnsupportedLayerError) as reason:
+            except ModelError as reason:
                 unchained = str(reason)
         folded = without_batch_norms(plain()).float()
         return Original(None, folded.state_dict(), folded, notes, unchained)

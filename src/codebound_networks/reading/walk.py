@@ -169,7 +169,7 @@ def _status(
     if id(held.tensor) in seen:
         return "seen", "through its layer view"
     if plain:
-        return "carried", "read by an operation that is no layer; a certificate codes it in the message"
+        return "carried", "read by an operation that is no layer"
     if refusal is not None and registered_type(owner, LAYER_VIEWS) is not None:
         return "unsupported", refusal
     if held.kind == "attribute":

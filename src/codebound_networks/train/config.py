@@ -16,20 +16,26 @@ OptimizerName = Literal["adam", "sgd"]
 Augment = Literal["none", "crop", "flip-crop"]
 
 
-@dataclass(frozen=True, slots=True)
-class Constant:
+class _Schedule:
+    """Factor on the learning rate, with a text that ``parse_schedule`` reads."""
+
+    def __str__(self) -> str:
+        values = {each.name: getattr(self, each.name) for each in fields(self)}  # type: ignore[arg-type]
+        given = ",".join(f"{key}={value}" for key, value in values.items() if value is not None)
+        return f"{type(self).__name__.lower()}:{given}".rstrip(":")
+
+
+@dataclass(frozen=True)
+class Constant(_Schedule):
     """The same learning rate throughout."""
 
     def factor(self, time: float, epochs: int) -> float:
         """Factor at ``time`` epochs after the start."""
         return 1.0
 
-    def __str__(self) -> str:
-        return _spec("constant", self)
 
-
-@dataclass(frozen=True, slots=True)
-class Step:
+@dataclass(frozen=True)
+class Step(_Schedule):
     """Multiplies the learning rate by ``multiply`` every ``every`` epochs, for the last time at ``last``.
 
     Example:
@@ -59,12 +65,9 @@ class Step:
         until = time if self.last is None else min(time, self.last)
         return self.multiply ** math.floor(until / self.every)
 
-    def __str__(self) -> str:
-        return _spec("step", self)
 
-
-@dataclass(frozen=True, slots=True)
-class Cosine:
+@dataclass(frozen=True)
+class Cosine(_Schedule):
     """Rises linearly during ``warmup`` epochs, then falls to zero along half a cosine.
 
     Example:
@@ -83,9 +86,6 @@ class Cosine:
         if time < self.warmup:
             return time / self.warmup
         return 0.5 * (1.0 + math.cos(math.pi * (time - self.warmup) / (epochs - self.warmup)))
-
-    def __str__(self) -> str:
-        return _spec("cosine", self)
 
 
 Schedule: TypeAlias = Constant | Step | Cosine
@@ -119,12 +119,6 @@ def parse_schedule(spec: str) -> Schedule:
     except ValueError:
         pass  # not of the form name=number: answered below like every other misspelling
     raise UsageError(f"unknown schedule {spec!r}. Write one of: {_FORMS}.")
-
-
-def _spec(name: str, schedule: Schedule) -> str:
-    values = {field.name: getattr(schedule, field.name) for field in fields(schedule)}
-    given = ",".join(f"{key}={value}" for key, value in values.items() if value is not None)
-    return f"{name}:{given}" if given else name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,8 +196,6 @@ class TrainConfig:
         """The settings that determine the trained weights, as JSON values."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         del values["eval_every"], values["checkpoint_every"], values["keep_every"]
-        if self.precision == "float32":
-            del values["precision"]  # so that runs are found that were made before there was a choice
         return {**values, "schedule": str(self.schedule)}
 
 

@@ -78,10 +78,6 @@ class EpochRow:
     seconds: float
     measures: Measures
 
-    def record(self) -> dict[str, object]:
-        """The row as JSON values."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochEvent:
@@ -161,26 +157,13 @@ class TrainResult:
 
     def record(self) -> dict[str, object]:
         """Everything but the network and the history, as JSON values."""
-        return {
-            "train_errors": self.train_errors,
-            "n": self.n,
-            "train_error": self.train_error,
-            "test_errors": self.test_errors,
-            "test_n": self.test_n,
-            "test_error": self.test_error,
-            "epochs": self.epochs,
-            "stopped_early": self.stopped_early,
-            "seconds": self.seconds,
-            "seed": self.config.seed,
-            "config": self.config.record(),
-            "device": self.device,
-            "torch": self.torch_version,
-            "codebound": __version__,
-            "data_sha256": self.data_sha256,
-            "test_sha256": self.test_sha256,
-            "weights_sha256": self.weights_sha256,
-            "notes": list(self.notes),
-        }
+        names = (
+            *("train_errors", "n", "train_error", "test_errors", "test_n", "test_error", "epochs"),
+            *("stopped_early", "seconds", "device", "data_sha256", "test_sha256", "weights_sha256"),
+        )
+        settings = {"seed": self.config.seed, "config": self.config.record(), "notes": list(self.notes)}
+        versions = {"torch": self.torch_version, "codebound": __version__}
+        return {name: getattr(self, name) for name in names} | settings | versions
 
 
 def write_rows(folder: Path, rows: NDArray[np.uint64]) -> None:
@@ -267,7 +250,7 @@ def save_checkpoint(
         # SGD without momentum keeps None
         kept = {key: value for key, value in values.items() if value is not None}
         tensors |= {f"optimizer.{index}.{key}": value.detach().cpu() for key, value in kept.items()}
-    save_tensors(folder / CHECKPOINT, tensors, [row.record() for row in history])
+    save_tensors(folder / CHECKPOINT, tensors, [asdict(row) for row in history])
     _write_history(folder, history)
 
 
@@ -321,12 +304,6 @@ def save_result(folder: Path, result: TrainResult) -> None:
     (folder / CHECKPOINT).unlink(missing_ok=True)
 
 
-def update_result(folder: Path, record: Mapping[str, object]) -> None:
-    """Replaces ``result.json`` by a record that says more, unless it is there already."""
-    if read_json(folder / RESULT, advice=ADVICE) != record:
-        write_json(folder / RESULT, record)
-
-
 def load_result(folder: Path, model: nn.Module, config: TrainConfig) -> TrainResult:
     """Reads a finished run; ``model`` gets the trained weights and is part of the result."""
     install(model, read_weights(folder / WEIGHTS), path=folder / WEIGHTS)
@@ -336,7 +313,7 @@ def load_result(folder: Path, model: nn.Module, config: TrainConfig) -> TrainRes
     known: dict[str, Any] = {"model": model, "config": config, "history": history}
     try:
         known |= {"resumed_from": len(history), "torch_version": record["torch"]}
-        known |= {"notes": tuple(record.get("notes", ()))}  # which older ones lack
+        known |= {"notes": tuple(record["notes"])}
         names = [each.name for each in fields(TrainResult) if each.name not in known]
         result = TrainResult(**known, **{name: record[name] for name in names})
     except KeyError as error:
@@ -352,7 +329,7 @@ def load_result(folder: Path, model: nn.Module, config: TrainConfig) -> TrainRes
 
 
 def _write_history(folder: Path, history: Sequence[EpochRow]) -> None:
-    lines = "".join(json.dumps(row.record(), allow_nan=False) + "\n" for row in history)
+    lines = "".join(json.dumps(asdict(row), allow_nan=False) + "\n" for row in history)
     write_atomically(folder / HISTORY, lines.encode())
 
 
