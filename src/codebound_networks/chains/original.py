@@ -32,21 +32,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Original(AbstractOriginal):
-    """A network with its tensors: a chain of known layers, or operations that no message describes.
+    """A network with its tensors: a chain of known layers, or operations that no message describes."""
 
-    Attributes:
-        chain: The architecture, where a message can describe it.
-        tensors: With the names of the message.
-        module: The operations, where it is no chain.
-        notes: What was done to read the module, in sentences.
-        unchained: Why it is no chain; empty where it is one.
-    """
-
-    chain: Chain | None
-    tensors: Mapping[str, Tensor]
-    module: fx.GraphModule | None = None
-    notes: tuple[str, ...] = ()
-    unchained: str = ""
+    chain: Chain | None  # the architecture, where a message can describe it
+    tensors: Mapping[str, Tensor]  # with the names of the message
+    module: fx.GraphModule | None = None  # the operations, where it is no chain
+    notes: tuple[str, ...] = ()  # what was done to read the module, in sentences
+    unchained: str = ""  # why it is no chain; empty where it is one
 
     @staticmethod
     def read(

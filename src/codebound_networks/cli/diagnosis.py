@@ -52,17 +52,11 @@ def describe_installation() -> Iterator[tuple[str, str, str]]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Examination:
-    """A network as it is seen here.
+    """A network as it is seen here."""
 
-    Attributes:
-        network: With its layers in view.
-        shape: Of one input.
-        classes: Number of classes.
-    """
-
-    network: Network
-    shape: tuple[int, ...]
-    classes: int
+    network: Network  # with its layers in view
+    shape: tuple[int, ...]  # of one input
+    classes: int  # number of classes
 
     @property
     def rows(self) -> list[dict[str, str | int]]:

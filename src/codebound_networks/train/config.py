@@ -38,10 +38,9 @@ class Constant(_Schedule):
 class Step(_Schedule):
     """Multiplies the learning rate by ``multiply`` every ``every`` epochs, for the last time at ``last``.
 
-    Example:
-        >>> halving = Step(every=30, multiply=0.5)
-        >>> [halving.factor(time, 299) for time in (0.0, 29.9, 30.0, 60.0)]
-        [1.0, 1.0, 0.5, 0.25]
+    >>> halving = Step(every=30, multiply=0.5)
+    >>> [halving.factor(time, 299) for time in (0.0, 29.9, 30.0, 60.0)]
+    [1.0, 1.0, 0.5, 0.25]
     """
 
     every: int
@@ -70,9 +69,8 @@ class Step(_Schedule):
 class Cosine(_Schedule):
     """Rises linearly during ``warmup`` epochs, then falls to zero along half a cosine.
 
-    Example:
-        >>> [round(Cosine(warmup=2).factor(time, 10), 3) for time in (0, 1, 2, 6, 10)]
-        [0.0, 0.5, 1.0, 0.5, 0.0]
+    >>> [round(Cosine(warmup=2).factor(time, 10), 3) for time in (0, 1, 2, 6, 10)]
+    [0.0, 0.5, 1.0, 0.5, 0.0]
     """
 
     warmup: float = 0.0
@@ -96,11 +94,10 @@ _FORMS = "constant | step:every=30,multiply=0.5[,last=240] | cosine[:warmup=5]"
 def parse_schedule(spec: str) -> Schedule:
     """Reads a schedule as the command line writes it; ``str(schedule)`` is the inverse.
 
-    Example:
-        >>> parse_schedule("step:every=30,multiply=0.5")
-        Step(every=30, multiply=0.5, last=None)
-        >>> str(parse_schedule("cosine:warmup=5"))
-        'cosine:warmup=5.0'
+    >>> parse_schedule("step:every=30,multiply=0.5")
+    Step(every=30, multiply=0.5, last=None)
+    >>> str(parse_schedule("cosine:warmup=5"))
+    'cosine:warmup=5.0'
     """
     name, _, tail = spec.partition(":")
     try:
@@ -123,44 +120,28 @@ def parse_schedule(spec: str) -> Schedule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainConfig:
-    """Settings of a training run with cross-entropy loss.
+    """Settings of a training run with cross-entropy loss."""
 
-    Attributes:
-        optimizer: ``"adam"`` or ``"sgd"``.
-        learning_rate: Learning rate before the schedule, > 0.
-        momentum: SGD's momentum, Adam's beta1; in [0, 1).
-        nesterov: Nesterov's form of the momentum (SGD only).
-        weight_decay: Coefficient of the L2 penalty that is added to the gradient, >= 0.
-        schedule: Factor on the learning rate over time.
-        epochs: Passes over the training set, >= 0.
-        batch_size: Examples a step, >= 1.
-        label_shuffle: Fraction of the training labels that is redrawn uniformly; see ``shuffle_labels``.
-        augment: ``"crop"`` shifts each image by up to 4 pixels, ``"flip-crop"`` also mirrors half of them.
-        precision: ``"bfloat16"`` has products and convolutions of the forward and backward pass in that
-            format, which is several times as fast on recent GPUs; ``"tensorfloat32"`` rounds the factors of
-            products to 10 bits, on GPUs alone. Weights stay as they are, and so do the passes that count
-            errors.
-        seed: Seed of the batch order, dropout, augmentation and label shuffling; in [0, 2^63).
-        eval_every: Full passes over training and test set every so many epochs; 0: only at the end.
-        checkpoint_every: Epochs between two checkpoints, where there is a run folder, >= 1.
-        keep_every: Weights are kept in the run folder every so many epochs; 0: only those at the end.
-    """
-
-    optimizer: OptimizerName = "adam"
-    learning_rate: float = 1e-3
-    momentum: float = 0.9
-    nesterov: bool = False
-    weight_decay: float = 0.0
-    schedule: Schedule = field(default_factory=Constant)
-    epochs: int = 20
-    batch_size: int = 128
+    optimizer: OptimizerName = "adam"  # ``"adam"`` or ``"sgd"``
+    learning_rate: float = 1e-3  # learning rate before the schedule, > 0
+    momentum: float = 0.9  # SGD's momentum, Adam's beta1; in [0, 1)
+    nesterov: bool = False  # nesterov's form of the momentum (SGD only)
+    weight_decay: float = 0.0  # coefficient of the L2 penalty that is added to the gradient, >= 0
+    schedule: Schedule = field(default_factory=Constant)  # factor on the learning rate over time
+    epochs: int = 20  # passes over the training set, >= 0
+    batch_size: int = 128  # examples a step, >= 1
+    # fraction of the training labels that is redrawn uniformly; see ``shuffle_labels``
     label_shuffle: float = 0.0
+    # ``"crop"`` shifts each image by up to 4 pixels, ``"flip-crop"`` also mirrors half of them
     augment: Augment = "none"
+    # ``"bfloat16"`` has products and convolutions of the forward and backward pass in that format, which is
+    # several times as fast on recent GPUs; ``"tensorfloat32"`` rounds the factors of products to 10 bits, on
+    # GPUs alone. Weights stay as they are, and so do the passes that count errors
     precision: Precision = "float32"
-    seed: int = 0
-    eval_every: int = 0
-    checkpoint_every: int = 1
-    keep_every: int = 0
+    seed: int = 0  # seed of the batch order, dropout, augmentation and label shuffling; in [0, 2^63)
+    eval_every: int = 0  # full passes over training and test set every so many epochs; 0: only at the end
+    checkpoint_every: int = 1  # epochs between two checkpoints, where there is a run folder, >= 1
+    keep_every: int = 0  # weights are kept in the run folder every so many epochs; 0: only those at the end
 
     def __post_init__(self) -> None:
         def require(holds: bool, name: str, range_: str) -> None:
@@ -231,9 +212,8 @@ PRESETS: dict[str, TrainConfig] = {
 def preset(name: str) -> TrainConfig:
     """The settings of a paper.
 
-    Example:
-        >>> preset("arora18").learning_rate
-        0.05
+    >>> preset("arora18").learning_rate
+    0.05
     """
     if name not in PRESETS:
         raise UsageError(f"unknown preset {name!r}. Known: {', '.join(PRESETS)}.")

@@ -56,44 +56,27 @@ Measures: TypeAlias = Mapping[str, float | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochRow:
-    """Losses, errors and times of one epoch.
+    """Losses, errors and times of one epoch."""
 
-    Attributes:
-        epoch: Number of the epoch, from 1.
-        learning_rate: Learning rate of the last step.
-        loss: Mean training loss, each batch before its own step.
-        running_errors: Training examples whose largest output was another class, each batch likewise.
-        train_errors: Errors of the network after the epoch on the whole training set; None: not counted.
-        test_errors: The same on the test set.
-        seconds: Wall time of the epoch, evaluation included.
-        measures: What ``on_epoch`` returned.
-    """
-
-    epoch: int
-    learning_rate: float
-    loss: float
-    running_errors: int
+    epoch: int  # number of the epoch, from 1
+    learning_rate: float  # learning rate of the last step
+    loss: float  # mean training loss, each batch before its own step
+    running_errors: int  # training examples whose largest output was another class, each batch likewise
+    # errors of the network after the epoch on the whole training set; None: not counted
     train_errors: int | None
-    test_errors: int | None
-    seconds: float
-    measures: Measures
+    test_errors: int | None  # the same on the test set
+    seconds: float  # wall time of the epoch, evaluation included
+    measures: Measures  # what ``on_epoch`` returned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochEvent:
-    """Event passed to ``on_epoch`` after each epoch.
+    """Event passed to ``on_epoch`` after each epoch."""
 
-    Attributes:
-        row: Loss, errors and learning rate of the epoch.
-        epochs: Number of epochs of the whole run.
-        model: The network in evaluation mode. It is trained further: copy what is to be kept.
-        stop: Ends the training after this epoch.
-    """
-
-    row: EpochRow
-    epochs: int
-    model: nn.Module
-    stop: Callable[[], None]
+    row: EpochRow  # loss, errors and learning rate of the epoch
+    epochs: int  # number of epochs of the whole run
+    model: nn.Module  # the network in evaluation mode. It is trained further: copy what is to be kept
+    stop: Callable[[], None]  # ends the training after this epoch
 
 
 OnEpoch: TypeAlias = Callable[[EpochEvent], Measures | None]
@@ -101,44 +84,26 @@ OnEpoch: TypeAlias = Callable[[EpochEvent], Measures | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainResult:
-    """A trained network and how it came about.
+    """A trained network and how it came about."""
 
-    Attributes:
-        model: The trained network, in evaluation mode on the training device.
-        config: The settings.
-        history: One row an epoch, those of interrupted earlier calls included.
-        train_errors: Errors on the training set, with its shuffled labels where they were shuffled.
-            A tie with the largest output and an output that is not a number are errors.
-        n: Size of the training set.
-        test_errors: Errors on the test set; None: there was none.
-        test_n: Size of the test set.
-        seconds: Training time, that of interrupted earlier calls included.
-        stopped_early: Whether ``on_epoch`` ended the training.
-        resumed_from: Epochs that a run folder already held when this call began.
-        device: Where it was trained.
-        torch_version: Version of PyTorch.
-        data_sha256: Content hash of the training set as given, before any label shuffling.
-        test_sha256: Content hash of the test set.
-        weights_sha256: Hash of the trained parameters and buffers.
-        notes: What was found out about the network's inputs and outputs, in sentences.
-    """
-
-    model: nn.Module
-    config: TrainConfig
-    history: tuple[EpochRow, ...]
+    model: nn.Module  # the trained network, in evaluation mode on the training device
+    config: TrainConfig  # the settings
+    history: tuple[EpochRow, ...]  # one row an epoch, those of interrupted earlier calls included
+    # errors on the training set, with its shuffled labels where they were shuffled. A tie with the largest
+    # output and an output that is not a number are errors
     train_errors: int
-    n: int
-    test_errors: int | None
-    test_n: int | None
-    seconds: float
-    stopped_early: bool
-    resumed_from: int
-    device: str
-    torch_version: str
-    data_sha256: str
-    test_sha256: str | None
-    weights_sha256: str
-    notes: tuple[str, ...] = ()
+    n: int  # size of the training set
+    test_errors: int | None  # errors on the test set; None: there was none
+    test_n: int | None  # size of the test set
+    seconds: float  # training time, that of interrupted earlier calls included
+    stopped_early: bool  # whether ``on_epoch`` ended the training
+    resumed_from: int  # epochs that a run folder already held when this call began
+    device: str  # where it was trained
+    torch_version: str  # version of PyTorch
+    data_sha256: str  # content hash of the training set as given, before any label shuffling
+    test_sha256: str | None  # content hash of the test set
+    weights_sha256: str  # hash of the trained parameters and buffers
+    notes: tuple[str, ...] = ()  # what was found out about the network's inputs and outputs, in sentences
 
     @property
     def epochs(self) -> int:

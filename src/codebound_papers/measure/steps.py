@@ -261,16 +261,6 @@ def fold_strictly(network: Network) -> Network:
     return network.with_model(fold_batch_norms(network.traced, strict=True).model)
 
 
-def workload(model: nn.Module | Network, example: Tensor) -> Workload:
-    """Counts the work of a forward pass, by running it.
-
-    >>> workload(torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Linear(3, 2)), torch.zeros(1, 4))
-    Workload(multiplications=18, widest=3, outputs=2)
-    """
-    network = model if isinstance(model, Network) else wrap(model, example=example)
-    return FoldedNetwork(network, example).workload
-
-
 def chain_obstacle(network: Network) -> str:
     """Return the reason why a product of norms does not bound this network. Empty where it does."""
     if network.graph is None:

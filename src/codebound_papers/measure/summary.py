@@ -175,10 +175,7 @@ def _layer_rows(measured: Measured) -> dict[str, Row]:
             row["matrix_spectral_norm"] = spectrum.spectral_norm
             row["stable_rank"] = spectrum.stable_rank
         if view.name in measured.maps:
-            norm = measured.maps[view.name]
-            row["spectral_norm"] = {
-                "value": norm.value, "upper": norm.upper, "exact": norm.exact, "method": norm.method
-            }  # fmt: skip
+            row["spectral_norm"] = asdict(measured.maps[view.name])
         if view.name in measured.tails:
             tail = measured.tails[view.name]
             row["alpha"] = _tail_row(tail.fit, of=measured.settings.tails_of, values=tail.values.size)

@@ -64,7 +64,11 @@ _HISTOGRAMS = {  # title of the figure, which value of a row is the worst, and w
     "interlayer_smoothness": ("Interlayer smoothness", "rho", "larger is better"),
     "jacobian_spread": ("Spread of the Jacobian over pixels", "max", "smaller is better"),
 }
-_VALUES = {"eigenvalues": "eigenvalue of A^T A", "absolute": "absolute weight", "positive": "positive weight"}
+_VALUES = {
+    "eigenvalues": "eigenvalues of A^T A",
+    "absolute": "absolute weights",
+    "positive": "positive weights",
+}
 
 
 def measure_tables(record: Record) -> tuple[Table, ...]:
@@ -177,12 +181,7 @@ def _tails(layers: Sequence[Record]) -> Table:
                 "verdict": alpha["reason"],
             }
         )
-    what = {
-        "eigenvalues": "eigenvalues of A^T A",
-        "absolute": "absolute weights",
-        "positive": "positive weights",
-    }
-    return Table(f"Tails of the {what[fits[0][1]['of']]}", rows, _TAILS)
+    return Table(f"Tails of the {_VALUES[fits[0][1]['of']]}", rows, _TAILS)
 
 
 def _claimed(value: float | None, is_law: bool) -> str:

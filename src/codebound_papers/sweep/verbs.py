@@ -22,20 +22,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SweepVerb:
-    """A command that a sweep can run.
+    """A command that a sweep can run."""
 
-    Attributes:
-        function: What it does, as ``"package.module:attribute"``: called with its options and ``out``, it
-            returns its record.
-        command: Where its options are declared.
-        weights: The file of weights that it leaves, if any.
-        columns: What to print of its result.
-    """
-
+    # what it does, as ``"package.module:attribute"``: called with its options and ``out``, it returns its
+    # record
     function: str
-    command: str
-    weights: str
-    columns: tuple[str, ...]
+    command: str  # where its options are declared
+    weights: str  # the file of weights that it leaves, if any
+    columns: tuple[str, ...]  # what to print of its result
 
 
 _STABILITY = "Arora 4.1: noise stability"
@@ -97,15 +91,14 @@ class _Option:
 def known_verbs() -> dict[str, PlannedVerb]:
     """Every command that can be a job, with its options.
 
-    Example:
-        >>> table = {"grid": {"seed": [0, 1]}, "jobs": [{"verb": "certify", "data": "digits"}]}
-        >>> from codebound_papers.sweep.grid import plan_jobs
-        >>> len(plan_jobs(table, known_verbs()))  # for `execute`
-        2
+    >>> table = {"grid": {"seed": [0, 1]}, "jobs": [{"verb": "certify", "data": "digits"}]}
+    >>> from codebound_papers.sweep.grid import plan_jobs
+    >>> len(plan_jobs(table, known_verbs()))  # for `execute`
+    2
     """
     found = {}
     for name, command in _VERBS.items():
-        options = _options(name)
+        options = {key: each for key, each in _declared(name).items() if key not in _LEFT_OUT.get(name, ())}
         found[name] = PlannedVerb(
             name=name,
             function=command.function,
@@ -123,40 +116,22 @@ def known_verbs() -> dict[str, PlannedVerb]:
 
 
 def complete_options(verb: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Complete the options of a plan with the defaults of its command.
+    """Convert the options of a plan to arguments of its command, and add the defaults of the others.
 
-    Raises:
-        UsageError: An option is missing, or not of its kind.
+    A plan has the names of the command line.
+
+    >>> found = complete_options("compress", {"model": "linear", "method": "naive", "set": ["density=0.2"]})
+    >>> found["options"], found["seed"]
+    (['density=0.2'], 0)
     """
-    given = keywords(verb, arguments)
-    return {each.parameter: each.default for each in _declared(verb).values()} | given
-
-
-def keywords(verb: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert the options of a plan to arguments of the command. A plan has the names of the command line.
-
-    Raises:
-        UsageError: An option is missing, or not of its kind.
-
-    Example:
-        >>> keywords("compress", {"model": "linear", "method": "naive", "set": ["density=0.2"]})
-        {'model': 'linear', 'method': 'naive', 'options': ['density=0.2']}
-        >>> keywords("certify", {"data": "digits"})  # without a network one is made
-        {'data': 'digits'}
-    """
-    options = _options(verb)
-    missing = [name for name, option in options.items() if option.is_required and name not in arguments]
+    declared = _declared(verb)
+    missing = [name for name, option in declared.items() if option.is_required and name not in arguments]
     if missing:
         raise UsageError(f"{verb} needs {', '.join(missing)}.")
-    return {
-        options[name].parameter: _converted(name, options[name], value) for name, value in arguments.items()
+    given = {
+        declared[name].parameter: _converted(name, declared[name], arguments[name]) for name in arguments
     }
-
-
-def _options(verb: str) -> dict[str, _Option]:
-    """Those that a plan may give."""
-    hidden = _LEFT_OUT.get(verb, frozenset())
-    return {name: option for name, option in _declared(verb).items() if name not in hidden}
+    return {option.parameter: option.default for option in declared.values()} | given
 
 
 @cache  # a plan has many jobs
