@@ -155,6 +155,7 @@ def tail_values(view: AbstractLayerView, *, of: TailValues = "absolute") -> NDAr
     what a fit to signed weights amounts to in the released code of Shin 2021; or ``eigenvalues`` of ``A^T A``
     that are not zero.
 
+    >>> from codebound_networks.views.layers import view_of
     >>> layer = torch.nn.Linear(3, 1, bias=False)
     >>> layer.weight.data = torch.tensor([[2.0, -1.0, 0.0]])
     >>> [tail_values(view_of("last", layer), of=of).tolist() for of in ("absolute", "positive")]

@@ -89,13 +89,8 @@ class Summary:
 
     def record(self) -> Row:
         """The rows, ready for JSON; without the curves."""
-        return {
-            "layers": list(self.layers),
-            "network": self.network,
-            "margins": self.margins,
-            "not_measured": list(self.not_measured),
-            "notes": list(self.notes),
-        }
+        lists = {name: list(getattr(self, name)) for name in ("layers", "not_measured", "notes")}
+        return {"network": self.network, "margins": self.margins, **lists}
 
 
 def summarise(

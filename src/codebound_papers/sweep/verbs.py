@@ -20,45 +20,34 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-@dataclass(frozen=True, slots=True)
-class SweepVerb:
-    """A command that a sweep can run."""
-
-    # what it does, as ``"package.module:attribute"``: called with its options and ``out``, it returns its
-    # record
-    function: str
-    command: str  # where its options are declared
-    weights: str  # the file of weights that it leaves, if any
-    columns: tuple[str, ...]  # what to print of its result
-
-
 _STABILITY = "Arora 4.1: noise stability"
+# for each: the function it runs, where its options are declared, the weights that it leaves, what to print
 _VERBS = {
-    "train": SweepVerb(
+    "train": (
         "codebound_networks.cli.actions:train_from_options",
         "codebound_networks.cli.train:command",
         "model.safetensors",
         ("train_error", "test_error"),
     ),
-    "certify": SweepVerb(
+    "certify": (
         "codebound.cli.actions:certify_record",
         "codebound.cli.certify:command",
         "g.safetensors",
         ("bound", "train_errors", "n", "code_bits", "vacuous", "holdout"),
     ),
-    "compress": SweepVerb(
+    "compress": (
         "codebound_papers.compress.command:compress_from_options",
         "codebound_papers.cli.compress:command",
         "compressed.safetensors",
         ("coded_bits", "accuracy_before", "accuracy_after"),
     ),
-    "compare": SweepVerb(
+    "compare": (
         "codebound_papers.compare.command:compare_from_options",
         "codebound_papers.cli.compare:command",
         "",
         ("rows.Test error of f.value", "rows.Hold-out bound of f.value", f"rows.{_STABILITY}.log10"),
     ),
-    "measure": SweepVerb(
+    "measure": (
         "codebound_papers.measure.summary:measure_from_options",
         "codebound_papers.cli.measure:command",
         "",
@@ -97,18 +86,18 @@ def known_verbs() -> dict[str, PlannedVerb]:
     2
     """
     found = {}
-    for name, command in _VERBS.items():
+    for name, (function, _, weights, columns) in _VERBS.items():
         options = {key: each for key, each in _declared(name).items() if key not in _LEFT_OUT.get(name, ())}
         found[name] = PlannedVerb(
             name=name,
-            function=command.function,
+            function=function,
             options=frozenset(options),
             files=frozenset(
                 name for name, each in options.items() if Path in (each.kind, *get_args(each.kind))
             ),
             sources=_SOURCES & options.keys(),
-            weights=command.weights,
-            columns=command.columns,
+            weights=weights,
+            columns=columns,
             is_resumable=name == "train",
             complete=partial(complete_options, name),
         )
@@ -137,7 +126,7 @@ def complete_options(verb: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
 @cache  # a plan has many jobs
 def _declared(verb: str) -> dict[str, _Option]:
     """All that decide what a job does, by their names in a plan."""
-    function, found = loaded(_VERBS[verb].command), {}
+    function, found = loaded(_VERBS[verb][1]), {}
     hints = get_type_hints(function, include_extras=True)
     for parameter in inspect.signature(function).parameters.values():
         annotation, declared = get_args(hints[parameter.name])

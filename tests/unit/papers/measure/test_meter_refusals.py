@@ -48,7 +48,7 @@ def test_an_interval_is_wide_only_where_the_norm_is_an_estimate():
     empty = StabilityMeter(model, StabilitySettings(interlayer="all", probes=20))
     other = StabilityMeter(model, StabilitySettings(interlayer="all", probes=20))
     other.update(x)
-    empty.merge(other)
+    empty.include(other.part)
     assert empty.compute().interval("0") == probed.interval("0")
 
 
@@ -169,11 +169,3 @@ def test_other_wrong_inputs_are_refused():
     meter.update(inputs(2, 1, 8, 8))
     with pytest.raises(UsageError, match="one size at a time"):
         meter.update(inputs(2, 1, 9, 9))
-    with pytest.raises(UsageError, match="do not merge"):
-        meter.merge(_measured(model))
-
-
-def _measured(model):
-    meter = StabilityMeter(model)
-    meter.update(inputs(2, 5))
-    return meter
