@@ -153,18 +153,6 @@ def test_the_condition_never_allows_sparsity_in_five_layers(kept, slack, holds):
     assert math.isfinite(value.log_value)
 
 
-@pytest.mark.parametrize(("kept", "holds"), [(0.65, False), (0.67, True)])
-def test_least_share_with_exact_norms(kept, holds):
-    """G-E6: ||Delta|| / ||A|| is (d / (d + 2))^(3/4) for large Gaussian matrices."""
-    facts = gaussian_facts((56.0,) * 5, sides=(784,) * 6)
-    d = strength_for(kept)
-    change = 56.0 * (d / (d + 2)) ** 0.75
-    value = spread_perturbation(
-        facts, pruning=pruning(facts, gamma=(99.0,) * 5, change=change), spread=SpreadInputs(n=48_000)
-    )
-    assert condition(value).holds is holds
-
-
 def test_conditions_that_fail_are_named():
     facts = gaussian_facts(input_norm=31.0, biases=7)
     loose = pruning(facts, slack=0.9, change=5.0)

@@ -1,6 +1,5 @@
 """Matrix norms against numpy."""
 
-import itertools
 import math
 
 import numpy as np
@@ -9,7 +8,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from torch import nn
 
 from codebound.run.errors import ModelError, UsageError
 from codebound_papers.measure.norms import (
@@ -105,14 +103,3 @@ def test_non_finite_weights_have_no_norm(bad):
     for norm in (frobenius_norm, matrix_spectral_norm, gram_power_bound):
         with pytest.raises(ModelError, match="NaN or infinity"):
             norm(torch.tensor([[1.0, bad]]))
-
-
-def layers_of(*sizes, bias, seed):
-    generator = torch.Generator().manual_seed(seed)
-    layers = []
-    for inputs, outputs in itertools.pairwise(sizes):
-        layer = nn.Linear(inputs, outputs, bias=bias)
-        for tensor in layer.parameters():
-            nn.init.normal_(tensor, generator=generator)
-        layers += [layer, nn.ReLU()]
-    return layers[:-1]
