@@ -82,7 +82,7 @@ class Steps:
                 "torch.fx cannot write this network as code: the name of a module has a quotation mark, a "
                 "backslash or a line break in it. Rename it, in add_module or in a dictionary of modules."
             ) from None
-        return lambda x: module(x.clone())  # type: ignore[no-any-return]
+        return lambda x: module(x.clone())
 
 
 def steps_of(network: Network) -> Steps:
