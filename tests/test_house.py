@@ -76,6 +76,7 @@ BY_COMMAND = {
     "codebound_papers.cli.reproduce": ("reproduce", "e2e/test_reproduce_command.py"),
     "codebound_papers.cli.sketch": ("sketch", "e2e/test_sketch_command.py"),
     "codebound_papers.compress.command": ("compress", "e2e/test_compress_command.py"),
+    "codebound_papers.plan.command": ("plan", "unit/papers/cli/test_plan.py"),
 }
 """Modules that are a verb, and the test that runs it."""
 TWICE = {

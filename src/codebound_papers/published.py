@@ -4,7 +4,6 @@ import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import ModuleType
-from typing import Any
 
 from codebound.run.errors import CodeboundError, ModelError, UsageError
 from codebound_papers import baselines, framework
@@ -127,27 +126,14 @@ def evaluate(evidence: Evidence) -> list[PublishedValue | Refused]:
         names = [module.__name__ for module in modules]
         known = [each for each in EXPRESSIONS if each.function.__module__ in names]
         known.sort(key=lambda each: names.index(each.function.__module__))
-        told = [(each, _arguments(each, evidence)) for each in known]
-        found += [value for each, arguments in told for value in _values(each, arguments)]
+        found += [value for each in known for value in _values(each, evidence)]
     return found
 
 
-def _arguments(expression: Expression, evidence: Evidence) -> dict[str, Any] | CodeboundError:
-    """Return the arguments of an expression, or the reason why it does not apply."""
+def _values(expression: Expression, evidence: Evidence) -> list[PublishedValue | Refused]:
     try:
         needs = {name: getattr(evidence, source) for name, source in expression.needs.items()}
-        return {"facts": evidence.facts(expression.facts), **needs}
-    except CodeboundError as refusal:
-        return refusal
-
-
-def _values(
-    expression: Expression, arguments: dict[str, Any] | CodeboundError
-) -> list[PublishedValue | Refused]:
-    try:
-        if isinstance(arguments, CodeboundError):
-            raise arguments
-        found = expression.function(**arguments)
+        found = expression.function(facts=evidence.facts(expression.facts), **needs)
     except CodeboundError as refusal:
         ref = expression.refused or expression.ref
         return [Refused(ref, expression.name, expression.unit, expression.subject, str(refusal))]

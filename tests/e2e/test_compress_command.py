@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from codebound.bits.bitstring import Bits
 from codebound.cli.main import app
 from codebound_networks.codes.modes import decode_tensors
-from codebound_papers.compress.methods import method_names
+from codebound_papers.compress.catalogue import COMPRESSORS
 
 MODELS = Path(os.environ.get("CODEBOUND_MODELS", Path(__file__).parents[3] / "shared" / "models"))
 LAYER_KEYS = {
@@ -59,7 +59,7 @@ def decoded(folder: Path) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.few(3)
-@pytest.mark.parametrize("method", method_names())
+@pytest.mark.parametrize("method", COMPRESSORS)
 def test_every_method_writes_a_message_that_decodes_to_the_weights(method, codebound, tmp_path):
     model = "lenet5" if method == "conv" else "mlp:widths=8"
     arguments = ("--model", model, "--method", method, "--data", "digits", "--examples", 100)
@@ -175,14 +175,14 @@ def test_a_method_that_can_do_nothing_says_so(codebound):
 def test_the_list_and_the_help_name_every_method(codebound):
     code, out, _ = codebound("compress", "--list")
     assert code == 0
-    assert all(name in out for name in method_names())
+    assert all(name in out for name in COMPRESSORS)
     assert "strength=1.0" in out
     shown = CliRunner().invoke(app, ["compress", "--help"], env={"COLUMNS": "400"}).output
-    assert all(name in shown for name in method_names())
+    assert all(name in shown for name in COMPRESSORS)
 
 
 BAD = {
-    "an unknown method": (("--method", "magic"), 2, f"Known: {', '.join(method_names())}."),
+    "an unknown method": (("--method", "magic"), 2, f"Known: {', '.join(COMPRESSORS)}."),
     "an unknown option": (("--set", "strength=1"), 2, "naive takes density=0.1, levels=31"),
     "an option of the wrong type": (("--set", "levels=few"), 2, "levels is a whole number"),
     "an option outside its range": (("--set", "density=2"), 2, "density"),

@@ -116,14 +116,6 @@ def test_layers_are_known_by_what_they_compute():
     assert [node.args[0].op for node in reshapes] == ["placeholder"]  # that of the image, none around a layer
 
 
-def test_norms_are_known_by_what_they_compute():
-    """The mean over the last axis is that of a norm; over another it is not."""
-    read = with_layers(plain_network(made("rms_by_hand"), inputs("rms_by_hand", 2)))
-    called = [node.target for node in read.graph.nodes if node.op == "call_function"]
-    assert called.count(torch.ops.aten.rms_norm.default) == 1
-    assert called.count(torch.ops.aten.rsqrt.default) == 1
-
-
 @pytest.mark.thorough
 def test_residual_blocks_are_known_by_what_they_compute():
     """The same function, written with other classes, has the same chain and the same tensors."""

@@ -40,35 +40,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Through:
-    """A bound on the risk of f through that of g.
+    """A bound on the risk of f through that of g."""
 
-    Attributes:
-        bound: On the risk of f.
-        delta: Failure probability, of both draws together.
-        statement: Of the certificate about g.
-        bound_of_g: What it says.
-        disagreements: Unlabelled inputs on which f and g differ, or one of them is ambiguous.
-        n_unlabelled: All of them.
-        delta_of_g: Failure probability of the certificate.
-        delta_disagreement: Failure probability of the limit on the disagreement.
-        certificate_sha256: Hash of the certificate.
-        f_sha256: Hash of the tensors of f.
-        sample_sha256: Hash of the sample.
-        unlabelled_sha256: Hash of the unlabelled inputs.
-    """
-
-    bound: float
-    delta: float
-    statement: str
-    bound_of_g: float
-    disagreements: int
-    n_unlabelled: int
-    delta_of_g: float
-    delta_disagreement: float
-    certificate_sha256: str
-    f_sha256: str
-    sample_sha256: str
-    unlabelled_sha256: str
+    bound: float  # on the risk of f
+    delta: float  # failure probability, of both draws together
+    statement: str  # of the certificate about g
+    bound_of_g: float  # what it says
+    disagreements: int  # unlabelled inputs on which f and g differ, or one of them is ambiguous
+    n_unlabelled: int  # all of them
+    delta_of_g: float  # failure probability of the certificate
+    delta_disagreement: float  # failure probability of the limit on the disagreement
+    certificate_sha256: str  # hash of the certificate
+    f_sha256: str  # hash of the tensors of f
+    sample_sha256: str  # hash of the sample
+    unlabelled_sha256: str  # hash of the unlabelled inputs
 
     @property
     def sentence(self) -> str:

@@ -46,13 +46,12 @@ def chain_of(
     Raises:
         UnsupportedLayerError: The network is no chain; the message names the first step that does not fit.
 
-    Example:
-        >>> from codebound_networks.views.zoo import build
-        >>> chain, tensors = chain_of(build("mlp:widths=5", input_shape=(1, 8, 8), classes=3), (1, 8, 8))
-        >>> chain.operations
-        (Linear(out=5, bias=True), Linear(out=3, bias=True))
-        >>> list(tensors)
-        ['0.weight', '0.bias', '1.weight', '1.bias']
+    >>> from codebound_networks.views.zoo import build
+    >>> chain, tensors = chain_of(build("mlp:widths=5", input_shape=(1, 8, 8), classes=3), (1, 8, 8))
+    >>> chain.operations
+    (Linear(out=5, bias=True), Linear(out=3, bias=True))
+    >>> list(tensors)
+    ['0.weight', '0.bias', '1.weight', '1.bias']
     """
     traced = model if isinstance(model, Traced) else Traced(model)
     try:

@@ -94,11 +94,10 @@ BLANK_POINT = GridPoint(0, 0, 0, 0, (_BLANK,), 0)
 def grid_point_of(operations: tuple[AbstractOperation, ...]) -> GridPoint | None:
     """The point that is this chain, or None if the grid has none.
 
-    Example:
-        >>> grid_point_of((NormalisedConv(32, 3), MaxPool(2), Linear(10, False))).groups
-        (_Group(change=1, count=1, kernel=1, pool=1),)
-        >>> grid_point_of((Linear(10, True),)) is None
-        True
+    >>> grid_point_of((NormalisedConv(32, 3), MaxPool(2), Linear(10, False))).groups
+    (_Group(change=1, count=1, kernel=1, pool=1),)
+    >>> grid_point_of((Linear(10, True),)) is None
+    True
     """
     try:
         point = _parsed(list(operations))

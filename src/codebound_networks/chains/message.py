@@ -69,18 +69,13 @@ Shapes = dict[str, tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Message(AbstractMessage):
-    """A network as it is coded.
+    """A network as it is coded."""
 
-    Attributes:
-        options: Choices in front of the architecture.
-        chain: The architecture.
-        codes: Tensors by name, in message order; or the subspace that they all come from.
-        is_short: Whether it is written in the few bits of a base with biases (docs/format-3.md, 5.7).
-    """
-
-    options: Options
-    chain: Chain
+    options: Options  # choices in front of the architecture
+    chain: Chain  # the architecture
+    # tensors by name, in message order; or the subspace that they all come from
     codes: Mapping[str, AbstractTensorCode] | Subspace
+    # whether it is written in the few bits of a base with biases (docs/format-3.md, 5.7)
     is_short: bool = False
 
     @property

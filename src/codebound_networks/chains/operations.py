@@ -56,40 +56,29 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class AbstractOperation(ABC):
-    """One operation of a chain, without its tensors.
+    """One operation of a chain, without its tensors."""
 
-    Attributes:
-        number: Its number in a message.
-        name: Its name in a file.
-        module_type: What computes it, where its fields are the arguments.
-        choices: Fields that are one of so many that were tried: none is cheaper for having turned out well.
-        needs_image: Whether its input has channels and two sides.
-        ends_chain: Whether a chain may end with it.
-        front: Place among the fixed operations at the front of a chain, which stand in this order; 0 for an
-            operation that comes after them.
-        relu_follows: Whether a ReLU follows it, except at the end of a chain.
-        relu_inside: Whether its own last step is a ReLU.
-        describes_f: Whether a network f that a claim is about may have it.
-        is_bounded: Whether it stretches distances by its ``norm`` at most, or not at all without weights
-            (docs/format.md, 7.1).
-        is_scale_free: Whether a factor on its weights, without biases, is only a factor on its output.
-        drops_units: Whether its outputs are units, rows of its weight, that can be left out one by one.
-        reads_units: Whether its weight has a column for every number that an earlier unit gives it.
-    """
-
-    number: ClassVar[int]
-    name: ClassVar[str]
-    module_type: ClassVar[type[nn.Module]]
+    number: ClassVar[int]  # its number in a message
+    name: ClassVar[str]  # its name in a file
+    module_type: ClassVar[type[nn.Module]]  # what computes it, where its fields are the arguments
+    # fields that are one of so many that were tried: none is cheaper for having turned out well
     choices: ClassVar[Mapping[str, int]] = {}
-    needs_image: ClassVar[bool] = True
-    ends_chain: ClassVar[bool] = False
+    needs_image: ClassVar[bool] = True  # whether its input has channels and two sides
+    ends_chain: ClassVar[bool] = False  # whether a chain may end with it
+    # place among the fixed operations at the front of a chain, which stand in this order; 0 for an operation
+    # that comes after them
     front: ClassVar[int] = 0
-    relu_follows: ClassVar[bool] = False
-    relu_inside: ClassVar[bool] = False
-    describes_f: ClassVar[bool] = True
+    relu_follows: ClassVar[bool] = False  # whether a ReLU follows it, except at the end of a chain
+    relu_inside: ClassVar[bool] = False  # whether its own last step is a ReLU
+    describes_f: ClassVar[bool] = True  # whether a network f that a claim is about may have it
+    # whether it stretches distances by its ``norm`` at most, or not at all without weights (docs/format.md,
+    # 7.1)
     is_bounded: ClassVar[bool] = False
+    # whether a factor on its weights, without biases, is only a factor on its output
     is_scale_free: ClassVar[bool] = True
+    # whether its outputs are units, rows of its weight, that can be left out one by one
     drops_units: ClassVar[bool] = False
+    # whether its weight has a column for every number that an earlier unit gives it
     reads_units: ClassVar[bool] = False
 
     @abstractmethod

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from codebound.certificate.task import AbstractOriginal
-from codebound.run.errors import ModelError, UnsupportedLayerError
+from codebound.run.errors import ModelError
 from codebound.sample.losses import require_logits
 from codebound_networks.chains.from_module import blank, chain_of
 from codebound_networks.chains.message import Message
@@ -32,21 +32,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Original(AbstractOriginal):
-    """A network with its tensors: a chain of known layers, or operations that no message describes.
+    """A network with its tensors: a chain of known layers, or operations that no message describes."""
 
-    Attributes:
-        chain: The architecture, where a message can describe it.
-        tensors: With the names of the message.
-        module: The operations, where it is no chain.
-        notes: What was done to read the module, in sentences.
-        unchained: Why it is no chain; empty where it is one.
-    """
-
-    chain: Chain | None
-    tensors: Mapping[str, Tensor]
-    module: fx.GraphModule | None = None
-    notes: tuple[str, ...] = ()
-    unchained: str = ""
+    chain: Chain | None  # the architecture, where a message can describe it
+    tensors: Mapping[str, Tensor]  # with the names of the message
+    module: fx.GraphModule | None = None  # the operations, where it is no chain
+    notes: tuple[str, ...] = ()  # what was done to read the module, in sentences
+    unchained: str = ""  # why it is no chain; empty where it is one
 
     @staticmethod
     def read(
@@ -77,7 +69,7 @@ class Original(AbstractOriginal):
         if not unchained:
             try:
                 return Original(*chain_of(read, input_shape, plain=plain), notes=notes)
-            except (ModelError, UnsupportedLayerError) as reason:
+            except ModelError as reason:
                 unchained = str(reason)
         folded = without_batch_norms(plain()).float()
         return Original(None, folded.state_dict(), folded, notes, unchained)

@@ -23,10 +23,9 @@ _MOVES = tuple(partial(functional.pad, pad=move) for move in (_DOWN, _UP, _RIGHT
 def straightened(x: Tensor) -> Tensor:
     """Images sheared along their rows until rows and columns are uncorrelated: strokes stand upright.
 
-    Example:
-        >>> leaning = torch.eye(5).flip(0).view(1, 1, 5, 5)
-        >>> straightened(leaning)[0, 0].sum(0).round()
-        tensor([0., 0., 5., 0., 0.])
+    >>> leaning = torch.eye(5).flip(0).view(1, 1, 5, 5)
+    >>> straightened(leaning)[0, 0].sum(0).round()
+    tensor([0., 0., 5., 0., 0.])
     """
     width = x.shape[-1]
     columns = torch.arange(width, dtype=x.dtype, device=x.device)
@@ -78,9 +77,8 @@ def shifts_of(x: Tensor, kind: int) -> tuple[Tensor, ...]:
     Kind 1 is the images and their mirror images, kind 2 the images and the images moved by one pixel down,
     up, right and left, kind 3 the straightened images, kind 4 those and their moves.
 
-    Example:
-        >>> [shift.tolist() for shift in shifts_of(torch.tensor([[1, 2], [3, 4]]).view(1, 1, 2, 2), 1)]
-        [[[[[1, 2], [3, 4]]]], [[[[2, 1], [4, 3]]]]]
+    >>> [shift.tolist() for shift in shifts_of(torch.tensor([[1, 2], [3, 4]]).view(1, 1, 2, 2), 1)]
+    [[[[[1, 2], [3, 4]]]], [[[[2, 1], [4, 3]]]]]
     """
     first, added = _kind_of(kind)
     start = x if first is None else first(x)

@@ -79,7 +79,7 @@ def train_from_options(
         "out": str(out),
         "sentence": _sentence(arch, result, test_name="held-out" if options["test"] is None else "test"),
     }
-    runs.update_result(out, record)
+    write_json(out / runs.RESULT, record)
     return record
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from codebound import __version__
-from codebound.run.errors import ModelError, UnsupportedLayerError
+from codebound.run.errors import ModelError
 from codebound.sample.formats.catalogue import known_datasets
 from codebound.sample.losses import require_logits
 from codebound_networks.chains.from_module import chain_of
@@ -26,10 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from torch import Tensor
-
     from codebound_networks.reading.walk import Network
-    from codebound_networks.views.graphs import Traced
 
 _CORE = ("torch", "numpy", "safetensors", "scikit-learn", "pillow", "typer", "rich")
 _EXTRAS = {"torchvision": ("vision", "models and transforms of torchvision as factories of models and data")}
@@ -55,17 +52,11 @@ def describe_installation() -> Iterator[tuple[str, str, str]]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Examination:
-    """A network as it is seen here.
+    """A network as it is seen here."""
 
-    Attributes:
-        network: With its layers in view.
-        shape: Of one input.
-        classes: Number of classes.
-    """
-
-    network: Network
-    shape: tuple[int, ...]
-    classes: int
+    network: Network  # with its layers in view
+    shape: tuple[int, ...]  # of one input
+    classes: int  # number of classes
 
     @property
     def rows(self) -> list[dict[str, str | int]]:
@@ -85,11 +76,21 @@ class Examination:
         weight = first_weight(module)
         example = torch.zeros(1, *self.shape, dtype=weight.dtype, device=weight.device)
         outputs = output_shape(module, example)
+        plain = cache(partial(plain_layers, module, example))
         try:
             require_logits(outputs, max(2, outputs[1]) if len(outputs) == 2 else self.classes)
+            try:
+                chain, tensors = chain_of(self.network.traced, self.shape, plain=plain)
+            except ModelError as reason:
+                plain()  # says why where the network cannot be read at all
+                return f"No message describes it; given as a base, its scores are declared: {reason}"
         except ModelError as error:
             return f"A certificate cannot be about this network: {error}"
-        return _coding(self.network.traced, example)
+        entries = sum(tensor.numel() for tensor in tensors.values())
+        return (
+            f"In a certificate the message describes all of it: {len(chain.operations)} operations with "
+            f"{entries:,} numbers, batch norms folded, biases quantised like weights."
+        )
 
 
 def examine(
@@ -117,21 +118,3 @@ def examine(
     given = input_shape or (_USUAL_SHAPE if factory_of(model) else None)
     shape, classes = model_sizes(model, given, classes)
     return Examination(load_layers(model, shape, classes, weights, strict=strict), shape, classes)
-
-
-def _coding(traced: Traced, example: Tensor) -> str:
-    """Describe how a message of ``certify`` would code the network. Nothing is searched for."""
-    plain = cache(partial(plain_layers, traced.model, example))
-    try:
-        chain, tensors = chain_of(traced, tuple(example.shape[1:]), plain=plain)
-    except (ModelError, UnsupportedLayerError) as error:
-        try:
-            plain()
-        except ModelError as unreadable:
-            return f"A certificate cannot be about this network: {unreadable}"
-        return f"In a certificate only its tensors are coded; a file beside it says what is computed: {error}"
-    entries = sum(tensor.numel() for tensor in tensors.values())
-    return (
-        f"In a certificate the message describes all of it: {len(chain.operations)} operations with "
-        f"{entries:,} numbers, batch norms folded, biases quantised like weights."
-    )

@@ -40,15 +40,11 @@ BELL_WIDTHS = len(_DECAY)
 
 @dataclass(frozen=True, eq=False)
 class Bell(AbstractGridCode):
-    """Mode 14: levels under a logistic law.
-
-    Attributes:
-        width: Index of the width, 2^(width/8 - 2).
-    """
+    """Mode 14: levels under a logistic law."""
 
     mode = 14
     limit: int = MAX_BELL_LEVEL
-    width: int = 0
+    width: int = 0  # index of the width, 2^(width/8 - 2)
 
     @classmethod
     def blank(cls, shape: Shape) -> Bell:  # noqa: D102
@@ -76,10 +72,9 @@ class Bell(AbstractGridCode):
 def best_bell(levels: Levels, step: int) -> tuple[float, Bell]:
     """The width that makes the levels shortest, and their length without step and mode.
 
-    Example:
-        >>> narrow, wide = np.array([0, 1, -1, 0]), np.array([9, -20, 4, -1])
-        >>> best_bell(narrow, 0)[0] < best_bell(wide, 0)[0]
-        True
+    >>> narrow, wide = np.array([0, 1, -1, 0]), np.array([9, -20, 4, -1])
+    >>> best_bell(narrow, 0)[0] < best_bell(wide, 0)[0]
+    True
     """
     if np.abs(levels).max(initial=0) > MAX_BELL_LEVEL:
         raise UsageError(f"levels of this code lie within {MAX_BELL_LEVEL} of zero.")

@@ -62,10 +62,9 @@ def best_tensor_code(levels: NDArray[Any], *, step: int, strides: Iterable[int] 
         strides: Distances in a row at which elements may be alike, such as the width of an image; those of a
             convolution's filters are tried anyway.
 
-    Example:
-        >>> code = best_tensor_code(np.eye(8, dtype=np.int32), step=0)
-        >>> type(code).__name__
-        'Adaptive'
+    >>> code = best_tensor_code(np.eye(8, dtype=np.int32), step=0)
+    >>> type(code).__name__
+    'Adaptive'
     """
     if levels.size == 0:
         raise UsageError(f"a tensor without elements has no code. Got shape {levels.shape}.")
@@ -166,9 +165,8 @@ def signed_bits(value: int) -> int:
 def context_bits(counts: Integers) -> float:
     """Krichevsky-Trofimov code length of contexts: one row of symbol counts for each, below 2^20 in sum.
 
-    Example:
-        >>> round(2 ** -context_bits(np.array([[1, 1]])), 6)  # 1/2 for the first flag, 1/4 for the other one
-        0.125
+    >>> round(2 ** -context_bits(np.array([[1, 1]])), 6)  # 1/2 for the first flag, 1/4 for the other one
+    0.125
     """
     symbols = counts.shape[1]
     sums = counts.sum(axis=1)
@@ -180,9 +178,8 @@ def context_bits(counts: Integers) -> float:
 def mask_bits(elements: int, nonzeros: int) -> float:
     """Length of an enumerative mask: log2 of N + 1 and of the binomial coefficient.
 
-    Example:
-        >>> round(mask_bits(3, 1), 6) == round(math.log2(4 * 3), 6)
-        True
+    >>> round(mask_bits(3, 1), 6) == round(math.log2(4 * 3), 6)
+    True
     """
     ways = math.lgamma(elements + 1) - math.lgamma(nonzeros + 1) - math.lgamma(elements - nonzeros + 1)
     return math.log2(elements + 1) + ways / math.log(2.0)

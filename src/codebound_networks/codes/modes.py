@@ -108,13 +108,12 @@ def code_seed(coder: AbstractCoder, seed: int) -> int:
 def encode_tensors(codes: Sequence[AbstractTensorCode]) -> Bits:
     """A message of tensors alone; its length is what they cost together.
 
-    Example:
-        >>> import numpy as np
-        >>> from codebound_networks.codes.choose import best_tensor_code
-        >>> code = best_tensor_code(np.array([[0, 1, 0], [0, 0, -1]]), step=-16)
-        >>> message = encode_tensors([code])
-        >>> decode_tensors(message, [(2, 3)])[0].weights().tolist()
-        [[0.0, 0.25, 0.0], [0.0, 0.0, -0.25]]
+    >>> import numpy as np
+    >>> from codebound_networks.codes.choose import best_tensor_code
+    >>> code = best_tensor_code(np.array([[0, 1, 0], [0, 0, -1]]), step=-16)
+    >>> message = encode_tensors([code])
+    >>> decode_tensors(message, [(2, 3)])[0].weights().tolist()
+    [[0.0, 0.25, 0.0], [0.0, 0.0, -0.25]]
     """
     writer = Writer()
     for code in codes:

@@ -24,9 +24,8 @@ _MANTISSAS = (8388608, 9147842, 9975792, 10878679, 11863283, 12937002, 14107901,
 def step_size(step: int) -> float:
     """The size of step ``j``: exact in float32.
 
-    Example:
-        >>> step_size(0), step_size(-8), step_size(4)
-        (1.0, 0.5, 1.4142135381698608)
+    >>> step_size(0), step_size(-8), step_size(4)
+    (1.0, 0.5, 1.4142135381698608)
     """
     if abs(step) > MAX_STEP:
         raise UsageError(f"a step lies between -{MAX_STEP} and {MAX_STEP}. Got {step}.")
@@ -36,9 +35,8 @@ def step_size(step: int) -> float:
 def nearest_step(size: float) -> int:
     """The step whose size is nearest to ``size``, on a logarithmic scale.
 
-    Example:
-        >>> nearest_step(0.01), round(step_size(-53), 5)
-        (-53, 0.01013)
+    >>> nearest_step(0.01), round(step_size(-53), 5)
+    (-53, 0.01013)
     """
     if not (math.isfinite(size) and size > 0.0):
         raise UsageError(f"the size of a step is a positive number. Got {size}.")
@@ -48,9 +46,8 @@ def nearest_step(size: float) -> int:
 def step_for_levels(weights: NDArray[Any], levels: int) -> int:
     """The smallest step with which all weights lie on ``levels`` = 2L + 1 values, -L .. L times the step.
 
-    Example:
-        >>> quantize(np.array([-1.0, 0.2, 0.9]), step_for_levels(np.array([-1.0, 0.2, 0.9]), 7)).tolist()
-        [-3, 1, 3]
+    >>> quantize(np.array([-1.0, 0.2, 0.9]), step_for_levels(np.array([-1.0, 0.2, 0.9]), 7)).tolist()
+    [-3, 1, 3]
     """
     if levels < 3 or levels % 2 == 0:
         raise UsageError(f"a grid around zero has an odd number of levels, at least 3. Got {levels}.")
@@ -69,9 +66,8 @@ def quantize(weights: NDArray[Any], step: int) -> NDArray[np.int32]:
 
     Zeros stay zero.
 
-    Example:
-        >>> quantize(np.array([0.5, 1.5, -0.7, 0.0]), 0).tolist()
-        [0, 2, -1, 0]
+    >>> quantize(np.array([0.5, 1.5, -0.7, 0.0]), 0).tolist()
+    [0, 2, -1, 0]
     """
     levels = np.rint(_finite(weights) / step_size(step))
     if levels.size and float(np.abs(levels).max()) > MAX_LEVEL:

@@ -36,21 +36,13 @@ _CHUNK = 1 << 16  # elements that are made at a time: they stay in the cache
 
 @dataclass(frozen=True, eq=False)
 class Subspace:
-    """A network as a point of a random subspace.
+    """A network as a point of a random subspace."""
 
-    Attributes:
-        inner: The integers q, shape (d,), with step 0.
-        entries_log2: t: every element adds 2^t of the integers.
-        step: Index of the step of the sums.
-        zero_head: Whether the last layer starts at zero.
-        seed: Seed of the hashes and of the starts.
-    """
-
-    inner: AbstractTensorCode
-    entries_log2: int
-    step: int
-    zero_head: bool
-    seed: int
+    inner: AbstractTensorCode  # the integers q, shape (d,), with step 0
+    entries_log2: int  # t: every element adds 2^t of the integers
+    step: int  # index of the step of the sums
+    zero_head: bool  # whether the last layer starts at zero
+    seed: int  # seed of the hashes and of the starts
 
     def __post_init__(self) -> None:
         check_inner(self.inner, (None,))
@@ -140,10 +132,9 @@ def hashes(seed: int, dimension: int, entries: int, count: int) -> tuple[NDArray
     Returns:
         Indices and signs, both of shape (count, entries).
 
-    Example:
-        >>> index, sign = hashes(0, 10, 2, 1000)
-        >>> index.shape, int(index.min()), int(index.max()), sorted(set(sign.ravel().tolist()))
-        ((1000, 2), 0, 9, [-1, 1])
+    >>> index, sign = hashes(0, 10, 2, 1000)
+    >>> index.shape, int(index.min()), int(index.max()), sorted(set(sign.ravel().tolist()))
+    ((1000, 2), 0, 9, [-1, 1])
     """
     if not 1 <= dimension <= MAX_DIMENSION:
         raise UsageError(f"a subspace has 1 to {MAX_DIMENSION:,} dimensions. Got {dimension:,}.")
@@ -154,9 +145,8 @@ def hashes(seed: int, dimension: int, entries: int, count: int) -> tuple[NDArray
 def starts(seed: int, count: int) -> NDArray[np.int8]:
     """Return the starts of the first ``count`` elements, times 4 before their scale.
 
-    Example:
-        >>> starts(0, 4).dtype, round(float(starts(0, 10_000).std()), 1)
-        (dtype('int8'), 4.0)
+    >>> starts(0, 4).dtype, round(float(starts(0, 10_000).std()), 1)
+    (dtype('int8'), 4.0)
     """
     return Stream(seed, "start").gaussian_quarters(count)
 
@@ -164,9 +154,8 @@ def starts(seed: int, count: int) -> NDArray[np.int8]:
 def scale_exponent(shape: Shape) -> int:
     """m: elements of this tensor are divided by 2^m, about the square root of the inputs of a unit.
 
-    Example:
-        >>> scale_exponent((10, 784)), scale_exponent((32, 16, 3, 3)), scale_exponent((10,))
-        (4, 3, 0)
+    >>> scale_exponent((10, 784)), scale_exponent((32, 16, 3, 3)), scale_exponent((10,))
+    (4, 3, 0)
     """
     _, columns = matrix_shape(shape)
     return (columns.bit_length() - 1) // 2 if len(shape) > 1 else 0

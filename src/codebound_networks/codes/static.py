@@ -38,9 +38,8 @@ _GAINED_BITS = math.log2(1.0 + 2.0 ** (SCALE_BITS - LOWEST_BITS))  # the same
 def frequency_table(counts: Integers) -> Integers:
     """Frequencies of sum 2^16, at least 1 where the count is: the best ones, unit by unit.
 
-    Example:
-        >>> frequency_table(np.array([1, 3, 0])).tolist()
-        [16384, 49152, 0]
+    >>> frequency_table(np.array([1, 3, 0])).tolist()
+    [16384, 49152, 0]
     """
     used = np.flatnonzero(counts)
     if not 1 <= len(used) <= SCALE:

@@ -184,16 +184,11 @@ class Raw(AbstractTensorCode):
 @implements("K-CB", kind="algorithm")
 @dataclass(frozen=True, slots=True, eq=False)
 class Codebook(AbstractTensorCode):
-    """Mode 5: each element is zero or one of K float32 values.
-
-    Attributes:
-        indices: 0 for a zero, 1 + the index of the value otherwise.
-        table: The K values.
-    """
+    """Mode 5: each element is zero or one of K float32 values."""
 
     mode = 5
-    indices: Levels
-    table: NDArray[np.float32]
+    indices: Levels  # 0 for a zero, 1 + the index of the value otherwise
+    table: NDArray[np.float32]  # the K values
 
     def __post_init__(self) -> None:
         if self.indices.min(initial=0) < 0 or self.indices.max(initial=0) > len(self.table):
@@ -224,17 +219,11 @@ class Codebook(AbstractTensorCode):
 
 @dataclass(frozen=True, eq=False)
 class AbstractGridCode(AbstractTensorCode):
-    """Integer levels times a step.
+    """Integer levels times a step."""
 
-    Attributes:
-        levels: The integers, in the shape of the tensor.
-        step: Index j of the step (see ``step_size``).
-        limit: L; the levels lie in -L .. L.
-    """
-
-    levels: Levels
-    step: int
-    limit: int
+    levels: Levels  # the integers, in the shape of the tensor
+    step: int  # index j of the step (see ``step_size``)
+    limit: int  # L; the levels lie in -L .. L
 
     def __post_init__(self) -> None:
         largest = max(int(self.levels.max(initial=0)), -int(self.levels.min(initial=0)))
@@ -297,20 +286,13 @@ class Enumerative(AbstractGridCode):
 @implements("K-NVa", kind="algorithm")
 @dataclass(frozen=True, eq=False)
 class Adaptive(AbstractGridCode):
-    """Mode 1: zero flags, signs and sizes in contexts that learn; whole rows and columns can be switched off.
-
-    Attributes:
-        row_flags: 1 if rows without non-zeros are marked, else 0.
-        column_flags: The same for columns.
-        kind: Context of a zero flag: 0 one for all, 1 by column, 2 by row, 3 by three neighbours.
-        stride: Distance of the second neighbour of kind 3.
-    """
+    """Mode 1: zero flags, signs, sizes in contexts that learn; whole rows and columns can be switched off."""
 
     mode = 1
-    row_flags: int = 0
-    column_flags: int = 0
-    kind: int = 0
-    stride: int = 1
+    row_flags: int = 0  # 1 if rows without non-zeros are marked, else 0
+    column_flags: int = 0  # the same for columns
+    kind: int = 0  # context of a zero flag: 0 one for all, 1 by column, 2 by row, 3 by three neighbours
+    stride: int = 1  # distance of the second neighbour of kind 3
 
     def code(self, coder: AbstractCoder) -> Adaptive:  # noqa: D102
         coder.charge(self.levels.size)
@@ -364,16 +346,12 @@ class Adaptive(AbstractGridCode):
 
 @dataclass(frozen=True, eq=False)
 class Static(AbstractGridCode):
-    """Mode 7: fixed frequencies in the code word, the elements in a block behind it; for long tensors.
-
-    Attributes:
-        table: Frequencies of -L .. L, of sum 2^16.
-        lanes_log2: Log2 of the number of independent states of the block.
-    """
+    """Mode 7: fixed frequencies in the code word, the elements in a block behind it; for long tensors."""
 
     mode = 7
+    # frequencies of -L .. L, of sum 2^16
     table: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    lanes_log2: int = 0
+    lanes_log2: int = 0  # log2 of the number of independent states of the block
 
     def code(self, coder: AbstractCoder) -> Static:  # noqa: D102
         step, limit = self._code_grid(coder, MAX_MODEL_LEVEL)

@@ -78,10 +78,9 @@ def descended(
 ) -> NDArray[np.int32]:
     """Whole numbers for the classes, in units, that lower errors plus a price for each that is not zero.
 
-    Example:
-        >>> scores = np.array([[1.0, 0.0], [0.6, 0.0], [0.5, 0.0]])
-        >>> descended(scores, np.array([0, 1, 1]), unit=0.25, price=0.5).tolist()
-        [-3, 0]
+    >>> scores = np.array([[1.0, 0.0], [0.6, 0.0], [0.5, 0.0]])
+    >>> descended(scores, np.array([0, 1, 1]), unit=0.25, price=0.5).tolist()
+    [-3, 0]
     """
     added = np.zeros(scores.shape[1], dtype=np.int32)
 

@@ -137,9 +137,8 @@ def errors_per_bit(facts: OccamFacts) -> float:
     Along kl(error, bound) = (bits ln 2 + ln(1/delta)) / n an error is worth the difference in log-odds of
     bound and error, and a bit ln 2.
 
-    Example:
-        >>> round(errors_per_bit(OccamFacts(errors=900, n=60_000, code_bits=2000, delta=0.05)), 2)
-        0.5
+    >>> round(errors_per_bit(OccamFacts(errors=900, n=60_000, code_bits=2000, delta=0.05)), 2)
+    0.5
     """
     chance = (facts.errors + 0.5) / (facts.n + 1)  # neither 0 nor 1
     nats = (facts.code_bits * math.log(2.0) - math.log(facts.delta)) / facts.n

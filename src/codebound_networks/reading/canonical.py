@@ -1,8 +1,4 @@
-"""Networks that compute the same look the same: a plain graph without detours.
-
-Work that changes nothing goes, what is computed twice is computed once, and products with a stored matrix and
-root mean square norms are one operation each, however somebody spelled them.
-"""
+"""A plain graph without detours: products with a stored matrix are layers, work without effect goes."""
 
 from __future__ import annotations
 
@@ -17,7 +13,6 @@ if TYPE_CHECKING:
 aten = torch.ops.aten
 
 _PRODUCTS = (aten.addmm.default, aten.mm.default, aten.matmul.default)
-_LAST_AXIS = (([-1], True), ((-1,), True))
 _TURNED = (aten.t.default, aten.transpose.int, aten.permute.default)
 
 
@@ -27,33 +22,15 @@ def simplify(graph: fx.Graph, tensors: dict[str, Tensor]) -> list[str]:
     Returns what was done to tensors, in sentences.
     """
     turned = _linear_layers(graph, tensors)
-    known: dict[object, fx.Node] = {}
-    for node in list(graph.nodes):
-        if node.op not in ("call_function", "get_attr"):
-            continue
+    for node in [node for node in graph.nodes if node.op == "call_function"]:
         same = next((found for rule in _RULES if (found := rule(node)) is not None), None)
-        if same is None:
-            same = known.setdefault(_spelling(node), node)
-        if same is not node:
+        if same is not None:
             node.replace_all_uses_with(same)
             graph.erase_node(node)
     if not turned:
         return []
     which = turned[0] if len(turned) == 1 else f"{turned[0]} and {len(turned) - 1} more"
     return [f"Matrices that inputs are multiplied with are those of linear layers, transposed ({which})."]
-
-
-def _spelling(node: fx.Node) -> object:
-    """Equal for operations that do the same to the same."""
-    return node.op, node.target, _frozen(node.args), _frozen(node.kwargs)
-
-
-def _frozen(value: Any) -> object:
-    if isinstance(value, dict):
-        return tuple((key, _frozen(each)) for key, each in sorted(value.items()))
-    if isinstance(value, list | tuple):
-        return tuple(map(_frozen, value))
-    return value if isinstance(value, fx.Node) else (type(value), repr(value))
 
 
 def _linear_layers(graph: fx.Graph, tensors: dict[str, Tensor]) -> list[str]:
@@ -142,18 +119,6 @@ def _is_of_no_precision(node: fx.Node) -> bool:
     return node.op == "call_function" and not any(map(_is_float, node.all_input_nodes))
 
 
-def _joined(node: fx.Node) -> fx.Node | None:
-    """A concatenation without its empty parts, as caches of the first token are."""
-    if node.target is not aten.cat.default:
-        return None
-    parts: Any = node.args[0]
-    full = [part for part in parts if _sizes(part) != ["0"]]
-    if len(full) in (0, len(parts)):
-        return None
-    node.args = (full, *node.args[1:])
-    return full[0] if len(full) == 1 else None
-
-
 def _reshaped(node: fx.Node) -> fx.Node | None:
     """A reshape of a reshape is one; linear layers do not need any, since they act on the last axis."""
     source: Any = node.args[0] if node.args else None
@@ -195,49 +160,4 @@ def _biased(node: fx.Node) -> fx.Node | None:
     return None
 
 
-def _normed(node: fx.Node) -> fx.Node | None:
-    """``w x / sqrt(mean(x^2) + eps)`` as one operation."""
-    for weight, scaled in _factors(node):
-        if weight.op != "get_attr" or len(_sizes(weight)) != 1 or not _is_float(weight):
-            continue
-        for x, root in _factors(scaled):
-            eps = _epsilon(root, x)
-            if eps is None or _sizes(x)[-1] != _sizes(weight)[0]:
-                continue
-            size = int(weight.meta["val"].shape[0])
-            with node.graph.inserting_before(node):
-                made = node.graph.call_function(aten.rms_norm.default, (x, [size], weight, eps))
-            made.meta = dict(node.meta)
-            return made
-    return None
-
-
-def _factors(node: Any) -> list[tuple[fx.Node, fx.Node]]:
-    """The two factors of a product of tensors, in both orders."""
-    if node.target is not aten.mul.Tensor or not all(isinstance(each, fx.Node) for each in node.args):
-        return []
-    one, other = node.args
-    return [(one, other), (other, one)]
-
-
-def _epsilon(root: fx.Node, x: fx.Node) -> float | None:
-    """The number under the root, where a node is ``1 / sqrt(mean(x^2) + eps)`` over the last axis."""
-    total: Any = root.args[0] if root.target is aten.rsqrt.default else None
-    if total is None or total.target is not aten.add.Tensor or not isinstance(total.args[1], float):
-        return None
-    mean, eps = total.args
-    if mean.target is not aten.mean.dim or mean.args[1:] not in _LAST_AXIS:
-        return None
-    square = mean.args[0]
-    if (square.target, square.args) not in ((aten.pow.Tensor_Scalar, (x, 2)), (aten.mul.Tensor, (x, x))):
-        return None
-    return None if total.kwargs or mean.kwargs else eps
-
-
-_RULES: tuple[Callable[[fx.Node], fx.Node | None], ...] = (
-    _without_effect,
-    _joined,
-    _reshaped,
-    _biased,
-    _normed,
-)
+_RULES: tuple[Callable[[fx.Node], fx.Node | None], ...] = (_without_effect, _reshaped, _biased)

@@ -46,20 +46,15 @@ _MOST_WHOLE = 2**24  # integers up to here are float32 numbers
 
 @dataclass(frozen=True, eq=False)
 class Plain:
-    """A network as operations of torch and the tensors that they read.
+    """A network as operations of torch and the tensors that they read."""
 
-    Attributes:
-        graph: One input, one output; tensors are ``get_attr`` nodes.
-        tensors: All of them, floating point, by the names that they have in the module. Those that nothing
-            has changed are the module's own.
-        whole: Names of tensors whose entries are integers, such as positions: no other value makes sense.
-        notes: What was done to the module, in sentences.
-    """
-
-    graph: fx.Graph
+    graph: fx.Graph  # one input, one output; tensors are ``get_attr`` nodes
+    # all of them, floating point, by the names that they have in the module. Those that nothing has changed
+    # are the module's own
     tensors: Mapping[str, Tensor]
+    # names of tensors whose entries are integers, such as positions: no other value makes sense
     whole: frozenset[str] = frozenset()
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what was done to the module, in sentences
 
     def module(self) -> fx.GraphModule:
         """The network as a module of torch, in evaluation mode."""

@@ -31,11 +31,10 @@ def with_layers(plain: Plain) -> fx.GraphModule:
     A layer has the name of the module that had its weight; a weight that another layer has too is read by its
     first name. Other operations stay as they are.
 
-    Example:
-        >>> from codebound_networks.reading.export import plain_network
-        >>> net = nn.Sequential(nn.Linear(3, 2), nn.ReLU())
-        >>> dict(with_layers(plain_network(net, torch.zeros(1, 3))).named_children())
-        {'0': Linear(in_features=3, out_features=2, bias=True)}
+    >>> from codebound_networks.reading.export import plain_network
+    >>> net = nn.Sequential(nn.Linear(3, 2), nn.ReLU())
+    >>> dict(with_layers(plain_network(net, torch.zeros(1, 3))).named_children())
+    {'0': Linear(in_features=3, out_features=2, bias=True)}
     """
     copied: dict[fx.Node, fx.Node] = {}
     graph = fx.Graph()

@@ -48,9 +48,8 @@ def load_model(
         weights: File for ``read_weights``; without it the network is freshly initialised.
         seed: Seed of the initialisation.
 
-    Example:
-        >>> load_model("linear", input_shape=(64,), classes=10).linear1
-        Linear(in_features=64, out_features=10, bias=True)
+    >>> load_model("linear", input_shape=(64,), classes=10).linear1
+    Linear(in_features=64, out_features=10, bias=True)
     """
     spec = FORMER_NAMES.get(spec, spec)
     name, colon, tail = spec.partition(":")

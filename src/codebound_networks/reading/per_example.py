@@ -24,21 +24,13 @@ _MOVING = ("arange", "iota", "to", "reshape", "unsqueeze", "expand", "slice", "a
 
 @dataclass(frozen=True)
 class _Both:
-    """Result of a step for a batch, and for each example alone.
+    """Result of a step for a batch, and for each example alone."""
 
-    Attributes:
-        together: For all.
-        alone: For each.
-        has_rows: Every example has its own part of the whole.
-        is_place: Where an example is in the batch.
-        mixed: The operation that looks at more than one example; empty where none does.
-    """
-
-    together: Any
-    alone: tuple[Any, ...]
-    has_rows: bool = False
-    is_place: bool = False
-    mixed: str = ""
+    together: Any  # for all
+    alone: tuple[Any, ...]  # for each
+    has_rows: bool = False  # every example has its own part of the whole
+    is_place: bool = False  # where an example is in the batch
+    mixed: str = ""  # the operation that looks at more than one example; empty where none does
 
 
 def mixing_step(graph: fx.Graph, tensors: Mapping[str, Tensor], x: Tensor) -> str:

@@ -46,40 +46,27 @@ CARRIED_TYPES: tuple[type[nn.Module], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class CoverageRow:
-    """One tensor of the network.
+    """One tensor of the network."""
 
-    Attributes:
-        name: Qualified name.
-        kind: ``parameter``, ``buffer``, or ``attribute`` for a tensor that ``state_dict`` does not see.
-        module_type: Type of the module that holds it.
-        shape: Its shape.
-        dtype: Its dtype, such as ``float32``.
-        elements: Its number of entries.
-        status: ``seen`` through a layer view, ``carried`` as is, ``unread`` where evaluation makes no use of
-            it or only of what follows from it, or ``unsupported``.
-        reason: Why it has that status.
-    """
-
-    name: str
+    name: str  # qualified name
+    # ``parameter``, ``buffer``, or ``attribute`` for a tensor that ``state_dict`` does not see
     kind: TensorKind
-    module_type: str
-    shape: tuple[int, ...]
-    dtype: str
-    elements: int
+    module_type: str  # type of the module that holds it
+    shape: tuple[int, ...]  # its shape
+    dtype: str  # its dtype, such as ``float32``
+    elements: int  # its number of entries
+    # ``seen`` through a layer view, ``carried`` as is, ``unread`` where evaluation makes no use of it or only
+    # of what follows from it, or ``unsupported``
     status: Status
-    reason: str
+    reason: str  # why it has that status
 
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Every tensor of a network exactly once; a tensor shared by modules is listed under its first name.
+    """Every tensor of a network exactly once; a tensor shared by modules is listed under its first name."""
 
-    Attributes:
-        tensors: Those of the network that is evaluated.
-        unread: Those of the module that it was read from and that are no part of it.
-    """
-
-    tensors: tuple[CoverageRow, ...]
+    tensors: tuple[CoverageRow, ...]  # those of the network that is evaluated
+    # those of the module that it was read from and that are no part of it
     unread: tuple[CoverageRow, ...] = ()
 
     def rows(self) -> list[dict[str, str | int]]:
@@ -169,7 +156,7 @@ def _status(
     if id(held.tensor) in seen:
         return "seen", "through its layer view"
     if plain:
-        return "carried", "read by an operation that is no layer; a certificate codes it in the message"
+        return "carried", "read by an operation that is no layer"
     if refusal is not None and registered_type(owner, LAYER_VIEWS) is not None:
         return "unsupported", refusal
     if held.kind == "attribute":
@@ -207,23 +194,17 @@ def _status_carried(held: HeldTensor) -> tuple[Status, str]:
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """The view of somebody's network.
+    """The view of somebody's network."""
 
-    Attributes:
-        traced: The module and the trace of its forward pass.
-        layers: Views in forward order; a layer that is called twice appears once, at its first call.
-        calls: Names of layers in the order of their calls, repeats included.
-        coverage: The account of every tensor.
-        is_readable: Whether all that it computes is known, as a certificate needs it; a note says why not.
-        notes: What was done to the module to read it, in sentences.
-    """
-
-    traced: Traced = field(repr=False)
+    traced: Traced = field(repr=False)  # the module and the trace of its forward pass
+    # views in forward order; a layer that is called twice appears once, at its first call
     layers: tuple[AbstractLayerView, ...]
+    # names of layers in the order of their calls, repeats included
     calls: tuple[str, ...] = field(repr=False)
-    coverage: Coverage = field(repr=False)
+    coverage: Coverage = field(repr=False)  # the account of every tensor
+    # whether all that it computes is known, as a certificate needs it; a note says why not
     is_readable: bool = field(default=True, repr=False)
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what was done to the module to read it, in sentences
 
     @property
     def model(self) -> nn.Module:
@@ -301,10 +282,9 @@ def wrap(
         UnsupportedLayerError: ``strict``, with all tensors that are not supported.
         ModelError: Weights are NaN, infinite or missing, or the order of the layers cannot be found.
 
-    Example:
-        >>> net = wrap(nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2)))
-        >>> [layer.name for layer in net.layers], net.coverage.totals["seen"]
-        (['0', '2'], 23)
+    >>> net = wrap(nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2)))
+    >>> [layer.name for layer in net.layers], net.coverage.totals["seen"]
+    (['0', '2'], 23)
     """
     traced = model if isinstance(model, Traced) else Traced(model)
     given, unreadable = traced.model, None

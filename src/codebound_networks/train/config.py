@@ -16,26 +16,31 @@ OptimizerName = Literal["adam", "sgd"]
 Augment = Literal["none", "crop", "flip-crop"]
 
 
-@dataclass(frozen=True, slots=True)
-class Constant:
+class _Schedule:
+    """Factor on the learning rate, with a text that ``parse_schedule`` reads."""
+
+    def __str__(self) -> str:
+        values = {each.name: getattr(self, each.name) for each in fields(self)}  # type: ignore[arg-type]
+        given = ",".join(f"{key}={value}" for key, value in values.items() if value is not None)
+        return f"{type(self).__name__.lower()}:{given}".rstrip(":")
+
+
+@dataclass(frozen=True)
+class Constant(_Schedule):
     """The same learning rate throughout."""
 
     def factor(self, time: float, epochs: int) -> float:
         """Factor at ``time`` epochs after the start."""
         return 1.0
 
-    def __str__(self) -> str:
-        return _spec("constant", self)
 
-
-@dataclass(frozen=True, slots=True)
-class Step:
+@dataclass(frozen=True)
+class Step(_Schedule):
     """Multiplies the learning rate by ``multiply`` every ``every`` epochs, for the last time at ``last``.
 
-    Example:
-        >>> halving = Step(every=30, multiply=0.5)
-        >>> [halving.factor(time, 299) for time in (0.0, 29.9, 30.0, 60.0)]
-        [1.0, 1.0, 0.5, 0.25]
+    >>> halving = Step(every=30, multiply=0.5)
+    >>> [halving.factor(time, 299) for time in (0.0, 29.9, 30.0, 60.0)]
+    [1.0, 1.0, 0.5, 0.25]
     """
 
     every: int
@@ -59,17 +64,13 @@ class Step:
         until = time if self.last is None else min(time, self.last)
         return self.multiply ** math.floor(until / self.every)
 
-    def __str__(self) -> str:
-        return _spec("step", self)
 
-
-@dataclass(frozen=True, slots=True)
-class Cosine:
+@dataclass(frozen=True)
+class Cosine(_Schedule):
     """Rises linearly during ``warmup`` epochs, then falls to zero along half a cosine.
 
-    Example:
-        >>> [round(Cosine(warmup=2).factor(time, 10), 3) for time in (0, 1, 2, 6, 10)]
-        [0.0, 0.5, 1.0, 0.5, 0.0]
+    >>> [round(Cosine(warmup=2).factor(time, 10), 3) for time in (0, 1, 2, 6, 10)]
+    [0.0, 0.5, 1.0, 0.5, 0.0]
     """
 
     warmup: float = 0.0
@@ -84,9 +85,6 @@ class Cosine:
             return time / self.warmup
         return 0.5 * (1.0 + math.cos(math.pi * (time - self.warmup) / (epochs - self.warmup)))
 
-    def __str__(self) -> str:
-        return _spec("cosine", self)
-
 
 Schedule: TypeAlias = Constant | Step | Cosine
 
@@ -96,11 +94,10 @@ _FORMS = "constant | step:every=30,multiply=0.5[,last=240] | cosine[:warmup=5]"
 def parse_schedule(spec: str) -> Schedule:
     """Reads a schedule as the command line writes it; ``str(schedule)`` is the inverse.
 
-    Example:
-        >>> parse_schedule("step:every=30,multiply=0.5")
-        Step(every=30, multiply=0.5, last=None)
-        >>> str(parse_schedule("cosine:warmup=5"))
-        'cosine:warmup=5.0'
+    >>> parse_schedule("step:every=30,multiply=0.5")
+    Step(every=30, multiply=0.5, last=None)
+    >>> str(parse_schedule("cosine:warmup=5"))
+    'cosine:warmup=5.0'
     """
     name, _, tail = spec.partition(":")
     try:
@@ -121,52 +118,30 @@ def parse_schedule(spec: str) -> Schedule:
     raise UsageError(f"unknown schedule {spec!r}. Write one of: {_FORMS}.")
 
 
-def _spec(name: str, schedule: Schedule) -> str:
-    values = {field.name: getattr(schedule, field.name) for field in fields(schedule)}
-    given = ",".join(f"{key}={value}" for key, value in values.items() if value is not None)
-    return f"{name}:{given}" if given else name
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainConfig:
-    """Settings of a training run with cross-entropy loss.
+    """Settings of a training run with cross-entropy loss."""
 
-    Attributes:
-        optimizer: ``"adam"`` or ``"sgd"``.
-        learning_rate: Learning rate before the schedule, > 0.
-        momentum: SGD's momentum, Adam's beta1; in [0, 1).
-        nesterov: Nesterov's form of the momentum (SGD only).
-        weight_decay: Coefficient of the L2 penalty that is added to the gradient, >= 0.
-        schedule: Factor on the learning rate over time.
-        epochs: Passes over the training set, >= 0.
-        batch_size: Examples a step, >= 1.
-        label_shuffle: Fraction of the training labels that is redrawn uniformly; see ``shuffle_labels``.
-        augment: ``"crop"`` shifts each image by up to 4 pixels, ``"flip-crop"`` also mirrors half of them.
-        precision: ``"bfloat16"`` has products and convolutions of the forward and backward pass in that
-            format, which is several times as fast on recent GPUs; ``"tensorfloat32"`` rounds the factors of
-            products to 10 bits, on GPUs alone. Weights stay as they are, and so do the passes that count
-            errors.
-        seed: Seed of the batch order, dropout, augmentation and label shuffling; in [0, 2^63).
-        eval_every: Full passes over training and test set every so many epochs; 0: only at the end.
-        checkpoint_every: Epochs between two checkpoints, where there is a run folder, >= 1.
-        keep_every: Weights are kept in the run folder every so many epochs; 0: only those at the end.
-    """
-
-    optimizer: OptimizerName = "adam"
-    learning_rate: float = 1e-3
-    momentum: float = 0.9
-    nesterov: bool = False
-    weight_decay: float = 0.0
-    schedule: Schedule = field(default_factory=Constant)
-    epochs: int = 20
-    batch_size: int = 128
+    optimizer: OptimizerName = "adam"  # ``"adam"`` or ``"sgd"``
+    learning_rate: float = 1e-3  # learning rate before the schedule, > 0
+    momentum: float = 0.9  # SGD's momentum, Adam's beta1; in [0, 1)
+    nesterov: bool = False  # nesterov's form of the momentum (SGD only)
+    weight_decay: float = 0.0  # coefficient of the L2 penalty that is added to the gradient, >= 0
+    schedule: Schedule = field(default_factory=Constant)  # factor on the learning rate over time
+    epochs: int = 20  # passes over the training set, >= 0
+    batch_size: int = 128  # examples a step, >= 1
+    # fraction of the training labels that is redrawn uniformly; see ``shuffle_labels``
     label_shuffle: float = 0.0
+    # ``"crop"`` shifts each image by up to 4 pixels, ``"flip-crop"`` also mirrors half of them
     augment: Augment = "none"
+    # ``"bfloat16"`` has products and convolutions of the forward and backward pass in that format, which is
+    # several times as fast on recent GPUs; ``"tensorfloat32"`` rounds the factors of products to 10 bits, on
+    # GPUs alone. Weights stay as they are, and so do the passes that count errors
     precision: Precision = "float32"
-    seed: int = 0
-    eval_every: int = 0
-    checkpoint_every: int = 1
-    keep_every: int = 0
+    seed: int = 0  # seed of the batch order, dropout, augmentation and label shuffling; in [0, 2^63)
+    eval_every: int = 0  # full passes over training and test set every so many epochs; 0: only at the end
+    checkpoint_every: int = 1  # epochs between two checkpoints, where there is a run folder, >= 1
+    keep_every: int = 0  # weights are kept in the run folder every so many epochs; 0: only those at the end
 
     def __post_init__(self) -> None:
         def require(holds: bool, name: str, range_: str) -> None:
@@ -202,8 +177,6 @@ class TrainConfig:
         """The settings that determine the trained weights, as JSON values."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         del values["eval_every"], values["checkpoint_every"], values["keep_every"]
-        if self.precision == "float32":
-            del values["precision"]  # so that runs are found that were made before there was a choice
         return {**values, "schedule": str(self.schedule)}
 
 
@@ -239,9 +212,8 @@ PRESETS: dict[str, TrainConfig] = {
 def preset(name: str) -> TrainConfig:
     """The settings of a paper.
 
-    Example:
-        >>> preset("arora18").learning_rate
-        0.05
+    >>> preset("arora18").learning_rate
+    0.05
     """
     if name not in PRESETS:
         raise UsageError(f"unknown preset {name!r}. Known: {', '.join(PRESETS)}.")

@@ -37,9 +37,8 @@ DICTIONARY_SIDE = 12
 def image_chain(input_shape: tuple[int, ...], classes: int) -> Chain:
     """The architecture for images of this shape.
 
-    Example:
-        >>> image_chain((1, 8, 8), 10).operations[:2]
-        (NormalisedConv(out=16, kernel=3), MaxPool(kernel=2))
+    >>> image_chain((1, 8, 8), 10).operations[:2]
+    (NormalisedConv(out=16, kernel=3), MaxPool(kernel=2))
     """
     if len(input_shape) != 3 or min(input_shape[1:]) < LEAST_SIDE:
         raise ModelError(
@@ -56,9 +55,8 @@ def image_chains(
 
     Grey images that are small are best seen whole through the fixed filters.
 
-    Example:
-        >>> [chain.operations[0] for chain in image_chains((1, 28, 28), 10, kinds=(3, None))]
-        [Shifts(kind=3), Dictionary(table=3, pool=2)]
+    >>> [chain.operations[0] for chain in image_chains((1, 28, 28), 10, kinds=(3, None))]
+    [Shifts(kind=3), Dictionary(table=3, pool=2)]
     """
     chain = image_chain(input_shape, classes)
     if input_shape[0] != 1:
@@ -79,12 +77,11 @@ def plain_chain(input_shape: tuple[int, ...], classes: int) -> Chain:
 def image_network(*, input_shape: tuple[int, ...], classes: int, plain: bool = False) -> nn.Module:
     """The same with random weights: the model ``few-bits``, and the smaller one ``few-bits:plain=true``.
 
-    Example:
-        >>> image_network(input_shape=(1, 28, 28), classes=10)(torch.rand(2, 1, 28, 28)).shape
-        torch.Size([2, 10])
-        >>> plain = image_network(input_shape=(1, 28, 28), classes=10, plain=True)
-        >>> sum(tensor.numel() for tensor in plain.parameters())
-        7632
+    >>> image_network(input_shape=(1, 28, 28), classes=10)(torch.rand(2, 1, 28, 28)).shape
+    torch.Size([2, 10])
+    >>> plain = image_network(input_shape=(1, 28, 28), classes=10, plain=True)
+    >>> sum(tensor.numel() for tensor in plain.parameters())
+    7632
     """
     chain = plain_chain(input_shape, classes) if plain else image_chain(input_shape, classes)
     return chain.build(

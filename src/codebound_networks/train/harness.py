@@ -79,15 +79,14 @@ def fit(
         UsageError: The run folder holds another run, or the device is not there.
         ModelError: The model does not fit the data, or its weights or the loss are not finite.
 
-    Example:
-        >>> import numpy as np
-        >>> from codebound.sample.dataset import Dataset
-        >>> from codebound_networks.train.config import TrainConfig
-        >>> x = np.array([[-1.0], [1.0]] * 50, dtype=np.float32)
-        >>> sample = Dataset("signs", "train", x, (x[:, 0] > 0).astype(np.int64), classes=2)
-        >>> settings = TrainConfig(optimizer="sgd", learning_rate=0.5, batch_size=10, epochs=2)
-        >>> fit(nn.Linear(1, 2), sample, settings).train_errors
-        0
+    >>> import numpy as np
+    >>> from codebound.sample.dataset import Dataset
+    >>> from codebound_networks.train.config import TrainConfig
+    >>> x = np.array([[-1.0], [1.0]] * 50, dtype=np.float32)
+    >>> sample = Dataset("signs", "train", x, (x[:, 0] > 0).astype(np.int64), classes=2)
+    >>> settings = TrainConfig(optimizer="sgd", learning_rate=0.5, batch_size=10, epochs=2)
+    >>> fit(nn.Linear(1, 2), sample, settings).train_errors
+    0
     """
     place = resolve_device(device)
     train_set = as_dataset(train_set)

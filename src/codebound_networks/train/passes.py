@@ -20,21 +20,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passes:
-    """Schedule of passes over a sample: number, batches and order.
+    """Schedule of passes over a sample: number, batches and order."""
 
-    Attributes:
-        n: Examples in the sample.
-        epochs: Passes over it.
-        batch_size: Examples per step.
-        order: Shuffles the examples anew for every pass.
-        drops_rest: Whether the examples that do not fill a batch are left out of their pass.
-    """
-
-    n: int
-    epochs: int
-    batch_size: int
-    order: torch.Generator
-    drops_rest: bool = False
+    n: int  # examples in the sample
+    epochs: int  # passes over it
+    batch_size: int  # examples per step
+    order: torch.Generator  # shuffles the examples anew for every pass
+    drops_rest: bool = False  # whether the examples that do not fill a batch are left out of their pass
 
     @property
     def steps(self) -> int:
@@ -72,8 +64,7 @@ class Passes:
 def half_cosine(part: float) -> float:
     """A factor that falls from 1 to 0 as ``part`` of a training goes from 0 to 1.
 
-    Example:
-        >>> [round(half_cosine(part), 3) for part in (0.0, 0.5, 1.0)]
-        [1.0, 0.5, 0.0]
+    >>> [round(half_cosine(part), 3) for part in (0.0, 0.5, 1.0)]
+    [1.0, 0.5, 0.0]
     """
     return 0.5 * (1.0 + math.cos(math.pi * part))

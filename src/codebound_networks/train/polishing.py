@@ -79,21 +79,13 @@ def polish(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Point:
-    """Integers, and what they cost.
+    """Integers, and what they cost."""
 
-    Attributes:
-        values: The integers, as float32.
-        margins: Margins of all examples.
-        errors: Number of examples with a margin of at most 0.
-        bits: Length of the code of the integers.
-        price: Errors that one bit is worth.
-    """
-
-    values: Tensor
-    margins: Tensor
-    errors: int
-    bits: float
-    price: float
+    values: Tensor  # the integers, as float32
+    margins: Tensor  # margins of all examples
+    errors: int  # number of examples with a margin of at most 0
+    bits: float  # length of the code of the integers
+    price: float  # errors that one bit is worth
 
     @property
     def cost(self) -> float:
@@ -237,10 +229,9 @@ def polish_linear(
     code, fall together. When none does, pairs are tried: each of those changes, and what is best after it.
     Inputs have one row per example, levels one row per class; ``counts`` is the most counts that are made.
 
-    Example:
-        >>> inputs, labels = torch.eye(2).repeat(50, 1), torch.tensor([0, 1]).repeat(50)
-        >>> polish_linear(inputs, labels, np.array([[1, 1], [0, 0]], np.int32), price=0.5, counts=2).tolist()
-        [[1, -1], [0, 0]]
+    >>> inputs, labels = torch.eye(2).repeat(50, 1), torch.tensor([0, 1]).repeat(50)
+    >>> polish_linear(inputs, labels, np.array([[1, 1], [0, 0]], np.int32), price=0.5, counts=2).tolist()
+    [[1, -1], [0, 0]]
     """
     search = _LinearSearch(inputs, labels, price, strides)
     start = here = search.point(levels)

@@ -35,23 +35,14 @@ _STEPS_PER_OCTAVE = 8  # steps of the format are powers of 2**(1/8)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PruneSettings:
-    """Settings of pruning, quantisation and training.
+    """Settings of pruning, quantisation and training."""
 
-    Attributes:
-        keep: Non-zero weights that are left at the end, over all pruned tensors.
-        levels: Largest absolute integer; 1 gives weights in {-1, 0, 1}.
-        epochs: Passes over the sample.
-        learning_rate: Peak rate of Adam.
-        batch_size: Examples per step.
-        seed: Seed of the batch order; free, because no decoder needs it.
-    """
-
-    keep: int
-    levels: int = 2
-    epochs: int = 20
-    learning_rate: float = 3e-3
-    batch_size: int = 256
-    seed: int = 0
+    keep: int  # non-zero weights that are left at the end, over all pruned tensors
+    levels: int = 2  # largest absolute integer; 1 gives weights in {-1, 0, 1}
+    epochs: int = 20  # passes over the sample
+    learning_rate: float = 3e-3  # peak rate of Adam
+    batch_size: int = 256  # examples per step
+    seed: int = 0  # seed of the batch order; free, because no decoder needs it
 
     def __post_init__(self) -> None:
         if min(self.keep, self.levels, self.epochs, self.batch_size) < 1:

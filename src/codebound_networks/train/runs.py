@@ -56,48 +56,27 @@ Measures: TypeAlias = Mapping[str, float | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochRow:
-    """Losses, errors and times of one epoch.
+    """Losses, errors and times of one epoch."""
 
-    Attributes:
-        epoch: Number of the epoch, from 1.
-        learning_rate: Learning rate of the last step.
-        loss: Mean training loss, each batch before its own step.
-        running_errors: Training examples whose largest output was another class, each batch likewise.
-        train_errors: Errors of the network after the epoch on the whole training set; None: not counted.
-        test_errors: The same on the test set.
-        seconds: Wall time of the epoch, evaluation included.
-        measures: What ``on_epoch`` returned.
-    """
-
-    epoch: int
-    learning_rate: float
-    loss: float
-    running_errors: int
+    epoch: int  # number of the epoch, from 1
+    learning_rate: float  # learning rate of the last step
+    loss: float  # mean training loss, each batch before its own step
+    running_errors: int  # training examples whose largest output was another class, each batch likewise
+    # errors of the network after the epoch on the whole training set; None: not counted
     train_errors: int | None
-    test_errors: int | None
-    seconds: float
-    measures: Measures
-
-    def record(self) -> dict[str, object]:
-        """The row as JSON values."""
-        return asdict(self)
+    test_errors: int | None  # the same on the test set
+    seconds: float  # wall time of the epoch, evaluation included
+    measures: Measures  # what ``on_epoch`` returned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochEvent:
-    """Event passed to ``on_epoch`` after each epoch.
+    """Event passed to ``on_epoch`` after each epoch."""
 
-    Attributes:
-        row: Loss, errors and learning rate of the epoch.
-        epochs: Number of epochs of the whole run.
-        model: The network in evaluation mode. It is trained further: copy what is to be kept.
-        stop: Ends the training after this epoch.
-    """
-
-    row: EpochRow
-    epochs: int
-    model: nn.Module
-    stop: Callable[[], None]
+    row: EpochRow  # loss, errors and learning rate of the epoch
+    epochs: int  # number of epochs of the whole run
+    model: nn.Module  # the network in evaluation mode. It is trained further: copy what is to be kept
+    stop: Callable[[], None]  # ends the training after this epoch
 
 
 OnEpoch: TypeAlias = Callable[[EpochEvent], Measures | None]
@@ -105,44 +84,26 @@ OnEpoch: TypeAlias = Callable[[EpochEvent], Measures | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainResult:
-    """A trained network and how it came about.
+    """A trained network and how it came about."""
 
-    Attributes:
-        model: The trained network, in evaluation mode on the training device.
-        config: The settings.
-        history: One row an epoch, those of interrupted earlier calls included.
-        train_errors: Errors on the training set, with its shuffled labels where they were shuffled.
-            A tie with the largest output and an output that is not a number are errors.
-        n: Size of the training set.
-        test_errors: Errors on the test set; None: there was none.
-        test_n: Size of the test set.
-        seconds: Training time, that of interrupted earlier calls included.
-        stopped_early: Whether ``on_epoch`` ended the training.
-        resumed_from: Epochs that a run folder already held when this call began.
-        device: Where it was trained.
-        torch_version: Version of PyTorch.
-        data_sha256: Content hash of the training set as given, before any label shuffling.
-        test_sha256: Content hash of the test set.
-        weights_sha256: Hash of the trained parameters and buffers.
-        notes: What was found out about the network's inputs and outputs, in sentences.
-    """
-
-    model: nn.Module
-    config: TrainConfig
-    history: tuple[EpochRow, ...]
+    model: nn.Module  # the trained network, in evaluation mode on the training device
+    config: TrainConfig  # the settings
+    history: tuple[EpochRow, ...]  # one row an epoch, those of interrupted earlier calls included
+    # errors on the training set, with its shuffled labels where they were shuffled. A tie with the largest
+    # output and an output that is not a number are errors
     train_errors: int
-    n: int
-    test_errors: int | None
-    test_n: int | None
-    seconds: float
-    stopped_early: bool
-    resumed_from: int
-    device: str
-    torch_version: str
-    data_sha256: str
-    test_sha256: str | None
-    weights_sha256: str
-    notes: tuple[str, ...] = ()
+    n: int  # size of the training set
+    test_errors: int | None  # errors on the test set; None: there was none
+    test_n: int | None  # size of the test set
+    seconds: float  # training time, that of interrupted earlier calls included
+    stopped_early: bool  # whether ``on_epoch`` ended the training
+    resumed_from: int  # epochs that a run folder already held when this call began
+    device: str  # where it was trained
+    torch_version: str  # version of PyTorch
+    data_sha256: str  # content hash of the training set as given, before any label shuffling
+    test_sha256: str | None  # content hash of the test set
+    weights_sha256: str  # hash of the trained parameters and buffers
+    notes: tuple[str, ...] = ()  # what was found out about the network's inputs and outputs, in sentences
 
     @property
     def epochs(self) -> int:
@@ -161,26 +122,13 @@ class TrainResult:
 
     def record(self) -> dict[str, object]:
         """Everything but the network and the history, as JSON values."""
-        return {
-            "train_errors": self.train_errors,
-            "n": self.n,
-            "train_error": self.train_error,
-            "test_errors": self.test_errors,
-            "test_n": self.test_n,
-            "test_error": self.test_error,
-            "epochs": self.epochs,
-            "stopped_early": self.stopped_early,
-            "seconds": self.seconds,
-            "seed": self.config.seed,
-            "config": self.config.record(),
-            "device": self.device,
-            "torch": self.torch_version,
-            "codebound": __version__,
-            "data_sha256": self.data_sha256,
-            "test_sha256": self.test_sha256,
-            "weights_sha256": self.weights_sha256,
-            "notes": list(self.notes),
-        }
+        names = (
+            *("train_errors", "n", "train_error", "test_errors", "test_n", "test_error", "epochs"),
+            *("stopped_early", "seconds", "device", "data_sha256", "test_sha256", "weights_sha256"),
+        )
+        settings = {"seed": self.config.seed, "config": self.config.record(), "notes": list(self.notes)}
+        versions = {"torch": self.torch_version, "codebound": __version__}
+        return {name: getattr(self, name) for name in names} | settings | versions
 
 
 def write_rows(folder: Path, rows: NDArray[np.uint64]) -> None:
@@ -267,7 +215,7 @@ def save_checkpoint(
         # SGD without momentum keeps None
         kept = {key: value for key, value in values.items() if value is not None}
         tensors |= {f"optimizer.{index}.{key}": value.detach().cpu() for key, value in kept.items()}
-    save_tensors(folder / CHECKPOINT, tensors, [row.record() for row in history])
+    save_tensors(folder / CHECKPOINT, tensors, [asdict(row) for row in history])
     _write_history(folder, history)
 
 
@@ -321,12 +269,6 @@ def save_result(folder: Path, result: TrainResult) -> None:
     (folder / CHECKPOINT).unlink(missing_ok=True)
 
 
-def update_result(folder: Path, record: Mapping[str, object]) -> None:
-    """Replaces ``result.json`` by a record that says more, unless it is there already."""
-    if read_json(folder / RESULT, advice=ADVICE) != record:
-        write_json(folder / RESULT, record)
-
-
 def load_result(folder: Path, model: nn.Module, config: TrainConfig) -> TrainResult:
     """Reads a finished run; ``model`` gets the trained weights and is part of the result."""
     install(model, read_weights(folder / WEIGHTS), path=folder / WEIGHTS)
@@ -336,7 +278,7 @@ def load_result(folder: Path, model: nn.Module, config: TrainConfig) -> TrainRes
     known: dict[str, Any] = {"model": model, "config": config, "history": history}
     try:
         known |= {"resumed_from": len(history), "torch_version": record["torch"]}
-        known |= {"notes": tuple(record.get("notes", ()))}  # which older ones lack
+        known |= {"notes": tuple(record["notes"])}
         names = [each.name for each in fields(TrainResult) if each.name not in known]
         result = TrainResult(**known, **{name: record[name] for name in names})
     except KeyError as error:
@@ -352,7 +294,7 @@ def load_result(folder: Path, model: nn.Module, config: TrainConfig) -> TrainRes
 
 
 def _write_history(folder: Path, history: Sequence[EpochRow]) -> None:
-    lines = "".join(json.dumps(row.record(), allow_nan=False) + "\n" for row in history)
+    lines = "".join(json.dumps(asdict(row), allow_nan=False) + "\n" for row in history)
     write_atomically(folder / HISTORY, lines.encode())
 
 

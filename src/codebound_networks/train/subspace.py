@@ -43,43 +43,28 @@ _CHUNK = 2048  # examples whose fixed features are computed at a time
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubspaceSettings:
-    """Settings of training in a subspace: size, step and schedule.
+    """Settings of training in a subspace: size, step and schedule."""
 
-    Attributes:
-        dimension: Number of integers.
-        step: Index of the step, 2^(step/8), by which one integer moves a weight whose start has deviation 1.
-        entries_log2: Log2 of the number of integers that every weight takes: 0, 1 or 2.
-        zero_head: Whether the last layer starts at zero.
-        helper_seed: Seed of starts and hashes; the decoder needs it, so it is paid.
-        rate: Weight of the code length in the loss, in nats per example of the sample.
-        gain: Factor on the logits in the loss; free, because no decision depends on it.
-        hardness: How far the loss goes in the course of training, from cross-entropy (0), which dwells on
-            examples that are lost, to a smooth count of errors (1).
-        sharpening: Factor by which the gain grows meanwhile.
-        price: Errors that one bit is worth where errors are counted.
-        epochs: Passes over the sample.
-        batch_size: Examples per step.
-        learning_rate: Peak rate of Adam, in units of the integers.
-        noise_share: Share of the training in which uniform noise stands for rounding; then the integers
-            are rounded and the gradient goes straight through.
-        seed: Seed of batches and noise; free.
-    """
-
-    dimension: int
+    dimension: int  # number of integers
+    # index of the step, 2^(step/8), by which one integer moves a weight whose start has deviation 1
     step: int = -8
-    entries_log2: int = 2
-    zero_head: bool = True
-    helper_seed: int = 0
-    rate: float = 4.0
-    gain: float = 3.0
+    entries_log2: int = 2  # log2 of the number of integers that every weight takes: 0, 1 or 2
+    zero_head: bool = True  # whether the last layer starts at zero
+    helper_seed: int = 0  # seed of starts and hashes; the decoder needs it, so it is paid
+    rate: float = 4.0  # weight of the code length in the loss, in nats per example of the sample
+    gain: float = 3.0  # factor on the logits in the loss; free, because no decision depends on it
+    # how far the loss goes in the course of training, from cross-entropy (0), which dwells on examples that
+    # are lost, to a smooth count of errors (1)
     hardness: float = 0.0
-    sharpening: float = 1.0
-    price: float = 1.0
-    epochs: int = 100
-    batch_size: int = 500
-    learning_rate: float = 0.1
+    sharpening: float = 1.0  # factor by which the gain grows meanwhile
+    price: float = 1.0  # errors that one bit is worth where errors are counted
+    epochs: int = 100  # passes over the sample
+    batch_size: int = 500  # examples per step
+    learning_rate: float = 0.1  # peak rate of Adam, in units of the integers
+    # share of the training in which uniform noise stands for rounding; then the integers are rounded and the
+    # gradient goes straight through
     noise_share: float = 0.6
-    seed: int = 0
+    seed: int = 0  # seed of batches and noise; free
 
     def __post_init__(self) -> None:
         if min(self.dimension, self.epochs, self.batch_size) < 1:
@@ -96,19 +81,14 @@ class SubspaceSettings:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Learner:
-    """The network to train, split where its tensors begin to matter.
+    """The network to train, split where its tensors begin to matter."""
 
-    Attributes:
-        shapes: Names and shapes of all tensors, in message order.
-        head: Names of the tensors of the last layer.
-        features: The fixed part: what each shift of a batch looks like before the first tensor is used.
-        logits: The rest: from the features of one shift and the tensors to the logits, computed in the
-            precision of the features.
-    """
-
-    shapes: Mapping[str, Shape]
-    head: frozenset[str]
+    shapes: Mapping[str, Shape]  # names and shapes of all tensors, in message order
+    head: frozenset[str]  # names of the tensors of the last layer
+    # the fixed part: what each shift of a batch looks like before the first tensor is used
     features: Callable[[Tensor], tuple[Tensor, ...]] = field(repr=False)
+    # the rest: from the features of one shift and the tensors to the logits, computed in the precision of the
+    # features
     logits: Callable[[Tensor, Mapping[str, Tensor]], Tensor] = field(repr=False)
 
     @classmethod
@@ -129,17 +109,12 @@ class Learner:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Features:
-    """The fixed part of a network for every view of a sample: the same for all integers, so computed once.
+    """The fixed part of a network for every view of a sample: the same for all integers, so computed once."""
 
-    Attributes:
-        learner: The network.
-        shifts: Features of all examples, one tensor per shift, in half precision where it reaches so far.
-        labels: Labels.
-    """
-
-    learner: Learner
+    learner: Learner  # the network
+    # features of all examples, one tensor per shift, in half precision where it reaches so far
     shifts: tuple[Tensor, ...]
-    labels: Tensor
+    labels: Tensor  # labels
 
     @classmethod
     @torch.no_grad()

@@ -51,15 +51,10 @@ def shuffle_labels(dataset: Dataset, fraction: float, *, seed: int) -> Dataset:
 
 
 class Picks(NamedTuple):
-    """The examples of a batch.
+    """The examples of a batch."""
 
-    Attributes:
-        indices: Where they are in the sample.
-        shifts: Per example: rows and columns to shift by, and whether to mirror; None: as stored.
-    """
-
-    indices: Tensor
-    shifts: Tensor | None
+    indices: Tensor  # where they are in the sample
+    shifts: Tensor | None  # per example: rows and columns to shift by, and whether to mirror; None: as stored
 
     def batch(self, data: DeviceData, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """Scaled inputs and labels."""
@@ -85,17 +80,13 @@ class Epoch:
 
     All random numbers are drawn on the CPU before the first batch, so that every device sees the same
     batches, no step waits for a generator, and a resumed run needs no generator state.
-
-    Attributes:
-        order: Indices of the examples in the order in which they are visited, on the sample's device.
-        sizes: Examples in each batch. A single left-over example joins the batch before it, because
-            batch normalisation has no variance to divide by in a batch of one.
-        shifts: Per visited example, as in `Picks`.
     """
 
-    order: Tensor
+    order: Tensor  # indices of the examples in the order in which they are visited, on the sample's device
+    # examples in each batch. A single left-over example joins the batch before it, because batch
+    # normalisation has no variance to divide by in a batch of one
     sizes: list[int]
-    shifts: Tensor | None
+    shifts: Tensor | None  # per visited example, as in `Picks`
 
     @staticmethod
     def draw(data: DeviceData, config: TrainConfig, *, epoch: int) -> Epoch:
@@ -141,15 +132,10 @@ def shift_images(x: Tensor, shifts: Tensor) -> Tensor:
 
 
 class Seen(NamedTuple):
-    """Loss and outputs of a step on its batch, before it changed the weights.
+    """Loss and outputs of a step on its batch, before it changed the weights."""
 
-    Attributes:
-        loss: Mean loss.
-        outputs: Of the network.
-    """
-
-    loss: Tensor
-    outputs: Tensor
+    loss: Tensor  # mean loss
+    outputs: Tensor  # of the network
 
 
 Update: TypeAlias = Callable[[Picks], Seen]
@@ -235,9 +221,8 @@ def is_recordable(model: nn.Module) -> bool:
     A module of somebody else may count its calls or toss a coin in Python, and so may a hook: a recording
     would do for ever what they did once.
 
-    Example:
-        >>> is_recordable(torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Dropout()))
-        True
+    >>> is_recordable(torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Dropout()))
+    True
     """
     return all(
         type(module).__module__.startswith(_SEEN_THROUGH)

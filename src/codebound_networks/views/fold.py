@@ -19,17 +19,12 @@ aten = torch.ops.aten
 
 @dataclass(frozen=True, eq=False)
 class Folding:
-    """A network whose batch norms were folded as far as possible.
+    """A network whose batch norms were folded as far as possible."""
 
-    Attributes:
-        model: A new network in evaluation mode; a folded batch norm is an ``nn.Identity`` in it.
-        folded: Pairs of batch norm and the layer it went into.
-        kept: Pairs of batch norm and the reason why it stays.
-    """
-
+    # A new network in evaluation mode; a folded batch norm is an ``nn.Identity`` in it
     model: nn.Module = field(repr=False)
-    folded: tuple[tuple[str, str], ...]
-    kept: tuple[tuple[str, str], ...]
+    folded: tuple[tuple[str, str], ...]  # pairs of batch norm and the layer it went into
+    kept: tuple[tuple[str, str], ...]  # pairs of batch norm and the reason why it stays
 
 
 @implements("A-E20:fold", kind="algorithm")
@@ -52,10 +47,9 @@ def fold_batch_norms(model: nn.Module | Traced, *, strict: bool = False) -> Fold
             the other inputs of its batch; or the network cannot be traced.
         UnsupportedLayerError: ``strict``, with every batch norm that does not fold and why.
 
-    Example:
-        >>> net = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2), nn.ReLU())
-        >>> fold_batch_norms(net).folded
-        (('1', '0'),)
+    >>> net = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2), nn.ReLU())
+    >>> fold_batch_norms(net).folded
+    (('1', '0'),)
     """
     traced = model if isinstance(model, Traced) else Traced(model)
     model = traced.model

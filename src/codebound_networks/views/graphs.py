@@ -19,15 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Traced:
-    """A network and the trace of its forward pass, which is made when it is first asked for.
+    """A network and the trace of its forward pass, which is made when it is first asked for."""
 
-    Attributes:
-        model: The network; never changed, not even its mode. Whoever hands this on answers for it that nobody
-            has changed its layers or hooks since.
-        known: Its trace, where that of another network serves: the graph, and why there is none.
-    """
-
+    # the network; never changed, not even its mode. Whoever hands this on answers for it that nobody has
+    # changed its layers or hooks since
     model: nn.Module
+    # its trace, where that of another network serves: the graph, and why there is none
     known: tuple[fx.Graph | None, str] | None = None
 
     @cached_property

@@ -21,18 +21,14 @@ from codebound_networks.views.layers import LAYER_VIEWS, registered_type
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Properties of one step that bounds may use.
+    """Properties of one step that bounds may use."""
 
-    Attributes:
-        name: ``layer``, ``batch norm``, ``norm``, ``activation``, ``pooling``, ``flatten``, ``dropout``,
-            ``identity``, ``index``, ``pad``, ``add``, ``input``, ``shape``, ``fixed`` or ``other``.
-        lipschitz: An upper bound on the Lipschitz constant from l2 to l2, or None when none is known.
-        homogeneous: Whether ``f(t x) = t f(x)`` for all ``t >= 0``.
-    """
-
+    # ``layer``, ``batch norm``, ``norm``, ``activation``, ``pooling``, ``flatten``, ``dropout``,
+    # ``identity``, ``index``, ``pad``, ``add``, ``input``, ``shape``, ``fixed`` or ``other``
     name: str
+    # an upper bound on the Lipschitz constant from l2 to l2, or None when none is known
     lipschitz: float | None = None
-    homogeneous: bool = False
+    homogeneous: bool = False  # whether ``f(t x) = t f(x)`` for all ``t >= 0``
 
 
 def _homogeneous(name: str, lipschitz: float | None = 1.0) -> Kind:
@@ -237,9 +233,8 @@ def recognised(module: nn.Module) -> bool:
 def kind_of(module: nn.Module) -> Kind:
     """The kind of a module with its settings.
 
-    Example:
-        >>> kind_of(nn.MaxPool2d(3, stride=2))
-        Kind(name='pooling', lipschitz=2.0, homogeneous=True)
+    >>> kind_of(nn.MaxPool2d(3, stride=2))
+    Kind(name='pooling', lipschitz=2.0, homogeneous=True)
     """
     if registered_type(module, LAYER_VIEWS) is not None:
         return Kind("layer", homogeneous=getattr(module, "bias", None) is None)

@@ -32,19 +32,13 @@ _MAKE_PERMANENT = (
 
 @dataclass(frozen=True, eq=False)
 class LinearOperator:
-    """A linear map between inputs and outputs of fixed shapes, applied to batches.
+    """A linear map between inputs and outputs of fixed shapes, applied to batches."""
 
-    Attributes:
-        in_shape: Shape of one input, without the batch axis.
-        out_shape: Shape of one output.
-        function: The map itself, from ``(batch, *in_shape)`` to ``(batch, *out_shape)``.
-        like: A tensor whose dtype and device the map works in.
-    """
-
-    in_shape: Shape
-    out_shape: Shape
+    in_shape: Shape  # shape of one input, without the batch axis
+    out_shape: Shape  # shape of one output
+    # the map itself, from ``(batch, *in_shape)`` to ``(batch, *out_shape)``
     function: Callable[[Tensor], Tensor] = field(repr=False)
-    like: Tensor = field(repr=False)
+    like: Tensor = field(repr=False)  # A tensor whose dtype and device the map works in
 
     def apply(self, x: Tensor) -> Tensor:
         """``A x`` for each ``x`` of the batch."""
@@ -88,17 +82,12 @@ class LinearOperator:
 
 @dataclass(frozen=True, eq=False)
 class AbstractLayerView(ABC):
-    """A layer of somebody's network, read and never written.
+    """A layer of somebody's network, read and never written."""
 
-    Attributes:
-        name: Qualified name, as in ``model.named_modules()``.
-        weight: The parameter tensor as stored: detached, sharing memory with the network.
-        bias: The bias as stored, or None.
-    """
-
-    name: str
+    name: str  # qualified name, as in ``model.named_modules()``
+    # the parameter tensor as stored: detached, sharing memory with the network
     weight: Tensor = field(repr=False)
-    bias: Tensor | None = field(repr=False)
+    bias: Tensor | None = field(repr=False)  # the bias as stored, or None
 
     @classmethod
     @abstractmethod
@@ -169,21 +158,13 @@ class LinearView(AbstractLayerView):
 
 @dataclass(frozen=True, eq=False)
 class AbstractConvView(AbstractLayerView):
-    """View of a convolution over any number of axes. Tuples have one entry per axis.
+    """View of a convolution over any number of axes. Tuples have one entry per axis."""
 
-    Attributes:
-        stride: Step between patches.
-        padding: Entries added before and after, whatever way the module spells it.
-        dilation: Distance between the entries of a patch.
-        groups: Number of groups of channels.
-        padding_mode: ``zeros``, ``circular``, ``reflect`` or ``replicate``; all are linear in the input.
-    """
-
-    stride: Shape
-    padding: tuple[tuple[int, int], ...]
-    dilation: Shape
-    groups: int
-    padding_mode: str
+    stride: Shape  # step between patches
+    padding: tuple[tuple[int, int], ...]  # entries added before and after, whatever way the module spells it
+    dilation: Shape  # distance between the entries of a patch
+    groups: int  # number of groups of channels
+    padding_mode: str  # ``zeros``, ``circular``, ``reflect`` or ``replicate``; all are linear in the input
 
     convolve: ClassVar[Callable[..., Tensor]]
 
@@ -264,9 +245,8 @@ def conv_output_size(
 
     Reference.  A, section 5 and appendix C, print the size without the ``+ 1``; below 1 means none fit.
 
-    Example:
-        >>> conv_output_size(32, kernel=3, stride=2, padding=(1, 1))
-        16
+    >>> conv_output_size(32, kernel=3, stride=2, padding=(1, 1))
+    16
     """
     return (size + sum(padding) - dilation * (kernel - 1) - 1) // stride + 1
 
@@ -274,9 +254,8 @@ def conv_output_size(
 def view_of(name: str, module: nn.Module) -> AbstractLayerView:
     """The view of a module, or a refusal that names it and says what to do.
 
-    Example:
-        >>> view_of("fc", nn.Linear(3, 2)).matrix.shape
-        torch.Size([2, 3])
+    >>> view_of("fc", nn.Linear(3, 2)).matrix.shape
+    torch.Size([2, 3])
     """
     base, reason = registered_type(module, LAYER_VIEWS), refusal_of(module)
     if base is None or reason is not None:

@@ -21,21 +21,13 @@ WHOLE = "codebound: tensors of integers"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeldTensor:
-    """One tensor and where it lives.
+    """One tensor and where it lives."""
 
-    Attributes:
-        names: All its qualified names: more than one when modules share it.
-        kind: ``attribute`` is a plain Python attribute, which ``state_dict`` does not see.
-        owner: The module that holds it first.
-        tensor: The tensor itself, not a copy.
-        is_persistent: Whether ``state_dict`` contains it.
-    """
-
-    names: tuple[str, ...]
-    kind: TensorKind
-    owner: nn.Module
-    tensor: Tensor
-    is_persistent: bool
+    names: tuple[str, ...]  # all its qualified names: more than one when modules share it
+    kind: TensorKind  # ``attribute`` is a plain Python attribute, which ``state_dict`` does not see
+    owner: nn.Module  # the module that holds it first
+    tensor: Tensor  # the tensor itself, not a copy
+    is_persistent: bool  # whether ``state_dict`` contains it
 
     @property
     def name(self) -> str:
@@ -122,11 +114,10 @@ def with_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> nn.Module:
     Raises:
         ModelError: Names all tensors that are missing, unknown, of another shape or dtype, or not finite.
 
-    Example:
-        >>> net = nn.Linear(2, 1)
-        >>> zeros = {name: torch.zeros_like(value) for name, value in net.state_dict().items()}
-        >>> with_weights(net, zeros)(torch.ones(1, 2)).item()
-        0.0
+    >>> net = nn.Linear(2, 1)
+    >>> zeros = {name: torch.zeros_like(value) for name, value in net.state_dict().items()}
+    >>> with_weights(net, zeros)(torch.ones(1, 2)).item()
+    0.0
     """
     held = tensors_of(model)
     problems = list(_problems(held, tensors))

@@ -34,18 +34,13 @@ _FORMS: Mapping[object, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """An architecture of the zoo, by its name in a specification such as ``mlp:depth=5,width=784``.
+    """An architecture of the zoo, by its name in a specification such as ``mlp:depth=5,width=784``."""
 
-    Attributes:
-        home: Called with the keywords ``input_shape``, ``classes`` and the options; or where that function
-            is, ``"package.module:function"``, if it needs more than this package: loaded when asked for.
-        input_shape: Input it was published for.
-        options: Type of every option, in the order of the signature.
-    """
-
+    # called with the keywords ``input_shape``, ``classes`` and the options; or where that function is,
+    # ``"package.module:function"``, if it needs more than this package: loaded when asked for
     home: Factory | str
-    input_shape: tuple[int, ...]
-    options: Mapping[str, object]
+    input_shape: tuple[int, ...]  # input it was published for
+    options: Mapping[str, object]  # type of every option, in the order of the signature
 
     @property
     def factory(self) -> Factory:
@@ -74,9 +69,8 @@ def build(spec: str, *, input_shape: tuple[int, ...], classes: int, seed: int = 
         classes: Number of outputs, at least 2.
         seed: Seed of the initialisation.
 
-    Example:
-        >>> build("mlp:depth=2,width=5", input_shape=(1, 8, 8), classes=10).linear1
-        Linear(in_features=64, out_features=5, bias=True)
+    >>> build("mlp:depth=2,width=5", input_shape=(1, 8, 8), classes=10).linear1
+    Linear(in_features=64, out_features=5, bias=True)
     """
     architecture, options = parse_spec(spec)
     if classes < 2:
@@ -103,9 +97,8 @@ def build(spec: str, *, input_shape: tuple[int, ...], classes: int, seed: int = 
 def parse_spec(spec: str) -> tuple[Architecture, dict[str, Option]]:
     """Splits ``name:key=value,...`` and checks every key and value.
 
-    Example:
-        >>> parse_spec("mlp:widths=300x100,bias=false")[1]
-        {'widths': (300, 100), 'bias': False}
+    >>> parse_spec("mlp:widths=300x100,bias=false")[1]
+    {'widths': (300, 100), 'bias': False}
     """
     name, _, tail = spec.partition(":")
     if name not in ZOO:

@@ -303,7 +303,7 @@ class LocalFilters(compressors.AbstractNetworkCompressor):
         network = job.network
         try:
             chain, tensors = chain_of(network.traced, job.input_shape)
-        except (ModelError, UnsupportedLayerError) as reason:
+        except ModelError as reason:
             raise UnsupportedLayerError(
                 f"{reason}\n  Local filters need a chain: other methods take this network, such as lowrank."
             ) from reason

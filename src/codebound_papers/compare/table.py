@@ -29,7 +29,7 @@ from codebound_papers.arora18.noise_stability import LayerComplexity, table_rows
 from codebound_papers.compare import rows as lines
 from codebound_papers.compare.compressed import Compressed, labels, verified
 from codebound_papers.facts import NetworkFacts
-from codebound_papers.measure.outputs import margin_report
+from codebound_papers.measure.outputs import evaluate_sample
 from codebound_papers.measure.proximity import closeness_of_each
 from codebound_papers.measure.record import Measured, MeasureSettings, measure_facts
 from codebound_papers.measure.steps import first_example
@@ -66,8 +66,6 @@ class Comparison:
 
     def record(self) -> dict[str, object]:
         """Everything, ready for JSON; null is infinite, or does not apply: the note says which."""
-        facts = self.measured.facts
-        layers = [asdict(layer) for layer in facts.layers]
         return {
             "rows": [row.record() for row in self.rows],
             "details": list(self.details),
@@ -76,11 +74,7 @@ class Comparison:
                 finite({"layer": x.name, "value": x.value, "weights": x.weights, "percent": x.percent})
                 for x in self.complexities
             ],
-            "facts": {
-                **{name: value for name, value in asdict(facts).items() if name != "layers"},
-                "smoothness": finite(facts.smoothness),
-                "layers": [{name: finite(value) for name, value in layer.items()} for layer in layers],
-            },
+            "facts": finite(asdict(self.measured.facts)),
             "like_for_like": self.like_for_like,
             "notes": list(self.notes),
         }
@@ -247,16 +241,16 @@ def _fresh_rows(
 ) -> list[lines.Row]:
     """Hold-out bounds and test errors of f and of every g, each by itself (C-11)."""
     data = test_set.on(settings.device)
-    dtype = next(module.parameters()).dtype
-    original = margin_report(module, data, chunk_size=settings.chunk_size, dtype=dtype, engine=engine).errors
-    counts: list[tuple[str, Subject, int]] = [("f", "f", original)]
+    classes, chunk = sample.classes, settings.chunk_size
+    original = evaluate_sample(module, data, classes=classes, chunk_size=chunk, engine=engine).margins
+    counts: list[tuple[str, Subject, int]] = [("f", "f", original.errors)]
     for each in compressed:
         errors = each.errors_on(test_set, device=settings.device, engine=engine)
         if errors is not None:
             counts.append((f"g ({each.label})", "g", errors))
     rows = []
     for name, subject, errors in counts:
-        n, delta, classes = test_set.n, settings.delta, sample.classes
+        n, delta = test_set.n, settings.delta
         facts = HoldoutFacts(errors=errors, n=n, delta=delta, classes=classes, subject=subject)
         count = f"{errors:,} errors on {n:,} test examples"
         bound = holdout(facts)

@@ -19,20 +19,6 @@ _LOSS = 100  # one example in so many may become wrong
 _MILDER: dict[str, tuple[Options, ...]] = {"mbp": ({"strength": 0.4}, {"strength": 0.2}, {"strength": 0.1})}
 
 
-def method_names() -> tuple[str, ...]:
-    """All methods.
-
-    >>> {"naive", "mbp", "lowrank"} <= set(method_names())
-    True
-    """
-    return tuple(COMPRESSORS)
-
-
-def sentence_of(method: str) -> str:
-    """Describe a method in a sentence."""
-    return find_compressor(method).sentence
-
-
 def default_options(method: str) -> Options:
     """The options of a method with their defaults.
 

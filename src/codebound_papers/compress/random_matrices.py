@@ -146,8 +146,7 @@ def project_onto(
     >>> np.allclose(project_onto(values, count=3, seed=0, gaussian=False), values @ signs.T)
     True
     """
-    vectors = _vectors(values, np.float64)
-    return RandomMatrix(_positive(count), vectors.shape[1], "project", seed, gaussian).onto(vectors)
+    return RandomMatrix(count, values.shape[1], "project", seed, gaussian).onto(values)
 
 
 def combine(z: NDArray[np.int64], n: int, *, seed: int, gaussian: bool) -> NDArray[np.int64]:
@@ -156,20 +155,4 @@ def combine(z: NDArray[np.int64], n: int, *, seed: int, gaussian: bool) -> NDArr
     >>> combine(np.array([[3, -1]]), 4, seed=7, gaussian=False).shape
     (1, 4)
     """
-    weights = _vectors(z, np.int64)
-    return RandomMatrix(weights.shape[1], _positive(n), "project", seed, gaussian).combine(weights)
-
-
-def _vectors(values: NDArray[Any], dtype: type[np.generic]) -> NDArray[Any]:
-    if values.ndim != 2 or values.size == 0 or not np.can_cast(values.dtype, dtype):
-        raise UsageError(
-            f"vectors are the rows of a matrix of {np.dtype(dtype)}. "
-            f"Got {values.dtype} of shape {values.shape}."
-        )
-    return values.astype(dtype, copy=False)
-
-
-def _positive(size: int) -> int:
-    if size < 1:
-        raise UsageError(f"random vectors have a positive number and length. Got {size}.")
-    return size
+    return RandomMatrix(z.shape[1], n, "project", seed, gaussian).combine(z)

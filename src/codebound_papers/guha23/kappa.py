@@ -10,7 +10,6 @@ import math
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
 from codebound.run.errors import UnsupportedLayerError, UsageError
 from codebound.run.references import implements
@@ -214,24 +213,6 @@ def kappa_diagnostics(
         outputs, inputs = view.matrix.shape
         kappas.append(layer_kappa(view.name, inputs=inputs, outputs=outputs, spread=spread))
     return tuple(kappas)
-
-
-def kappa_violations(matrix: Tensor, inputs: Tensor, kappa: float) -> float:
-    """Share of inputs with ``||B x|| > kappa ||B||_2 ||x||``: how often a kappa is wrong.
-
-    The matrix is ``(out, in)``, the inputs are ``(n, in)``.
-
-    >>> kappa_violations(torch.ones(1, 4), torch.ones(3, 4), 0.9)
-    1.0
-    """
-    if inputs.dim() != 2 or len(inputs) == 0 or inputs.shape[1] != matrix.shape[1]:
-        raise UsageError(
-            f"inputs must have shape (n, {matrix.shape[1]}) with n >= 1. Got {tuple(inputs.shape)}."
-        )
-    rows = inputs.detach().double()
-    images = rows @ matrix.detach().double().T
-    limit = kappa * matrix_spectral_norm(matrix).value * torch.linalg.vector_norm(rows, dim=1)
-    return float((torch.linalg.vector_norm(images, dim=1) > limit).double().mean())
 
 
 def prune_for_margin(

@@ -7,19 +7,18 @@ __all__, __getattr__, __dir__ = lazily(
     """
     codebound.sample.losses: logit_chunks margins
     codebound_papers.measure.outputs: MarginReport ambiguous_errors margin_report published_margin_loss
-    codebound_papers.guha23.kappa: Kappa kappa_diagnostics kappa_violations
+    codebound_papers.guha23.kappa: Kappa kappa_diagnostics
     codebound_papers.measure.noise.jacobian: probe_interval
     codebound_papers.measure.noise.meter: StabilityMeter stability
     codebound_papers.measure.noise.result: Distribution LayerStability Site Stability best_examples
     codebound_papers.measure.noise.quantities: Smoothness StabilitySettings activation_contraction
         adversarial_smoothness gaussian_smoothness interlayer_cushion jacobian_spread layer_cushion
         linear_noise_sensitivity map_frobenius_norm noise_sensitivity smoothness_quantile tensor_spread
-    codebound_papers.measure.norms: LayerSpectrum frobenius_norm group_norm l1_2_norm l1_inf_norm l2_1_norm
-        layer_spectra layer_spectrum log_path_norm power_iteration_norm released_stable_rank stable_rank
-        tail_values
+    codebound_papers.measure.norms: LayerSpectrum frobenius_norm group_norm l1_inf_norm l2_1_norm
+        layer_spectra layer_spectrum power_iteration_norm released_stable_rank stable_rank tail_values
     codebound_papers.measure.spectral: SpectralNorm embedding_bound gram_power_bound matrix_spectral_norm
         spectral_norm
-    codebound_papers.measure.steps: Workload workload
+    codebound_papers.measure.steps: Workload
     codebound_papers.measure.record: Measured MeasureSettings measure_facts
     codebound_papers.measure.summary: FAMILIES Summary summarise
     codebound_papers.shin21.laws: PowerLaw Resilience Stable asymptotic_bracket_probability

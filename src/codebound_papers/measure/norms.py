@@ -1,4 +1,4 @@
-r"""Norms of weight matrices, each under one convention, their singular values, and path norms of chains.
+r"""Norms of weight matrices, each under one convention, and their singular values.
 
 A layer computes ``A x`` with ``A`` of shape ``(out, in)``: a **row** of ``A`` holds the incoming weights of
 one unit. A group norm ``(p, q)`` takes the l_p norm *inside* each row and the l_q norm *over* the rows,
@@ -11,8 +11,7 @@ Readings of the papers under that rule:
 * ``||A^T||_{2,1}`` (Bartlett et al. 2017, who group by columns and therefore transpose) is
   :func:`l2_1_norm`, the sum of the row l2 norms.
 * ``||A||_{1,2}`` in A-Fig2M is left undefined there. The bar stands for Bartlett's bound, so we read it as
-  that same factor with the indices in the other order: :func:`l2_1_norm`. :func:`l1_2_norm` is the group
-  norm (1, 2) of the rule above.
+  that same factor with the indices in the other order: :func:`l2_1_norm`.
 
 Everything is computed in float64 after scaling by a power of two, so nothing overflows on the way. Singular
 values are roots of the eigenvalues of the Gram matrix: those below about :math:`10^{-6}\|A\|_F` are lost in
@@ -21,23 +20,20 @@ do; that is not the spectrum of the map it applies, whose norm is ``spectral.spe
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
-from codebound.run.errors import ModelError, UnsupportedLayerError, UsageError
+from codebound.run.errors import UsageError
 from codebound.run.references import implements
 from codebound.run.rng import torch_stream
 from codebound_networks.reading.walk import Network
-from codebound_networks.views.layers import AbstractLayerView, LinearView, view_of
+from codebound_networks.views.layers import AbstractLayerView, LinearView
 from codebound_papers.measure import spectral
-
-_PATHLESS = (nn.ReLU, nn.Flatten, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Identity)
 
 
 def group_norm(matrix: Tensor, *, inner: float, outer: float) -> float:
@@ -74,15 +70,6 @@ def l2_1_norm(matrix: Tensor) -> float:
     return group_norm(matrix, inner=2, outer=1)
 
 
-def l1_2_norm(matrix: Tensor) -> float:
-    """Root of the sum of squared row l1 norms.
-
-    >>> l1_2_norm(torch.tensor([[3.0, -1.0], [0.0, 3.0]]))
-    5.0
-    """
-    return group_norm(matrix, inner=1, outer=2)
-
-
 def stable_rank(matrix: Tensor) -> float:
     """``||A||_F^2 / ||A||_2^2``, between 1 and the rank; 0 for a zero matrix.
 
@@ -91,67 +78,6 @@ def stable_rank(matrix: Tensor) -> float:
     """
     top = spectral.matrix_spectral_norm(matrix).value
     return (frobenius_norm(matrix) / top) ** 2 if top > 0.0 else 0.0
-
-
-def log_path_norm(model: nn.Module, *, input_shape: tuple[int, ...], power: Literal[1, 2]) -> float:
-    """Natural logarithm of the l_power path norm of a chain.
-
-    The path norm is ``( sum over paths of prod |w|^power )^{1/power}``, where a path runs from any input to
-    any output through one weight per layer. It is one forward pass of ones through the weights ``|w|^power``;
-    a bias is a weight from a unit that is always 1, so its paths start there. The vector is rescaled after
-    each layer and the logarithm of the scale kept: no depth overflows. The model is an ``nn.Sequential``
-    (nested ones too) of linear and convolutional layers, ReLU, flattening, dropout and identities, batch norm
-    folded. Max pooling is refused: which of its inputs carries the path depends on the data. A convolution
-    has one path per position that its padding leaves. When no path is alive the logarithm is ``-inf``.
-
-    >>> net = nn.Sequential(nn.Linear(3, 2, bias=False), nn.ReLU(), nn.Linear(2, 1, bias=False))
-    >>> with torch.no_grad(): _ = [layer.weight.fill_(-2.0) for layer in (net[0], net[2])]
-    >>> round(math.exp(log_path_norm(net, input_shape=(3,), power=1)), 9)  # 6 paths of 2 * 2
-    24.0
-    """
-    device = next((tensor.device for tensor in model.parameters()), torch.device("cpu"))
-    flow = torch.ones((1, *input_shape), dtype=torch.float64, device=device)
-    log_scale = 0.0
-    for name, layer in _chain(model):
-        if isinstance(layer, nn.Flatten):
-            flow = layer(flow)
-        if isinstance(layer, _PATHLESS):
-            continue
-        view_of(name, layer)  # refuses weights that are computed from other tensors
-        weights = {key: tensor.detach().double().abs() ** power for key, tensor in layer.named_parameters()}
-        if "bias" in weights:
-            shared = max(log_scale, 0.0)  # one scale for both, on which neither overflows
-            weights["bias"] = weights["bias"] * math.exp(-shared)
-            flow, log_scale = flow * math.exp(log_scale - shared), shared
-        try:
-            flow = torch.func.functional_call(layer, weights, (flow,))
-        except RuntimeError as cause:
-            raise ModelError(
-                f"layer {name} does not take inputs of shape {tuple(flow.shape[1:])}."
-            ) from cause
-        largest = float(flow.max())
-        if not math.isfinite(largest):
-            raise ModelError(f"layer {name} has weights that are not finite or too large.")
-        if largest == 0.0:
-            return -math.inf
-        flow = flow / largest
-        log_scale += math.log(largest)
-    return (math.log(float(flow.sum())) + log_scale) / power
-
-
-def _chain(model: nn.Module, name: str = "") -> Iterator[tuple[str, nn.Module]]:
-    """The leaves of nested ``nn.Sequential`` in order; refuses everything whose paths are not a chain."""
-    if type(model) is nn.Sequential:
-        for child_name, child in model.named_children():
-            yield from _chain(child, f"{name}.{child_name}" if name else child_name)
-    elif type(model) in (nn.Linear, nn.Conv1d, nn.Conv2d, *_PATHLESS):
-        yield name, model
-    else:
-        raise UnsupportedLayerError(
-            f"layer {name or '(the model itself)'} ({type(model).__name__}) has no path norm. Chains of "
-            "linear layers, convolutions, ReLU, flattening and dropout have one. Fold batch norm into the "
-            "layer before it; weights alone do not define the paths through max pooling."
-        )
 
 
 TailValues = Literal["absolute", "positive", "eigenvalues"]
@@ -229,6 +155,7 @@ def tail_values(view: AbstractLayerView, *, of: TailValues = "absolute") -> NDAr
     what a fit to signed weights amounts to in the released code of Shin 2021; or ``eigenvalues`` of ``A^T A``
     that are not zero.
 
+    >>> from codebound_networks.views.layers import view_of
     >>> layer = torch.nn.Linear(3, 1, bias=False)
     >>> layer.weight.data = torch.tensor([[2.0, -1.0, 0.0]])
     >>> [tail_values(view_of("last", layer), of=of).tolist() for of in ("absolute", "positive")]

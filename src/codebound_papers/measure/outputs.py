@@ -175,7 +175,6 @@ def margin_report(
     *,
     chunk_size: int = 1024,
     dtype: torch.dtype = torch.float64,
-    engine: Engine | None = None,
     progress: Progress = silent,
 ) -> MarginReport:
     """The margins of ``model`` on a sample.
@@ -183,12 +182,6 @@ def margin_report(
     A copy is evaluated in evaluation mode, on the device of the sample, in arithmetic of that type; margins
     are float64 in any case.
     """
-    if engine is not None:
-        arguments = {"model": model, "data": data, "chunk_size": chunk_size, "dtype": dtype}
-        first, *others = over_shards(
-            f"{__name__}:margin_report", arguments, of="data", engine=engine, progress=progress
-        )
-        return cast("MarginReport", first).merge(*others)
     values = room_for(data.n, np.float64)
     done = 0
     for logits, labels in logit_chunks(model, data, chunk_size=chunk_size, dtype=dtype, progress=progress):

@@ -303,11 +303,11 @@ def measure_facts(
         else:
             missing.append(Missing(view.name, "tail", "none of its values is positive"))
         progress(done, len(network.layers), "tails")
-    measured = Measured(
+    return Measured(
         network=network, sample=sample, settings=settings, folding=folded.notes, obstacle=obstacle,
-        maps=maps, spectra=spectra, tails=tails, missing=tuple(missing),
+        outputs=seen, norms=tuple(norms), maps=maps, spectra=spectra, tails=tails,
+        stability=found, unstable=unstable, missing=tuple(missing),
     )  # fmt: skip
-    return replace(measured, outputs=seen, norms=tuple(norms), stability=found, unstable=unstable)
 
 
 def _map_norm(

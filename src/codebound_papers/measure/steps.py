@@ -3,6 +3,7 @@
 The steps are cut where one activation determines what comes after.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -34,18 +35,6 @@ class Step:
 
 
 @dataclass(frozen=True, eq=False)
-class Segment:
-    """The map from one activation of a network to a later one; it leaves its argument alone."""
-
-    module: fx.GraphModule
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """The later activation."""
-        found: Tensor = self.module(x.clone())
-        return found
-
-
-@dataclass(frozen=True, eq=False)
 class Steps:
     """A network as steps and cuts."""
 
@@ -68,7 +57,7 @@ class Steps:
             for previous, index in pairwise(main)
         )
 
-    def segment(self, start: int, stop: int) -> Segment:
+    def segment(self, start: int, stop: int) -> Callable[[Tensor], Tensor]:
         """The map from the activation at cut ``start`` to the activation at cut ``stop``.
 
         Composing segments gives the forward pass of the predictor bit for bit. The map is differentiable
@@ -93,7 +82,7 @@ class Steps:
                 "torch.fx cannot write this network as code: the name of a module has a quotation mark, a "
                 "backslash or a line break in it. Rename it, in add_module or in a dictionary of modules."
             ) from None
-        return Segment(module)
+        return lambda x: module(x.clone())
 
 
 def steps_of(network: Network) -> Steps:
@@ -259,16 +248,6 @@ def fold_strictly(network: Network) -> Network:
     if not has_batch_norms(network.model):
         return network
     return network.with_model(fold_batch_norms(network.traced, strict=True).model)
-
-
-def workload(model: nn.Module | Network, example: Tensor) -> Workload:
-    """Counts the work of a forward pass, by running it.
-
-    >>> workload(torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Linear(3, 2)), torch.zeros(1, 4))
-    Workload(multiplications=18, widest=3, outputs=2)
-    """
-    network = model if isinstance(model, Network) else wrap(model, example=example)
-    return FoldedNetwork(network, example).workload
 
 
 def chain_obstacle(network: Network) -> str:

@@ -89,13 +89,8 @@ class Summary:
 
     def record(self) -> Row:
         """The rows, ready for JSON; without the curves."""
-        return {
-            "layers": list(self.layers),
-            "network": self.network,
-            "margins": self.margins,
-            "not_measured": list(self.not_measured),
-            "notes": list(self.notes),
-        }
+        lists = {name: list(getattr(self, name)) for name in ("layers", "not_measured", "notes")}
+        return {"network": self.network, "margins": self.margins, **lists}
 
 
 def summarise(
@@ -175,10 +170,7 @@ def _layer_rows(measured: Measured) -> dict[str, Row]:
             row["matrix_spectral_norm"] = spectrum.spectral_norm
             row["stable_rank"] = spectrum.stable_rank
         if view.name in measured.maps:
-            norm = measured.maps[view.name]
-            row["spectral_norm"] = {
-                "value": norm.value, "upper": norm.upper, "exact": norm.exact, "method": norm.method
-            }  # fmt: skip
+            row["spectral_norm"] = asdict(measured.maps[view.name])
         if view.name in measured.tails:
             tail = measured.tails[view.name]
             row["alpha"] = _tail_row(tail.fit, of=measured.settings.tails_of, values=tail.values.size)

@@ -157,6 +157,14 @@ def curves_by(
     return found
 
 
+def slope(points: Sequence[tuple[float, float]]) -> float | None:
+    """The slope of a line through points, by least squares; None through fewer than two."""
+    if len(points) < 2:
+        return None
+    x, y = (math.fsum(values) / len(points) for values in zip(*points, strict=True))
+    return math.fsum((a - x) * (b - y) for a, b in points) / math.fsum((a - x) ** 2 for a, _ in points)
+
+
 @dataclass(frozen=True, slots=True)
 class Contours:
     """Values over a grid, as areas between levels, from white to blue."""

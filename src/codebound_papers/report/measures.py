@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from codebound.report.html import rendered
@@ -64,7 +63,11 @@ _HISTOGRAMS = {  # title of the figure, which value of a row is the worst, and w
     "interlayer_smoothness": ("Interlayer smoothness", "rho", "larger is better"),
     "jacobian_spread": ("Spread of the Jacobian over pixels", "max", "smaller is better"),
 }
-_VALUES = {"eigenvalues": "eigenvalue of A^T A", "absolute": "absolute weight", "positive": "positive weight"}
+_VALUES = {
+    "eigenvalues": "eigenvalues of A^T A",
+    "absolute": "absolute weights",
+    "positive": "positive weights",
+}
 
 
 def measure_tables(record: Record) -> tuple[Table, ...]:
@@ -177,12 +180,7 @@ def _tails(layers: Sequence[Record]) -> Table:
                 "verdict": alpha["reason"],
             }
         )
-    what = {
-        "eigenvalues": "eigenvalues of A^T A",
-        "absolute": "absolute weights",
-        "positive": "positive weights",
-    }
-    return Table(f"Tails of the {what[fits[0][1]['of']]}", rows, _TAILS)
+    return Table(f"Tails of the {_VALUES[fits[0][1]['of']]}", rows, _TAILS)
 
 
 def _claimed(value: float | None, is_law: bool) -> str:
@@ -255,13 +253,6 @@ def _not_measured(missing: Sequence[Record]) -> Table:
     return Table("Not measured", rows)
 
 
-@dataclass(frozen=True, slots=True)
-class _Figure:
-    title: str
-    svg: str
-    caption: str
-
-
 def measure_page(record: Record, *, title: str, subtitle: str) -> str:
     """The page."""
     return rendered(
@@ -278,7 +269,7 @@ def measure_page(record: Record, *, title: str, subtitle: str) -> str:
     )
 
 
-def _figures(record: Record) -> Iterator[_Figure]:
+def _figures(record: Record) -> Iterator[dict[str, str]]:
     curves = record["curves"]["layers"]
     for name, (title, worst, better) in _HISTOGRAMS.items():
         panels = [
@@ -291,15 +282,17 @@ def _figures(record: Record) -> Iterator[_Figure]:
                 f"Examples by value, on one scale for all layers; {better}. The line is the value in the "
                 "table. Up to one in a hundred examples may lie beyond the right end."
             )
-            yield _Figure(title, histogram_figure(panels, label=title.lower()), caption)
+            svg = histogram_figure(panels, label=title.lower())
+            yield {"title": title, "svg": svg, "caption": caption}
     yield from _spectra_figures(record)
     if record["curves"]["margins"] is not None:
         panel = Panel("all examples", record["curves"]["margins"], 0.0)
         caption = "Examples by margin. What is left of the line is wrong."
-        yield _Figure("Margins", histogram_figure([panel], label="margin"), caption)
+        svg = histogram_figure([panel], label="margin")
+        yield {"title": "Margins", "svg": svg, "caption": caption}
 
 
-def _spectra_figures(record: Record) -> Iterator[_Figure]:
+def _spectra_figures(record: Record) -> Iterator[dict[str, str]]:
     curves = record["curves"]["layers"]
     panels = [
         Panel(
@@ -319,7 +312,8 @@ def _spectra_figures(record: Record) -> Iterator[_Figure]:
     if any(panel.curve["tail"] for panel in panels):
         caption += " Orange: the closest power law; dashed where the values cannot carry that claim."
     of = _VALUES[panels[0].curve["of"]]
-    yield _Figure("Spectra and their tails", survival_figure(panels, label=of), caption)
+    svg = survival_figure(panels, label=of)
+    yield {"title": "Spectra and their tails", "svg": svg, "caption": caption}
 
 
 def _tail_title(layer: Record) -> str:

@@ -99,13 +99,8 @@ PAPERS = ("arora18", "guha23", "shin21")
 ITEMS: dict[str, Item] = {}
 
 
-def nothing(settings: Settings) -> Sequence[str]:
-    """Of an item that needs nothing but this library and known datasets."""
-    return ()
-
-
 def item(
-    id: str, *, quick: str, full: str, of: str = "", lacks: Lacks = nothing, trains: bool = False
+    id: str, *, quick: str, full: str, of: str = "", lacks: Lacks | None = None, trains: bool = False
 ) -> Callable[[Run], Run]:
     """Registers an item; the docstring of the function is its title, and what it is about.
 
@@ -115,7 +110,7 @@ def item(
     def register(function: Run) -> Run:
         title, _, about = (inspect.getdoc(function) or "").partition("\n\n")
         short, long = (f"{cost}; {of}" if of else cost for cost in (quick, full))
-        ITEMS[id] = Item(id, title, short, long, about, function, lacks, trains)
+        ITEMS[id] = Item(id, title, short, long, about, function, lacks or (lambda _: ()), trains)
         return function
 
     return register

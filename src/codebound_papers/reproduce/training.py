@@ -1,7 +1,5 @@
 """Networks that items need, with their samples, trained once: later runs find them in the cache."""
 
-import hashlib
-import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -117,7 +115,8 @@ def trained(
         "keep_every": keep_every,
         "version": _VERSION,
     }
-    folder = _run_folder(f"{_slug(spec)}-{_slug(data.train.name)}", run)
+    name = f"{_slug(spec)}-{_slug(data.train.name)}-{content_key(run)[:16]}"
+    folder = cache_folder().parent / "trained" / name
 
     def told(done: int, total: int | None, note: str = "") -> None:
         settings.progress(done, total, f"{spec} on {data.train.name}: {note}")
@@ -134,14 +133,6 @@ def trained(
     )
     record = {"model": spec, "data": data.train.name, **result.record()}
     return Trained(wrap(result.model), record, folder, start)
-
-
-def _run_folder(name: str, run: Mapping[str, object]) -> Path:
-    """Return the folder of a run, made or not. Runs of earlier versions have keys of JSON with spaces."""
-    earlier = hashlib.sha256(json.dumps(run, sort_keys=True).encode()).hexdigest()
-    place = cache_folder().parent / "trained"
-    found = [place / f"{name}-{key[:16]}" for key in (earlier, content_key(run))]
-    return found[0] if found[0].exists() else found[1]
 
 
 def _slug(text: str) -> str:

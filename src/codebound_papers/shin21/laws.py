@@ -121,18 +121,6 @@ class Stable:
         if not (0.0 < self.scale < math.inf and math.isfinite(self.location)):
             raise UsageError(f"scale must be above 0 and location finite. Got {self.scale}, {self.location}.")
 
-    def characteristic_function(self, u: ArrayLike) -> NDArray[np.complex128]:
-        """``E[exp(i u X)]``."""
-        u = np.asarray(u, dtype=np.float64)
-        size = np.abs(self.scale * u)
-        if self.alpha == 1.0:
-            skew = 2.0 / math.pi * np.log(np.where(size > 0.0, size, 1.0))
-        else:
-            power = np.where(size > 0.0, size, 1.0) ** (1.0 - self.alpha)
-            skew = math.tan(math.pi * self.alpha / 2.0) * (power - 1.0)
-        exponent = -(size**self.alpha) * (1.0 + 1j * self.beta * np.sign(u) * skew)
-        return np.asarray(np.exp(exponent + 1j * self.location * u))
-
     def density(self, x: ArrayLike) -> NDArray[np.float64]:
         """Density at x."""
         return _standard_density(self._standardised(x), self.alpha, self.beta) / self.scale

@@ -41,15 +41,9 @@ class RayEngine(Engine):
     has_nodes = True
 
     def __init__(self, address: str | None = None, *, workers: int | None = None) -> None:
-        """Connects.
+        """Connects to a cluster at ``auto``, ``host:port`` or ``ray://host:port``; None starts Ray here.
 
-        Args:
-            address: ``auto``, ``host:port`` or ``ray://host:port`` of a cluster; None starts Ray here. A
-                process that is connected already stays so.
-            workers: Cores of a Ray that is started here; all by default.
-
-        Raises:
-            CodeboundError: Ray is not installed, or nothing answers at the address.
+        A process that is connected already stays so. ``workers`` are the cores of a Ray that is started here.
         """
         self._ray = _imported_ray()
         self._is_ours = not self._ray.is_initialized()

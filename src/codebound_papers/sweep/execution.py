@@ -27,35 +27,23 @@ _POLL_SECONDS = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A job without a row.
+    """A job without a row."""
 
-    Attributes:
-        job: The job.
-        error: What it raised, or which failed job it needed.
-        traceback: The file with the whole traceback; None where nothing was raised.
-    """
-
-    job: PlannedJob
-    error: str
-    traceback: Path | None = None
+    job: PlannedJob  # the job
+    error: str  # what it raised, or which failed job it needed
+    traceback: Path | None = None  # the file with the whole traceback; None where nothing was raised
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """The table of a sweep.
+    """The table of a sweep."""
 
-    Attributes:
-        rows: One flat row per job that is done, in the order of the plan: job, name, verb, arguments, those
-            of the jobs it builds on as ``name.option``, and what it found. They depend on the plan alone.
-        timings: Seconds by job; these differ from run to run.
-        failed: Jobs that failed, and jobs that needed them.
-        waiting: Jobs that have not run.
-    """
-
+    # one flat row per job that is done, in the order of the plan: job, name, verb, arguments, those of the
+    # jobs it builds on as ``name.option``, and what it found. They depend on the plan alone
     rows: tuple[dict[str, Any], ...]
-    timings: Mapping[str, Mapping[str, float]]
-    failed: tuple[Failed, ...]
-    waiting: int
+    timings: Mapping[str, Mapping[str, float]]  # seconds by job; these differ from run to run
+    failed: tuple[Failed, ...]  # jobs that failed, and jobs that needed them
+    waiting: int  # jobs that have not run
 
     def record(self) -> dict[str, Any]:
         """As JSON."""
@@ -86,17 +74,8 @@ def execute(
 ) -> Merged:
     """Runs what is still to run, and writes the table of everything.
 
-    It may be killed at any time and called again: jobs that are done stay done.
-
-    Args:
-        jobs: A plan; jobs come after those that they need.
-        folder: Of the sweep; made if need be. On a cluster, all nodes must see it at the same path.
-        engine: Where jobs run.
-        retry_failed: Whether jobs that failed before run again.
-        progress: Told the number of jobs that ended.
-
-    Raises:
-        UsageError: Another sweep is running in the folder.
+    It may be killed at any time and called again: jobs that are done stay done. Jobs come after those that
+    they need. On a cluster, all nodes must see the folder at the same path.
     """
     make_folder(folder)
     with locked(folder / "sweep.lock", f"the sweep in {folder}"):
@@ -177,11 +156,7 @@ def _settled(finished: Finished, job: PlannedJob, folder: Path) -> bool:
 
 
 def merge(jobs: Sequence[PlannedJob], folder: Path) -> Merged:
-    """Reads what the jobs of a plan left in the folder of a sweep.
-
-    Raises:
-        CodeboundError: Some were run by other versions of the software; such rows cannot be compared.
-    """
+    """Reads what the jobs of a plan left in the folder of a sweep; rows of other versions are refused."""
     planned = {job.key: job for job in jobs}
     rows, timings, failed, waiting = [], {}, [], 0
     failures: dict[str, str] = {}

@@ -28,44 +28,30 @@ Table = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class PlannedVerb:
-    """A command whose runs can be jobs.
+    """A command whose runs can be jobs."""
 
-    Attributes:
-        name: Its name in a plan.
-        function: ``package.module:name``, called in a worker with its options and ``out``, the folder for its
-            files, which does not exist yet. Returns its result: plain JSON.
-        options: Arguments that it takes.
-        files: Those of them that name an existing file or folder.
-        sources: Those that may name a file, a folder or a ``package.module:factory``.
-        weights: The file in its folder that another job means by ``@name``; empty when it has none.
-        columns: What to print of its result.
-        is_resumable: Whether a second call goes on in the folder that a killed one left.
-        complete: All options of the function, from the arguments of a job; raises where these are wrong,
-            before anything runs.
-    """
-
-    name: str
+    name: str  # its name in a plan
+    # ``package.module:name``, called in a worker with its options and ``out``, the folder for its files,
+    # which does not exist yet. Returns its result: plain JSON
     function: str
-    options: frozenset[str]
-    files: frozenset[str] = frozenset()
+    options: frozenset[str]  # arguments that it takes
+    files: frozenset[str] = frozenset()  # those of them that name an existing file or folder
+    # those that may name a file, a folder or a ``package.module:factory``
     sources: frozenset[str] = frozenset()
-    weights: str = ""
-    columns: tuple[str, ...] = ()
-    is_resumable: bool = False
+    weights: str = ""  # the file in its folder that another job means by ``@name``; empty when it has none
+    columns: tuple[str, ...] = ()  # what to print of its result
+    is_resumable: bool = False  # whether a second call goes on in the folder that a killed one left
+    # all options of the function, from the arguments of a job; raises where these are wrong, before anything
+    # runs
     complete: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict  # accepts everything
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A file that another job leaves.
+    """A file that another job leaves."""
 
-    Attributes:
-        job: Key of that job.
-        file: Path inside its folder.
-    """
-
-    job: str
-    file: str
+    job: str  # key of that job
+    file: str  # path inside its folder
 
     def __str__(self) -> str:
         return f"@{self.job[:_SHORT_DIGITS]}/{self.file}"
@@ -73,25 +59,15 @@ class Reference:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class PlannedJob:
-    """One job of a plan.
+    """One job of a plan."""
 
-    Attributes:
-        key: Content hash of command, arguments, what they name, and the versions of software.
-        name: Of the entry it comes from.
-        verb: Its command.
-        arguments: Plain values, and references to other jobs.
-        inputs: Content hashes of what the arguments name.
-        cpus: Cores it uses.
-        gpus: GPUs it needs.
-    """
-
-    key: str
-    name: str
-    verb: PlannedVerb
-    arguments: Mapping[str, Any]
-    inputs: Mapping[str, str]
-    cpus: int
-    gpus: float
+    key: str  # content hash of command, arguments, what they name, and the versions of software
+    name: str  # of the entry it comes from
+    verb: PlannedVerb  # its command
+    arguments: Mapping[str, Any]  # plain values, and references to other jobs
+    inputs: Mapping[str, str]  # content hashes of what the arguments name
+    cpus: int  # cores it uses
+    gpus: float  # GPUs it needs
 
     @property
     def short_key(self) -> str:
@@ -125,14 +101,9 @@ class PlannedJob:
 
 
 def read_plan(path: Path, verbs: Mapping[str, PlannedVerb]) -> tuple[PlannedJob, ...]:
-    """The jobs of a plan file, those that others need before them.
+    """The jobs of a plan file, those that others need before them; refused before anything runs.
 
-    Args:
-        path: The file. Paths and factories in it are looked up in the current directory, as for any command.
-        verbs: What it may ask for.
-
-    Raises:
-        UsageError: The plan is wrong; nothing has run.
+    Paths and factories in it are looked up in the current directory, as for any command.
     """
     table = read_toml(path, "the plan")
     try:
@@ -144,11 +115,10 @@ def read_plan(path: Path, verbs: Mapping[str, PlannedVerb]) -> tuple[PlannedJob,
 def plan_jobs(table: Table, verbs: Mapping[str, PlannedVerb]) -> tuple[PlannedJob, ...]:
     """The jobs of a plan.
 
-    Example:
-        >>> verb = PlannedVerb(name="train", function="m:f", options=frozenset({"seed", "epochs"}))
-        >>> table = {"grid": {"seed": [0, 1]}, "jobs": [{"verb": "train", "epochs": 5}]}
-        >>> [dict(job.arguments) for job in plan_jobs(table, {"train": verb})]
-        [{'seed': 0, 'epochs': 5}, {'seed': 1, 'epochs': 5}]
+    >>> verb = PlannedVerb(name="train", function="m:f", options=frozenset({"seed", "epochs"}))
+    >>> table = {"grid": {"seed": [0, 1]}, "jobs": [{"verb": "train", "epochs": 5}]}
+    >>> [dict(job.arguments) for job in plan_jobs(table, {"train": verb})]
+    [{'seed': 0, 'epochs': 5}, {'seed': 1, 'epochs': 5}]
     """
     unknown = set(table) - {"defaults", "grid", "jobs"}
     if unknown:

@@ -28,13 +28,9 @@ _PATIENCE = 20.0  # seconds for a process of an earlier attempt to be gone
 
 @dataclass(frozen=True, slots=True)
 class JobFolder:
-    """The folder of one job.
+    """The folder of one job."""
 
-    Attributes:
-        path: The folder; absolute, because reports and rows are read from anywhere.
-    """
-
-    path: Path
+    path: Path  # the folder; absolute, because reports and rows are read from anywhere
 
     @classmethod
     def of(cls, sweep: Path, key: str) -> JobFolder:
@@ -129,9 +125,8 @@ def row_of(result: Mapping[str, Any], *, hidden: str) -> tuple[dict[str, Any], d
     Values inside others are named by their path, those in a list by the name of its element; other lists, and
     texts that hold the folder ``hidden``, are left to the files of the job, as is how to verify from there.
 
-    Example:
-        >>> row_of({"bound": 0.3, "seconds": 1.5, "layers": [{"name": "fc", "rank": 2}]}, hidden="/tmp/s")
-        ({'bound': 0.3, 'layers.fc.rank': 2}, {'result.seconds': 1.5})
+    >>> row_of({"bound": 0.3, "seconds": 1.5, "layers": [{"name": "fc", "rank": 2}]}, hidden="/tmp/s")
+    ({'bound': 0.3, 'layers.fc.rank': 2}, {'result.seconds': 1.5})
     """
     row: dict[str, Any] = {}
     timings: dict[str, float] = {}

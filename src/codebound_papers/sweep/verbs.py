@@ -20,51 +20,34 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-@dataclass(frozen=True, slots=True)
-class SweepVerb:
-    """A command that a sweep can run.
-
-    Attributes:
-        function: What it does, as ``"package.module:attribute"``: called with its options and ``out``, it
-            returns its record.
-        command: Where its options are declared.
-        weights: The file of weights that it leaves, if any.
-        columns: What to print of its result.
-    """
-
-    function: str
-    command: str
-    weights: str
-    columns: tuple[str, ...]
-
-
 _STABILITY = "Arora 4.1: noise stability"
+# for each: the function it runs, where its options are declared, the weights that it leaves, what to print
 _VERBS = {
-    "train": SweepVerb(
+    "train": (
         "codebound_networks.cli.actions:train_from_options",
         "codebound_networks.cli.train:command",
         "model.safetensors",
         ("train_error", "test_error"),
     ),
-    "certify": SweepVerb(
+    "certify": (
         "codebound.cli.actions:certify_record",
         "codebound.cli.certify:command",
         "g.safetensors",
         ("bound", "train_errors", "n", "code_bits", "vacuous", "holdout"),
     ),
-    "compress": SweepVerb(
+    "compress": (
         "codebound_papers.compress.command:compress_from_options",
         "codebound_papers.cli.compress:command",
         "compressed.safetensors",
         ("coded_bits", "accuracy_before", "accuracy_after"),
     ),
-    "compare": SweepVerb(
+    "compare": (
         "codebound_papers.compare.command:compare_from_options",
         "codebound_papers.cli.compare:command",
         "",
         ("rows.Test error of f.value", "rows.Hold-out bound of f.value", f"rows.{_STABILITY}.log10"),
     ),
-    "measure": SweepVerb(
+    "measure": (
         "codebound_papers.measure.summary:measure_from_options",
         "codebound_papers.cli.measure:command",
         "",
@@ -97,25 +80,24 @@ class _Option:
 def known_verbs() -> dict[str, PlannedVerb]:
     """Every command that can be a job, with its options.
 
-    Example:
-        >>> table = {"grid": {"seed": [0, 1]}, "jobs": [{"verb": "certify", "data": "digits"}]}
-        >>> from codebound_papers.sweep.grid import plan_jobs
-        >>> len(plan_jobs(table, known_verbs()))  # for `execute`
-        2
+    >>> table = {"grid": {"seed": [0, 1]}, "jobs": [{"verb": "certify", "data": "digits"}]}
+    >>> from codebound_papers.sweep.grid import plan_jobs
+    >>> len(plan_jobs(table, known_verbs()))  # for `execute`
+    2
     """
     found = {}
-    for name, command in _VERBS.items():
-        options = _options(name)
+    for name, (function, _, weights, columns) in _VERBS.items():
+        options = {key: each for key, each in _declared(name).items() if key not in _LEFT_OUT.get(name, ())}
         found[name] = PlannedVerb(
             name=name,
-            function=command.function,
+            function=function,
             options=frozenset(options),
             files=frozenset(
                 name for name, each in options.items() if Path in (each.kind, *get_args(each.kind))
             ),
             sources=_SOURCES & options.keys(),
-            weights=command.weights,
-            columns=command.columns,
+            weights=weights,
+            columns=columns,
             is_resumable=name == "train",
             complete=partial(complete_options, name),
         )
@@ -123,46 +105,28 @@ def known_verbs() -> dict[str, PlannedVerb]:
 
 
 def complete_options(verb: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Complete the options of a plan with the defaults of its command.
+    """Convert the options of a plan to arguments of its command, and add the defaults of the others.
 
-    Raises:
-        UsageError: An option is missing, or not of its kind.
+    A plan has the names of the command line.
+
+    >>> found = complete_options("compress", {"model": "linear", "method": "naive", "set": ["density=0.2"]})
+    >>> found["options"], found["seed"]
+    (['density=0.2'], 0)
     """
-    given = keywords(verb, arguments)
-    return {each.parameter: each.default for each in _declared(verb).values()} | given
-
-
-def keywords(verb: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert the options of a plan to arguments of the command. A plan has the names of the command line.
-
-    Raises:
-        UsageError: An option is missing, or not of its kind.
-
-    Example:
-        >>> keywords("compress", {"model": "linear", "method": "naive", "set": ["density=0.2"]})
-        {'model': 'linear', 'method': 'naive', 'options': ['density=0.2']}
-        >>> keywords("certify", {"data": "digits"})  # without a network one is made
-        {'data': 'digits'}
-    """
-    options = _options(verb)
-    missing = [name for name, option in options.items() if option.is_required and name not in arguments]
+    declared = _declared(verb)
+    missing = [name for name, option in declared.items() if option.is_required and name not in arguments]
     if missing:
         raise UsageError(f"{verb} needs {', '.join(missing)}.")
-    return {
-        options[name].parameter: _converted(name, options[name], value) for name, value in arguments.items()
+    given = {
+        declared[name].parameter: _converted(name, declared[name], arguments[name]) for name in arguments
     }
-
-
-def _options(verb: str) -> dict[str, _Option]:
-    """Those that a plan may give."""
-    hidden = _LEFT_OUT.get(verb, frozenset())
-    return {name: option for name, option in _declared(verb).items() if name not in hidden}
+    return {option.parameter: option.default for option in declared.values()} | given
 
 
 @cache  # a plan has many jobs
 def _declared(verb: str) -> dict[str, _Option]:
     """All that decide what a job does, by their names in a plan."""
-    function, found = loaded(_VERBS[verb].command), {}
+    function, found = loaded(_VERBS[verb][1]), {}
     hints = get_type_hints(function, include_extras=True)
     for parameter in inspect.signature(function).parameters.values():
         annotation, declared = get_args(hints[parameter.name])

@@ -48,53 +48,6 @@ def all_forms(facts: NetworkFacts):
     return (*literature(facts), parameter_counting(facts), *arora_figure(facts), *guha_code(facts))
 
 
-def test_literature_from_dense_matrices():
-    ws = matrices()
-    spectral = [np.linalg.norm(w, 2) for w in ws]
-    rows = [np.linalg.norm(w, axis=1).sum() for w in ws]
-    product = np.prod(spectral) ** 2
-    scale = 3.0**2 / (0.7**2 * 1000)
-    l1 = np.prod([np.abs(w).sum(axis=1).max() for w in ws]) ** 2 / (0.7**2 * 1000)
-    fro = 4**3 * np.prod([np.linalg.norm(w) for w in ws]) ** 2 * scale
-    bartlett = product * sum((r / s) ** (2 / 3) for r, s in zip(rows, spectral, strict=True)) ** 3 * scale
-    stable = sum((np.linalg.norm(w) / s) ** 2 for w, s in zip(ws, spectral, strict=True))
-    neyshabur = 3**2 * 20 * math.log(60) * product * stable * scale
-    count = (600 + 240 + 60) * math.log(2.0) / 1000
-    expected = [0.02 + math.sqrt(each) for each in (l1, fro, bartlett, neyshabur, count)]
-    values = (*literature(measured_network(ws)), parameter_counting(measured_network(ws)))
-    assert [each.value for each in values] == pytest.approx(expected, rel=1e-12)
-
-
-def test_figure_from_dense_matrices():
-    ws = matrices(1)
-    spectral = [np.linalg.norm(w, 2) for w in ws]
-    product = np.prod(spectral) ** 2 / 0.7**2
-    rows = [np.linalg.norm(w, axis=1).sum() for w in ws]
-    expected = [
-        np.prod([np.abs(w).sum(axis=1).max() for w in ws]) / 0.7**2,
-        np.prod([np.linalg.norm(w) for w in ws]) ** 2 / 0.7**2,
-        product * sum((r / s) ** 2 for r, s in zip(rows, spectral, strict=True)),
-        product * sum(len(w) * (np.linalg.norm(w) / s) ** 2 for w, s in zip(ws, spectral, strict=True)),
-        900.0 + 7,
-    ]
-    assert [each.value for each in arora_figure(measured_network(ws, biases=7))] == pytest.approx(
-        expected, rel=1e-12
-    )
-
-
-def test_released_code_from_dense_matrices():
-    ws = matrices(2)
-    spectral = [np.linalg.norm(w, 2) for w in ws]
-    product = np.prod(spectral) ** 2 / 0.7**2
-    stable = [(np.linalg.norm(w) / s) ** 2 for w, s in zip(ws, spectral, strict=True)]
-    expected = [
-        np.prod([np.linalg.norm(w) for w in ws]) ** 2 / 0.7**2,
-        product * sum(w.shape[1] * each for w, each in zip(ws, stable, strict=True)),
-        product * sum(stable),
-    ]
-    assert [each.value for each in guha_code(measured_network(ws))] == pytest.approx(expected, rel=1e-12)
-
-
 @given(st.integers(0, 1000), st.floats(0.01, 100.0))
 def test_moving_scale_between_layers_changes_nothing(seed, scale):
     first, second, last = matrices(seed)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from codebound_papers.arora18.items import networks
 from codebound_papers.arora18.items.described import gaussian, projection
 from codebound_papers.arora18.items.histograms import bins, median, overlaid, quantiles
-from codebound_papers.report.figures import Figure, Plot, curves
+from codebound_papers.report.figures import Figure, Plot, curves, slope
 from codebound_papers.reproduce.items import Reproduction, Row, Settings
 
 _DRAWN_NOISES = (gaussian(0.1), gaussian(0.001), *map(projection, networks.PROJECTIONS[:2]))
@@ -94,15 +94,7 @@ def _growth_row(place: int, noises: Mapping[str, Sequence[Row]]) -> Row:
     ]
     shown = [label for label in _DRAWN_NOISES if label in layers]
     medians = {label: quantiles(layers[label], "smoothness")["median"] for label in shown}
-    return {"number": first["number"], "layer": first["layer"], **medians, "power": _slope(points)}
-
-
-def _slope(points: Sequence[tuple[float, float]]) -> float | None:
-    """By least squares; None through fewer than two points."""
-    if len(points) < 2:
-        return None
-    x, y = (math.fsum(values) / len(points) for values in zip(*points, strict=True))
-    return math.fsum((a - x) * (b - y) for a, b in points) / math.fsum((a - x) ** 2 for a, _ in points)
+    return {"number": first["number"], "layer": first["layer"], **medians, "power": slope(points)}
 
 
 def _noise_sentences(summary: Sequence[Row], layers: Sequence[Row], *, needed: int) -> Iterator[str]:

@@ -12,7 +12,7 @@ from codebound_papers.baselines import decimal_orders
 from codebound_papers.guha23.items import printed as paper
 from codebound_papers.guha23.items import verdicts
 from codebound_papers.guha23.items.trained import CODE, USUAL_SHARE, Networks, network_settings
-from codebound_papers.report.figures import Figure, Plot, Series, curves
+from codebound_papers.report.figures import Figure, Plot, Series, curves, slope
 from codebound_papers.reproduce.items import Reproduction, Row, Settings, item
 
 Logs = Mapping[str, float | None]
@@ -287,11 +287,7 @@ def _growth(rows: Sequence[Row]) -> list[Row]:
 def _slope(logs: Mapping[int, float | None]) -> float | None:
     """Slope by least squares."""
     points = [(math.log(width), log) for width, log in logs.items() if log is not None]
-    if len(points) < 2 or 2 * len(points) < len(logs):
-        return None
-    middle, height = (sum(each) / len(points) for each in zip(*points, strict=True))
-    spread = math.fsum((x - middle) ** 2 for x, _ in points)
-    return math.fsum((x - middle) * (y - height) for x, y in points) / spread
+    return None if 2 * len(points) < len(logs) else slope(points)
 
 
 def _growth_sentences(rows: Sequence[Row], growth: Sequence[Row]) -> Iterator[str]:

@@ -25,7 +25,6 @@ class Peeled:
     value: Reals  # the entries found so far, (p1, p2)
     rest: Reals  # the sketch of what is not found yet; zero everywhere when peeling is complete
     live: NDArray[np.bool_]  # entries that may still be non-zero, (p1, p2), bool
-    sweeps: int  # number of passes
 
     @property
     def complete(self) -> bool:
@@ -46,14 +45,12 @@ def peel(y: Reals, a: Bipartite, b: Bipartite) -> Peeled:
     tolerance = _RELATIVE_TOLERANCE * float(np.abs(y).max())
     found = np.zeros((a.p, b.p))
     unread = np.ones((a.p, b.p), dtype=bool)
-    sweeps = 0
     while True:
         rest[np.abs(rest) <= tolerance] = 0
         live = live_entries(rest != 0, a, b) & unread
         entries, values = _alone(rest.ravel(), np.flatnonzero(live), a, b, tolerance)
-        sweeps += 1
         if len(entries) == 0:
-            return Peeled(found, rest, live, sweeps)
+            return Peeled(found, rest, live)
         found.flat[entries] = values
         unread.flat[entries] = False
         cells = cells_of(entries, a, b)

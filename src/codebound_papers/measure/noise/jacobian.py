@@ -21,8 +21,6 @@ from torch.nn import functional
 from codebound.run.errors import UsageError
 from codebound.run.references import implements
 from codebound.run.rng import torch_stream
-from codebound_papers.measure.noise.tangents import tangent_map
-from codebound_papers.measure.steps import Segment
 
 MAX_ENTRIES = {"cpu": 2**22, "cuda": 2**26}
 """Entries of cotangents held at a time, by type of device: what stays near a cache, or fills a GPU."""
@@ -74,10 +72,6 @@ class SegmentDerivative(AbstractDerivative):
 
     @cached_property
     def _pushforward(self) -> Callable[[Tensor], Tensor]:
-        if isinstance(self._function, Segment):
-            push = tangent_map(self._function.module, self.like)
-            if push is not None:
-                return push
         # a pullback is linear and J is its transpose; forward mode rests on deprecated parts of PyTorch
         zero = self.like.new_zeros(self.examples, *self.out_shape)
         twice: Callable[[Tensor], tuple[Tensor]] = torch.func.vjp(lambda c: self._pullback(c)[0], zero)[1]

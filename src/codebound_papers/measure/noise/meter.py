@@ -124,13 +124,6 @@ class StabilityMeter:
                 )
         self._examples.update(values)
 
-    def merge(self, other: "StabilityMeter") -> None:
-        """Appends the examples that ``other`` has measured with the same network and settings."""
-        differ = self._sites and other._sites and self._sites != other._sites
-        if differ or self.settings != other.settings:
-            raise UsageError("these measurements do not merge: their networks, inputs or settings differ.")
-        self.include(other.part)
-
     @property
     def part(self) -> Part:
         """Return the result so far. It can be sent to another process."""

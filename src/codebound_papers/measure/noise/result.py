@@ -348,14 +348,12 @@ class Stability:
         """``rho_delta`` over all pairs of layers: per draw the smallest value, over draws the quantile."""
         return self.noisy.smoothness if self.noisy else self._smoothness([site.name for site in self.sites])
 
-    def interval(self, layer: str, *, target: str = "", confidence: float = 0.95) -> tuple[float, float]:
+    def interval(self, layer: str, *, confidence: float = 0.95) -> tuple[float, float]:
         """Return the ends of the interval as factors of an example's interlayer cushion.
 
-        (1, 1) where the Jacobian norm is exact. See ``jacobian.probe_interval``. Without a target, where the
-        Jacobian leads, the answer holds for each one.
+        (1, 1) where all Jacobian norms are exact. See ``jacobian.probe_interval``.
         """
-        is_estimate = any(pair[0] == layer and target in ("", pair[1]) for pair in self.probed)
-        if self.probes is None or not is_estimate:
+        if self.probes is None or not any(pair[0] == layer for pair in self.probed):
             return 1.0, 1.0
         low, high = probe_interval(self.probes, confidence)
         return math.sqrt(low), math.sqrt(high)

@@ -181,13 +181,6 @@ class TestSubspace:
         assert "Batch norms are folded (1): a method that trains anew does so without them." in found.notes
         assert not any(isinstance(part, nn.BatchNorm1d) for part in found.network.modules())
 
-    @pytest.mark.thorough
-    def test_the_architecture_of_f_is_kept_for_images_too(self):
-        sample = clusters(200, shape=(1, 6, 1))
-        model = nn.Sequential(nn.Flatten(), nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 3))
-        found = certify(model, sample, method="subspace-f")
-        assert [tuple(value.shape) for value in found.network.state_dict().values()] == [(5, 6), (3, 5)]
-
 
 class TestFeatures:
     @pytest.fixture(autouse=True)

@@ -308,17 +308,6 @@ def test_what_does_not_fit_is_refused(name):
         Chain((1, 4, 4), (*MISPLACED[name], Linear(2, False)))
 
 
-def test_described():
-    chain = Chain(*CHAINS["all"])
-    assert chain.described() == [
-        ["views", 2],
-        ["dictionary", 3, 2],
-        ["normalised conv", 3, 3],
-        ["average pool", 2],
-        ["linear", 4, True],
-    ]
-
-
 @given(st.integers(0, 2**31), st.sampled_from([0.1, 0.4]))
 @examples(40)
 def test_dead_units_around_a_normalised_convolution(seed, density):

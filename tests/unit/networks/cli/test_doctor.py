@@ -87,7 +87,7 @@ def test_it_says_how_a_certificate_would_code_the_network(doctor):
         "message describes all of it: 1 operations with 7,850 numbers" in doctor("--model", "linear").stderr
     )
     curved = doctor("--model", "doctored_nets:Curved", "--input-shape", "4").stderr
-    assert "only its tensors are coded" in curved
+    assert "given as a base, its scores are declared" in curved
 
 
 def test_a_reason_that_many_tensors_have_is_said_once(doctor):

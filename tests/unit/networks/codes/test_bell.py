@@ -12,7 +12,7 @@ from codebound.bits.arithmetic import MAX_TOTAL
 from codebound.run.errors import UsageError
 from codebound_networks.codes.bell import BELL_WIDTHS, MAX_BELL_LEVEL, Bell, _bounds, _weights, best_bell
 from codebound_networks.codes.choose import best_tensor_code
-from codebound_networks.codes.modes import decode_tensors, encode_tensors
+from codebound_networks.codes.modes import encode_tensors
 from codebound_networks.codes.tensors import Adaptive
 
 levels = st.lists(st.integers(-MAX_BELL_LEVEL, MAX_BELL_LEVEL), min_size=1, max_size=60)
@@ -34,15 +34,6 @@ def test_every_level_can_be_coded_and_probabilities_sum_to_one(width):
     assert len(bounds) == 2 * MAX_BELL_LEVEL + 2
     assert min(np.diff(bounds)) >= 1
     assert bounds[-1] <= MAX_TOTAL
-
-
-@given(levels, st.integers(0, BELL_WIDTHS - 1), st.integers(-20, 20))
-def test_decoding_gives_back_the_levels(values, width, step):
-    code = Bell(np.array(values, dtype=np.int32), step, width=width)
-    (found,) = decode_tensors(encode_tensors([code]), [code.shape])
-    assert isinstance(found, Bell)
-    assert (found.step, found.width) == (step, width)
-    assert found.levels.tolist() == values
 
 
 @given(levels)

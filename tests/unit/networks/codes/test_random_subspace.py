@@ -88,21 +88,6 @@ def test_chunks_change_nothing(monkeypatch, chunk):
         assert all(one[name].tobytes() == other[name].tobytes() for name in SHAPES)
 
 
-def test_training_sees_the_same_numbers():
-    """Start, indices, signs and scales as a trainer puts them together, in float64."""
-    subspace = make(np.array([2, -3, 1], np.int32), entries_log2=2, step=-21)
-    count = sum(math.prod(shape) for shape in SHAPES.values())
-    (index, sign), begin, e = hashes(7, 3, 4, count), starts(7, count), 0
-    for name, values in subspace.weights(SHAPES, []).items():
-        part = slice(e, e + values.size)
-        sums = (sign[part] * np.array([2, -3, 1])[index[part]]).sum(axis=1)
-        together = (0.25 * begin[part] * (values.ndim > 1) + sums * step_size(-21)) * 0.5 ** scale_exponent(
-            values.shape
-        )
-        assert (values.ravel() == together.astype(np.float32)).all(), name
-        e += values.size
-
-
 def test_no_weight_is_minus_zero():
     weights = Subspace(Zero((3,)), 1, 0, zero_head=True, seed=0).weights(SHAPES, ["b.weight"])
     for name in ("a.bias", "b.weight", "b.bias"):

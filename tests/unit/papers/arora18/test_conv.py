@@ -17,7 +17,6 @@ from codebound.run.rng import torch_stream
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.from_module import chain_of
 from codebound_networks.chains.operations import Conv, Linear, LocalConv, MaxPool
-from codebound_networks.codes.modes import decode_tensors, encode_tensors
 from codebound_networks.codes.quantization import step_size
 from codebound_networks.views.zoo import build
 from codebound_papers.arora18.conv import (
@@ -163,25 +162,6 @@ def test_decoded_filters_are_integers_times_a_step():
         assert np.array_equal(code.weights()[t].ravel(), expected.astype(np.float32))
 
 
-def test_the_local_chain_computes_what_its_filters_say():
-    chain, tensors = lenet()
-    positions = convolutions(chain)
-    local, codes = conv_project(chain, tensors, positions, numbers=40, mixes=64)
-    decoded = {name: torch.from_numpy(code.weights()) for name, code in codes.items()}
-    outputs = local.build({**tensors, **decoded})(torch.rand(2, 1, 8, 8))
-    assert outputs.shape == (2, 10)
-    assert bool(outputs.isfinite().all())
-
-
-def test_a_message_gives_the_weights_back():
-    chain, tensors = lenet()
-    local, codes = conv_project(chain, tensors, convolutions(chain), numbers=40, mixes=64)
-    shapes = [local.tensor_shapes()[name] for name in codes]
-    again = decode_tensors(encode_tensors(list(codes.values())), shapes)
-    for code, read in zip(codes.values(), again, strict=True):
-        assert np.array_equal(code.weights(), read.weights())
-
-
 def test_no_other_step_fits_better():
     chain, tensors = lenet()
     position = convolutions(chain)[1]
@@ -303,11 +283,6 @@ def test_markov_connects_moment_and_tail():
     sigma, order, t = math.hypot(1.0, 2.0), 4, 3.0
     assert tail_bound([1.0, 2.0], order, 6 * sigma * order * t) == pytest.approx(t**-order)
     assert moment_bound([1.0, 2.0], order) / (6 * sigma * order * t) ** order == pytest.approx(t**-order)
-
-
-@given(st.lists(st.floats(0.0, 5.0), min_size=1, max_size=8), st.sampled_from([2, 3, 4, 5, 6, 7, 8, 10]))
-def test_claim_1(sigmas, order):
-    assert mixed_moment_sum(sigmas, order) <= (9 * sum(s * s for s in sigmas)) ** (order / 2) * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(

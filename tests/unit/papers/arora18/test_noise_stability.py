@@ -125,43 +125,10 @@ def test_proven_numbers_by_hand_and_above_the_published_ones():
     assert is_met(found, "fewer numbers") is False
 
 
-@pytest.mark.parametrize(("depth", "factor"), [(2, 6.0e3), (3, 1.4e4), (5, 3.9e4), (19, 6.0e5)])
-def test_a_e26_even_perfect_cushions_compress_no_layer(depth, factor):
-    """Stable rank 1, contraction 1, the largest accuracy: the factor times the width, for every layer."""
-    best = {"rows": 500, "columns": 500, "cushion": 1.0, "interlayer_cushion": 1 / math.sqrt(500)}
-    facts = stable_network(
-        *(stable_layer(str(i), contraction=1.0, **best) for i in range(depth)),
-        margin=math.sqrt(2.0),
-        largest_output=1.0,
-    )
-    found = margin_numbers(facts)
-    assert found.value == pytest.approx(depth * 500 * factor, rel=0.03)
-    assert is_met(found, "fewer numbers") is False
-
-
 def test_a_layer_large_enough_is_compressed():
     best = stable_layer(rows=1, columns=10**6, cushion=1.0, interlayer_cushion=1.0)
     value = fully_connected_risk(stable_network(best, margin=1.0, largest_output=1.0, examples=100))
     assert is_met(value, "fewer numbers") is True
-
-
-@pytest.mark.parametrize(
-    ("depth", "cushion", "width", "product", "root"),
-    [(5, 0.1, 500, 2.8e7, 2.1e5), (16, 0.05, 512, 5e25, 2.5e6)],
-)
-def test_a_e15_the_product_of_cushions_is_not_below_the_root_of_the_count(
-    depth, cushion, width, product, root
-):
-    layers = (
-        stable_layer(
-            str(i), rows=width, cushion=cushion, interlayer_cushion=1 / math.sqrt(width), contraction=1.5
-        )
-        for i in range(depth)
-    )
-    numbers = margin_numbers(stable_network(*layers, margin=1.0, largest_output=1.0))
-    assert math.sqrt(numbers.value) == pytest.approx(root, rel=0.03)
-    assert math.e**2 * depth * (1.5 / cushion) ** depth == pytest.approx(product, rel=0.1)
-    assert product > 100 * math.sqrt(numbers.value)
 
 
 def test_numbers_of_convolutions_by_hand():

@@ -89,6 +89,7 @@ def test_a_folder_holds_the_same_record_with_its_settings(plan, folder):
     record = json.loads((folder / "result" / "plan.json").read_text())
     assert record == json.loads(out)
     assert record["settings"]["model"] == MODEL
+    assert "quiet" not in record["settings"]
     code, _, err = plan("--method", "mbp", "--out", "result")
     assert code == 2
     assert "exists already" in err

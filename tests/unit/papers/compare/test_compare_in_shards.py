@@ -61,7 +61,6 @@ def test_the_table_is_that_of_one_pass_and_all_that_reads_the_sample_is_sharded(
         "meter:measure_part",
         "evaluate:errors_in",
         "proximity:closeness_of_each",
-        "outputs:margin_report",
     }
 
 

@@ -7,14 +7,13 @@ from worlds.samples import noise_images
 from codebound.run.errors import UsageError
 from codebound_networks.reading.walk import wrap
 from codebound_networks.views.zoo import build
+from codebound_papers.compress.catalogue import COMPRESSORS
 from codebound_papers.compress.compressors import CompressedNetwork, Job, LocalNetwork
 from codebound_papers.compress.methods import (
     default_options,
-    method_names,
     option_text,
     parse_options,
     run_method,
-    sentence_of,
 )
 from codebound_papers.guha23.magnitude import common_variance
 from codebound_papers.shin21.compressor import ScaleFree
@@ -29,19 +28,19 @@ def job(**changes) -> Job:
 
 
 def test_every_compressor_has_a_name_and_a_sentence():
-    for name in method_names():
-        assert sentence_of(name).endswith(".")
-        assert len(sentence_of(name)) < 120
+    for entry in COMPRESSORS.values():
+        assert entry.sentence.endswith(".")
+        assert len(entry.sentence) < 120
 
 
-@pytest.mark.parametrize("method", method_names())
+@pytest.mark.parametrize("method", COMPRESSORS)
 def test_defaults_are_written_and_read_back(method):
     defaults = default_options(method)
     texts = [f"{name}={option_text(value)}" for name, value in defaults.items()]
     assert parse_options(method, texts) == parse_options(method, []) == defaults
 
 
-@pytest.mark.parametrize("method", method_names())
+@pytest.mark.parametrize("method", COMPRESSORS)
 def test_every_method_runs_with_options_as_text(method):
     found = run_method(method, parse_options(method, QUICK.get(method, [])), job())
     assert isinstance(found, LocalNetwork if method == "conv" else CompressedNetwork)
@@ -76,7 +75,7 @@ def test_one_variance_for_all_layers():
 
 
 BAD = {
-    "an unknown method": ("magic", [], f"unknown method 'magic'. Known: {', '.join(method_names())}."),
+    "an unknown method": ("magic", [], f"unknown method 'magic'. Known: {', '.join(COMPRESSORS)}."),
     "an unknown option": ("naive", ["strength=1"], r"naive takes density=0.1, levels=31"),
     "no value": ("naive", ["density"], "cannot read the option 'density'"),
     "given twice": ("naive", ["density=1", "density=1"], "given twice"),

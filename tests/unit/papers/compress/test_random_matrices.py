@@ -118,18 +118,6 @@ def test_odd_integers_are_the_parts_of_the_outputs():
     assert Stream(4, "ticket").odd_integers(10).tolist() == [2 * part - 65535 for part in parts[:10]]
 
 
-@pytest.mark.parametrize(
-    "ask",
-    [
-        lambda: project_onto(np.ones(3), count=2, seed=0, gaussian=False),
-        lambda: project_onto(np.ones((1, 3)), count=0, seed=0, gaussian=False),
-        lambda: project_onto(np.ones((0, 3)), count=1, seed=0, gaussian=False),
-        lambda: combine(np.ones((1, 2)), 3, seed=0, gaussian=False),
-        lambda: combine(np.ones((1, 2), dtype=np.int64), 0, seed=0, gaussian=False),
-        lambda: combine(np.full((1, 2), 2**60), 3, seed=0, gaussian=False),
-    ],
-)
-def test_what_is_no_matrix_is_an_error_with_a_message(ask):
-    with pytest.raises(UsageError) as caught:
-        ask()
-    assert str(caught.value)
+def test_sums_that_no_float_holds_are_refused():
+    with pytest.raises(UsageError, match="not exact"):
+        combine(np.full((1, 2), 2**60), 3, seed=0, gaussian=False)

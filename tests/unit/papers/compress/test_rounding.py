@@ -41,8 +41,6 @@ def test_a_step_that_is_none_is_refused(size):
 
 
 def test_layers_that_no_code_takes_are_refused_with_the_reason(monkeypatch):
-    with pytest.raises(UnsupportedLayerError, match=r"layer fc: its weight is float64.*\.float\(\)"):
-        weight_of(view_of("fc", nn.Linear(3, 2).double()))
     monkeypatch.setattr(compressors, "MAX_ENTRIES", 5)
     with pytest.raises(UnsupportedLayerError, match="layer fc: its weight has 6 elements"):
         weight_of(view_of("fc", nn.Linear(3, 2)))

@@ -1,5 +1,7 @@
 """Measuring on an engine: the numbers of one pass, whatever the shards are."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -12,7 +14,7 @@ from codebound.run.processes import LocalEngine
 from codebound.sample.dataset import Dataset
 from codebound_papers.measure.noise.meter import stability
 from codebound_papers.measure.noise.quantities import Smoothness, StabilitySettings
-from codebound_papers.measure.outputs import margin_report
+from codebound_papers.measure.outputs import evaluate_sample
 from codebound_papers.measure.record import MeasureSettings
 from codebound_papers.measure.summary import summarise
 
@@ -40,9 +42,8 @@ def test_every_value_of_every_example_is_that_of_one_pass(case, slots, chunk_siz
     for key, column in whole.columns.items():
         np.testing.assert_array_equal(parts.columns[key], column)
     assert parts.layers == whole.layers
-    assert margin_report(
-        network, sample.on("cpu"), chunk_size=chunk_size, engine=Here(slots)
-    ) == margin_report(network, sample.on("cpu"), chunk_size=chunk_size)
+    data, run = sample.on("cpu"), partial(evaluate_sample, classes=CLASSES, chunk_size=chunk_size)
+    assert run(network, data, engine=Here(slots)).margins == run(network, data).margins
 
 
 def test_a_part_without_a_defined_example_is_no_failure(case):
@@ -70,9 +71,10 @@ def test_real_processes_measure_the_same(case):
 def test_progress_ends_with_all_examples(case):
     network, sample = case
     told = []
-    margin_report(
+    evaluate_sample(
         network,
         sample.on("cpu"),
+        classes=CLASSES,
         chunk_size=7,
         engine=Here(3),
         progress=lambda done, total, note="": told.append((done, total)),

@@ -146,14 +146,6 @@ def test_biases_become_part_of_the_matrices():
     assert separate.layers[1].interlayer != pytest.approx(found.layers[1].interlayer)
 
 
-def test_without_biases_the_map_is_its_jacobian_times_the_input():
-    """M(x) = J x: the shortcut that cushions of homogeneous networks take."""
-    model, x = convnet(bias=False), inputs(4, 2, 6, 6)
-    pre, _ = chain(model, x)
-    for example, out in zip(pre[0], pre[2], strict=True):
-        assert torch.allclose(jacobian(tail_of(model, 0, 2), example) @ example.flatten(), out)
-
-
 def test_a_jacobian_that_is_the_identity_has_cushion_one_over_root_width():
     model = nn.Sequential(nn.Linear(4, 4, bias=False), nn.Identity(), nn.Linear(4, 4, bias=False)).double()
     nn.init.eye_(model[2].weight)

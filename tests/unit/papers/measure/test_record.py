@@ -85,18 +85,6 @@ def test_cushions_follow_their_definition_without_biases():
     assert facts.smoothness is not None
 
 
-def test_the_model_is_not_changed_and_chunks_do_not_matter():
-    net, data = two_layers(), images()
-    net.train()
-    before = {name: value.clone() for name, value in net.state_dict().items()}
-    whole = measure_facts(net, data, PLAN).facts
-    parts = measure_facts(net, data, MeasureSettings(examples=20, chunk_size=7)).facts
-    assert net.training
-    assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
-    assert parts.margin == pytest.approx(whole.margin)
-    assert parts.layers[0].cushion == pytest.approx(whole.layers[0].cushion)
-
-
 def test_a_convolution_is_its_filter_matrix_and_has_the_norm_of_its_map_too():
     torch.manual_seed(1)
     net = nn.Sequential(

@@ -10,9 +10,10 @@ from worlds.networks import mlp
 
 from codebound.run.errors import ModelError, UsageError
 from codebound.sample.dataset import Dataset
+from codebound_networks.reading.walk import wrap
 from codebound_papers.measure.noise.quantities import StabilitySettings
 from codebound_papers.measure.record import MeasureSettings
-from codebound_papers.measure.steps import workload
+from codebound_papers.measure.steps import FoldedNetwork
 from codebound_papers.measure.summary import FAMILIES, summarise, survival
 
 QUICK = StabilitySettings()
@@ -226,7 +227,7 @@ def test_progress_names_the_families():
 
 def test_workload_counts_every_product_of_a_weight():
     conv = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(16, 3))
-    found = workload(conv, torch.zeros(1, 1, 4, 4))
+    found = FoldedNetwork(wrap(conv), torch.zeros(1, 1, 4, 4)).workload
     assert (found.multiplications, found.widest, found.outputs) == (4 * 9 * 4 + 48, 16, 3)
     assert found.examples == 1000
     assert found.probes("all") is None
@@ -234,7 +235,8 @@ def test_workload_counts_every_product_of_a_weight():
 
 @pytest.mark.thorough
 def test_heavy_networks_are_measured_on_fewer_examples_with_probes():
-    heavy = workload(nn.Sequential(nn.Linear(5000, 4000), nn.Linear(4000, 100)), torch.zeros(1, 5000))
+    network = wrap(nn.Sequential(nn.Linear(5000, 4000), nn.Linear(4000, 100)))
+    heavy = FoldedNetwork(network, torch.zeros(1, 5000)).workload
     assert heavy.examples == 10**10 // (5000 * 4000 + 4000 * 100)
     assert heavy.probes("all") == heavy.probes("output") == 64
 

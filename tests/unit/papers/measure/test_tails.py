@@ -156,16 +156,6 @@ def test_same_seed_same_verdict_and_json():
     assert json.loads(json.dumps(asdict(first)))["status"] == first.status
 
 
-def test_progress_is_told():
-    seen = []
-    fit_power_law(
-        PowerLaw(1.5, 1.0).sample(60, seed=1),
-        resamples=20,
-        progress=lambda done, total, note="": seen.append((done, total)),
-    )
-    assert seen[-1] == (20, 20)
-
-
 @pytest.mark.parametrize(
     ("values", "message"),
     [

@@ -103,15 +103,6 @@ def test_exact_values_are_binomial_and_below_the_bound(probability, bracket):
     assert found.exact <= found.chernoff * (1 + 1e-9)
 
 
-def test_the_grid_of_the_figure_is_complete():
-    rows = resilience_grid(np.linspace(0.0, 2.0, 50), np.linspace(0.0, 5.0, 50))
-    assert len(rows) == 2500
-    assert {"alpha", "bracket", "kappa", "chernoff", "exact", "released"} <= rows[0].keys()
-    assert all(math.isfinite(value) for row in rows for value in row.values())
-    assert all(row["exact"] <= row["chernoff"] * (1 + 1e-9) for row in rows)
-    assert any(row["released"] < row["exact"] for row in rows)
-
-
 def test_impossible_brackets_are_refused():
     for scale in (1.0, 0.5, math.inf):
         with pytest.raises(UsageError, match="scale above 1"):

@@ -1,7 +1,6 @@
 """Sweeps of toy jobs: each ends once, whatever is killed in between, and the table holds them all."""
 
 import csv
-import errno
 import json
 import os
 import re
@@ -316,29 +315,6 @@ def test_a_file_that_changed_after_the_plan_was_read_is_refused(folder, engine, 
     source.write_text("10")
     (row,) = execute(jobs, folder, engine=engine, retry_failed=True).rows
     assert row["value"] == 11
-
-
-def test_a_full_disk_is_named_and_nothing_half_written_stays(folder, monkeypatch):
-    from codebound.run.files import write_json
-
-    def full(descriptor):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    folder.mkdir()
-    monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(CodeboundError, match=r"result\.json cannot be written: No space left"):
-        write_json(folder / "result.json", {})
-    assert not list(folder.iterdir())
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="flock is of POSIX")
-def test_a_disk_without_locks_is_not_taken_for_another_sweep(folder, monkeypatch, shared_engine):
-    def unsupported(*_):
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
-
-    monkeypatch.setattr("fcntl.flock", unsupported)
-    with pytest.raises(CodeboundError, match=r"sweep\.lock cannot be locked"):
-        execute(plan_jobs(PLAN, VERBS), folder, engine=shared_engine)
 
 
 def test_a_folder_that_cannot_be_made_is_named(folder, shared_engine):

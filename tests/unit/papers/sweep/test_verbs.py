@@ -12,7 +12,7 @@ from codebound.cli.certify import command
 from codebound.run.errors import UsageError
 from codebound_papers.sweep.execution import _engine_job
 from codebound_papers.sweep.grid import plan_jobs
-from codebound_papers.sweep.verbs import complete_options, keywords, known_verbs
+from codebound_papers.sweep.verbs import complete_options, known_verbs
 
 
 def test_options_are_those_of_the_command_line_without_what_the_sweep_decides():
@@ -27,30 +27,20 @@ def test_options_are_those_of_the_command_line_without_what_the_sweep_decides():
     assert "for_certificate" not in known["train"].options
 
 
-def test_values_become_what_the_function_takes():
-    assert keywords(
-        "certify",
-        {
-            "model": "linear",
-            "data": "digits",
-            "weights": "a/b",
-            "input_range": [0, 16],
-            "delta": 1,
-            "seed": 2,
-        },
-    ) == {
-        "model": "linear",
-        "data": "digits",
-        "weights": Path("a/b"),
-        "input_range": (0.0, 16.0),
-        "delta": 1.0,
-        "seed": 2,
-    }
-    assert keywords("train", {"model": "mlp", "data": "digits", "nesterov": False}) == {
-        "arch": "mlp",
-        "data": "digits",
-        "nesterov": False,
-    }
+@pytest.mark.parametrize(
+    ("verb", "given", "expected"),
+    [
+        (
+            "certify",
+            {"data": "digits", "weights": "a/b", "input_range": [0, 16], "delta": 1},
+            {"data": "digits", "weights": Path("a/b"), "input_range": (0.0, 16.0), "delta": 1.0},
+        ),
+        ("train", {"model": "mlp", "data": "x", "nesterov": False}, {"arch": "mlp", "nesterov": False}),
+    ],
+)
+def test_values_become_what_the_function_takes(verb, given, expected):
+    found = complete_options(verb, given)
+    assert {name: found[name] for name in expected} == expected
 
 
 def test_what_a_plan_leaves_out_is_as_the_command_has_it():
@@ -102,4 +92,4 @@ def test_a_worker_needs_no_command_line(tmp_path):
 )
 def test_wrong_values_are_named(verb, arguments, message):
     with pytest.raises(UsageError, match=message):
-        keywords(verb, arguments)
+        complete_options(verb, arguments)
