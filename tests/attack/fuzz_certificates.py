@@ -27,6 +27,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "reference"))
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -210,114 +211,38 @@ def picks() -> list[Seed]:
 
 def codes() -> list[Seed]:
     """True certificates of every mode and operation, with their samples; they claim nothing."""
+    from hypothesis import HealthCheck, Phase, given, seed, settings
+    from hypothesis import strategies as st
+    from worlds import messages
+
     from codebound.bits.options import Options
     from codebound.certificate.assessment import assess, issue
     from codebound.certificate.task import Task
+    from codebound.run.errors import CodeboundError
     from codebound.sample.arrays import from_arrays
     from codebound.sample.dataset import Scaling
-    from codebound_networks.chains.chain import Chain
     from codebound_networks.chains.message import Message
-    from codebound_networks.chains.operations import (
-        AveragePool,
-        Conv,
-        Dictionary,
-        GlobalAveragePool,
-        Linear,
-        LocalConv,
-        MaxPool,
-        NormalisedConv,
-        Residual,
-        Shifts,
-    )
-    from codebound_networks.codes.bell import Bell
-    from codebound_networks.codes.random_subspace import Subspace
-    from codebound_networks.codes.static import frequency_table
-    from codebound_networks.codes.tensors import Adaptive, Codebook, Dense, Enumerative, Raw, Static, Zero
-    from codebound_papers.compress.codes import Filled, Filling, LowRank, Mixed, Projected, Ticket
-    from codebound_papers.guha23.sketch.code import Sketched
-    from codebound_papers.guha23.sketch.codec import solved
 
-    stream = np.random.default_rng(0)
+    stream, found = np.random.default_rng(0), []
+    small = {"i": st.integers(0, 1), "stages": st.tuples(messages.STAGES), "e": st.integers(0, 3)}
+    stacks = st.builds(writer.Stack, v=st.integers(0, 4), t=st.sampled_from([0, 1, 3]), **small)
+    plain = {"phases": [Phase.generate], "suppress_health_check": list(HealthCheck), "deadline": None}
 
-    def levels(shape, limit=2):
-        return stream.integers(-limit, limit + 1, shape).astype(np.int32)
-
-    def integers(shape, turn, steps=(-5, -3, 1, -8)):
-        q = levels(shape)
-        table = frequency_table(np.bincount(q.ravel() + 2, minlength=5))
-        flags = {"row_flags": turn % 2, "column_flags": turn // 2 % 2}
-        return (
-            Adaptive(q, steps[0], 2, **flags, kind=turn % 4, stride=2),
-            Zero(shape),
-            Dense(q, steps[1], 2),
-            Enumerative(q, steps[2], 2),
-            Static(q, steps[3], 2, table=table, lanes_log2=turn % 3),
-            Bell(q, steps[0], width=turn),
-        )[turn % 6]
-
-    def subspace(turn):
-        inner = integers((7 + turn,), turn, steps=(0, 0, 0, 0))
-        return Subspace(inner, turn % 3, turn - 20, zero_head=bool(turn % 2), seed=turn)
-
-    def sketched(shape, inner, turn):
-        """With one in a column and as wide as the matrix: every sketch has one."""
-        return solved(Sketched(shape, inner, degree=1, seed=turn))
-
-    def code(shape, turn):
-        vectors = shape[0] if len(shape) > 1 else 1
-        inside, by_rows = turn // 3, bool(turn % 2)
-        filling = Filling(everywhere=by_rows, step=-9, mean=turn, seed=turn)
-        makers = [
-            *[lambda: integers(shape, turn)] * 2,
-            lambda: Codebook(np.abs(levels(shape)), np.array([0.5, -0.25], np.float32)),
-            lambda: Raw(stream.normal(size=shape).astype(np.float32)),
-            lambda: Projected(
-                shape,
-                integers((vectors if by_rows else 1, 5), inside),
-                by_rows=by_rows,
-                gaussian=turn % 3 == 0,
-                seed=turn,
-            ),
-            lambda: LowRank(
-                shape, integers((vectors, 1), inside), integers((1, math.prod(shape) // vectors), inside + 1)
-            ),
-            lambda: Filled(integers(shape, inside), filling if turn % 4 else None),
-            lambda: Ticket(integers(shape, inside), kind=turn % 3, seed=turn),
-            lambda: (
-                Mixed(shape, integers((4,), inside), mixes=3, seed=turn) if len(shape) > 1 else Zero(shape)
-            ),
-            lambda: sketched(shape, integers((vectors, math.prod(shape) // vectors), inside), turn),
-        ]
-        return makers[turn % 10]()
-
-    stages = (NormalisedConv(8, 1), MaxPool(2), NormalisedConv(4, 3), NormalisedConv(4, 3))
-    chains = [
-        Chain((5,), (Linear(3, True),)),
-        Chain((5,), (Linear(4, False), Linear(4, True), Linear(3, False))),
-        Chain((2, 6, 5), (Conv(3, 3, 1, 1, True), MaxPool(2), Linear(4, True), Linear(3, True))),
-        Chain((1, 7, 7), (Conv(4, 3, 2, 0, False), Residual(4, True), GlobalAveragePool(), Linear(3, True))),
-        Chain((2, 5, 5), (Residual(5, False), Linear(3, True))),
-        Chain((3, 4, 4), (AveragePool(2), Conv(2, 1, 1, 1, True), Linear(3, False))),
-        Chain((2, 4, 5), (LocalConv(2, 3, 2, 1, True), LocalConv(2, 1, 1, 0, False), Linear(3, True))),
-        Chain((1, 5, 4), (Shifts(2), Dictionary(1, 2), NormalisedConv(2, 3), Linear(3, True))),
-        Chain((3, 4, 4), (Shifts(1), NormalisedConv(3, 1), MaxPool(2), Linear(3, False))),
-        Chain((3, 5, 5), (Dictionary(3, 2), Conv(2, 1, 1, 0, True), Linear(3, False))),
-        Chain((1, 4, 5), (NormalisedConv(8, 3), Linear(3, False))),  # this one and the next are stacks
-        Chain((1, 5, 5), (Shifts(2), Dictionary(1, 1), *stages, GlobalAveragePool(), Linear(3, False))),
-    ]
-    found = []
-    for chain in chains:
+    @seed(0)
+    @settings(max_examples=300, database=None, **plain)
+    @given(messages.chains() | stacks.map(messages.chain_of_stack), st.data())
+    def draw(chain, data) -> None:
+        shapes = chain.tensor_shapes()
+        each = {name: messages.codes(shape) for name, shape in shapes.items()}
         x = stream.integers(0, 256, (N, *chain.input_shape)).astype(np.uint8)
-        y = stream.integers(0, 3, N)
-        sample = from_arrays(x, y, name="noise", classes=3, scaling=Scaling(255.0))
+        sample = from_arrays(x, stream.integers(0, 3, N), name="noise", classes=3, scaling=Scaling(255.0))
+        tensors = data.draw(st.fixed_dictionaries(each) | messages.subspaces(-200, -80))
         task = Task(sample=sample, delta=0.05)
-        for start in range(0, 45, 4):
-            codes = {
-                name: code(shape, start + i) for i, (name, shape) in enumerate(chain.tensor_shapes().items())
-            }
-            for tensors in (codes, subspace(start)):
-                certificate = issue(assess(Message(Options(), chain, tensors), task), task)
-                found.append(Seed(certificate.to_bytes(), sample.x, sample.y))
+        with contextlib.suppress(CodeboundError):  # weights that are too large
+            content = issue(assess(Message(Options(), chain, tensors), task), task).to_bytes()
+            found.append(Seed(content, sample.x, sample.y))
+
+    draw()
     return found
 
 
