@@ -1,13 +1,13 @@
 """Files of every version stay readable, by both programs, and say which page they are written by."""
 
 import hashlib
-import importlib.util
 import re
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from worlds.commands import script
 
 import codebound.certificate.versions as ours
 import codebound_verify.versions as theirs
@@ -116,9 +116,7 @@ def test_the_page_of_version_3_names_that_of_version_2():
 
 
 def test_freezing_writes_page_and_programs_once(tmp_path):
-    spec = importlib.util.spec_from_file_location("freeze", DOCS / "freeze.py")
-    freeze = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(freeze)
+    freeze = script(DOCS / "freeze.py")
     page, module = tmp_path / "format-3.md", tmp_path / "versions.py"
     page.write_text(f"# Page\n\n{DRAFT} until then.\n\n## 1.\n")
     before = 'PAGE_SHA256 = "00"\nFROZEN = "2026-11-16"\nPAGE_3_SHA256 = ""\nFROZEN_3 = ""\n'
