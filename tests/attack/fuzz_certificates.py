@@ -34,8 +34,39 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import cbound_writer as writer
 import numpy as np
 import rule_writer as rules
+import torch
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import seed as seeded
+from hypothesis import strategies as st
+from worlds import golden as kept
+from worlds import messages
+from worlds.samples import written_clusters
 
-HERE = Path(__file__).parent
+from codebound.bits.options import Options
+from codebound.certificate.assessment import assess, issue
+from codebound.certificate.claims import AboutG, AfterSplit, ByDisagreement, OnDomain
+from codebound.certificate.decoding import decode, read_message, rule_message
+from codebound.certificate.file import Certificate
+from codebound.certificate.rule_assessment import assess_picked
+from codebound.certificate.task import Task
+from codebound.learn.feature_weights import LayerFeatures
+from codebound.learn.features import ColumnFeatures, FilterFeatures, PatchFeatures
+from codebound.learn.picking import pick
+from codebound.learn.rule import Rule
+from codebound.run.errors import CodeboundError
+from codebound.sample.arrays import from_arrays
+from codebound.sample.dataset import Dataset, Scaling
+from codebound.sample.losses import parse_fault
+from codebound_networks.chains.chain import Chain
+from codebound_networks.chains.message import Message
+from codebound_networks.chains.operations import Linear
+from codebound_networks.chains.original import Original
+from codebound_networks.codes.random_subspace import Subspace
+from codebound_networks.codes.tensors import Dense, Zero
+from codebound_verify import Refused, decode_network, verify
+from codebound_verify.container import read
+from codebound_verify.networks.message import decode as read_network
+
 LIMIT_MB = 1024
 CASE_SECONDS = 60  # of the processor
 N = 12  # examples: evaluating is not what is fuzzed
@@ -60,51 +91,14 @@ class Seed:
 
 def golden() -> list[Seed]:
     """The files of every version that are kept for ever."""
-    found = []
-    for path in sorted((HERE.parent / "golden").glob("version-*/*.cbound")):
-        if path.stem.startswith("digits"):
-            continue  # slow to evaluate
-        with np.load(path.parent / "given.npz") as arrays:
-            given = dict(arrays)
-        end = "_tiny" if path.stem == "tiny" else ""
-
-        def tensors(prefix: str, given=given) -> dict[str, np.ndarray] | None:
-            found = {name[len(prefix) :]: value for name, value in given.items() if name.startswith(prefix)}
-            return found or None
-
-        content = path.read_bytes()
-        options = {
-            "base": tensors("base/") if parts(content).fields["helper"]["base"] else None,
-            "unlabelled": given.get("unlabelled"),
-            "subject_weights": tensors(f"{path.stem.partition('-')[0]}/"),
-        }
-        found.append(Seed(content, given[f"x{end}"], given[f"y{end}"], options))
-    return found
+    quick = (path for path in kept.FILES if not path.stem.startswith("digits"))  # which are slow to evaluate
+    return [Seed(path.read_bytes(), *kept.given(path)) for path in quick]
 
 
 def claims() -> list[Seed]:
     """A certificate of every claim and fault whose bound says something, of versions 2 and 3."""
-    import torch
-
-    from codebound.certificate.assessment import assess, issue
-    from codebound.certificate.claims import AboutG, AfterSplit, ByDisagreement, OnDomain
-    from codebound.certificate.task import Task
-    from codebound.sample.arrays import from_arrays
-    from codebound.sample.dataset import Scaling
-    from codebound.sample.losses import parse_fault
-    from codebound_networks.chains.chain import Chain
-    from codebound_networks.chains.message import Message
-    from codebound_networks.chains.operations import Linear
-    from codebound_networks.chains.original import Original
-    from codebound_networks.codes.tensors import Dense
-
-    def sample(n: int, seed: int, role: str = "train"):
-        x, y = writer.clusters(n, seed)
-        labels = None if role == "unlabelled" else y
-        return from_arrays(x, labels, name="clusters", role=role, classes=3, scaling=Scaling(16.0))
-
     chain, code = Chain((1, 2, 2), (Linear(3, False),)), Dense(writer.WEIGHT.astype(np.int32), -3, 2)
-    fresh = sample(300, 1, "unlabelled")
+    fresh = written_clusters(300, seed=1, role="unlabelled")
     zeros = {"0.weight": np.zeros((3, 4), np.float32)}
     found = []
     plain = (AboutG(), AfterSplit(3), OnDomain(0.0, 16.0), ByDisagreement(fresh))
@@ -120,7 +114,7 @@ def claims() -> list[Seed]:
         weight = code.weights().copy()
         weight[0, 0] += np.float32(0.01 if claim.stays_near_f else 2.5)
         original = Original(chain, {"0.weight": torch.from_numpy(weight)})
-        task = Task(sample=sample(400, 0), delta=0.05, claim=claim, original=original, base=base)
+        task = Task(sample=written_clusters(400), delta=0.05, claim=claim, original=original, base=base)
         certificate = issue(assess(Message(task.options, chain, {"0.weight": code}), task), task)
         given = {
             "base": task.base_tensors,
@@ -133,26 +127,7 @@ def claims() -> list[Seed]:
 
 def shorts() -> list[Seed]:
     """Short messages: heads on a base, one of them after a split, and rules that pick nothing."""
-    import torch
-
-    from codebound.certificate.assessment import assess, issue
-    from codebound.certificate.claims import AboutG, AfterSplit
-    from codebound.certificate.rule_assessment import assess_picked
-    from codebound.certificate.task import Task
-    from codebound.learn.features import ColumnFeatures
-    from codebound.learn.picking import pick
-    from codebound.learn.rule import Rule
-    from codebound.sample.arrays import from_arrays
-    from codebound.sample.dataset import Scaling
-    from codebound.sample.losses import parse_fault
-    from codebound_networks.chains.chain import Chain
-    from codebound_networks.chains.message import Message
-    from codebound_networks.chains.operations import Linear
-    from codebound_networks.chains.original import Original
-    from codebound_networks.codes.tensors import Dense, Zero
-
-    x, y = writer.clusters(200, 0)
-    sample = from_arrays(x, y, name="clusters", classes=3, scaling=Scaling(16.0))
+    sample = written_clusters(200)
     tensors = {"0.weight": torch.from_numpy(np.float32(writer.WEIGHT)), "0.bias": torch.zeros(3)}
     original = Original(Chain((1, 2, 2), (Linear(3, True),)), tensors)
     biases = Dense(np.array([1, 0, -1], dtype=np.int32), -24, 1)
@@ -165,29 +140,17 @@ def shorts() -> list[Seed]:
         task = Task(sample=sample, delta=0.05, claim=claim, original=original, base=("b", original.arrays))
         message = Message(task.options, original.chain, {"0.weight": Zero((3, 4)), "0.bias": last})
         content = issue(assess(message, task), task).to_bytes()
-        found.append(Seed(content, x, y, {"base": task.base_tensors}))
+        found.append(Seed(content, sample.x, sample.y, {"base": task.base_tensors}))
     for features, fault in ((ColumnFeatures(), "wrong"), (ColumnFeatures(True), "class:1")):
         task = Task(sample=sample, delta=0.05, claim=AboutG(parse_fault(fault)))
         rule = Rule(features, first=100, rounds=0, tenths=5)
         content = issue(assess_picked(pick(rule, sample), task), task).to_bytes()
-        found.append(Seed(content, x, y, {}))
+        found.append(Seed(content, sample.x, sample.y))
     return found
 
 
 def picks() -> list[Seed]:
     """Certificates of networks that were learned from picked examples, of every kind of features."""
-    from codebound.certificate.assessment import issue
-    from codebound.certificate.claims import AboutG
-    from codebound.certificate.rule_assessment import assess_picked
-    from codebound.certificate.task import Task
-    from codebound.learn.feature_weights import LayerFeatures
-    from codebound.learn.features import ColumnFeatures, FilterFeatures, PatchFeatures
-    from codebound.learn.picking import pick
-    from codebound.learn.rule import Rule
-    from codebound.sample.arrays import from_arrays
-    from codebound.sample.dataset import Scaling
-    from codebound.sample.losses import parse_fault
-
     x, y = rules.shapes(90, seed=1)
     sample = from_arrays(x, y, name="shapes", classes=3, scaling=Scaling(16.0))
     found = []
@@ -211,24 +174,12 @@ def picks() -> list[Seed]:
 
 def codes() -> list[Seed]:
     """True certificates of every mode and operation, with their samples; they claim nothing."""
-    from hypothesis import HealthCheck, Phase, given, seed, settings
-    from hypothesis import strategies as st
-    from worlds import messages
-
-    from codebound.bits.options import Options
-    from codebound.certificate.assessment import assess, issue
-    from codebound.certificate.task import Task
-    from codebound.run.errors import CodeboundError
-    from codebound.sample.arrays import from_arrays
-    from codebound.sample.dataset import Scaling
-    from codebound_networks.chains.message import Message
-
     stream, found = np.random.default_rng(0), []
     small = {"i": st.integers(0, 1), "stages": st.tuples(messages.STAGES), "e": st.integers(0, 3)}
     stacks = st.builds(writer.Stack, v=st.integers(0, 4), t=st.sampled_from([0, 1, 3]), **small)
     plain = {"phases": [Phase.generate], "suppress_health_check": list(HealthCheck), "deadline": None}
 
-    @seed(0)
+    @seeded(0)
     @settings(max_examples=300, database=None, **plain)
     @given(messages.chains() | stacks.map(messages.chain_of_stack), st.data())
     def draw(chain, data) -> None:
@@ -510,10 +461,6 @@ def mutated_witness(witness: bytes, choice: random.Random) -> bytes:
 
 def recoded(seed: Seed, choice: random.Random) -> Seed:
     """Another network, coded as it should be, under a header that is right but for its number of errors."""
-    from codebound.certificate.decoding import read_message
-    from codebound.certificate.file import Certificate
-    from codebound_networks.codes.random_subspace import Subspace
-
     certificate = Certificate.from_bytes(seed.data)
     message = read_message(
         certificate.message,
@@ -593,11 +540,6 @@ def on_alarm(signum, frame) -> None:
 
 def judged(seed: Seed) -> str:
     """What became of a case: a word if all is well, a sentence with a space if not."""
-    from codebound.certificate.decoding import decode
-    from codebound.certificate.file import Certificate
-    from codebound.run.errors import CodeboundError
-    from codebound_verify import Refused, decode_network, verify
-
     verdict = verify(seed.data, seed.x, seed.y, **seed.given)
     theirs = ours = None
     try:
@@ -622,13 +564,6 @@ def judged(seed: Seed) -> str:
 
 def rules_differ(seed: Seed) -> str:
     """Whether only one program reads a rule in the message, or they read different ones; else nothing."""
-    from codebound.certificate.decoding import rule_message
-    from codebound.certificate.file import Certificate
-    from codebound.run.errors import CodeboundError
-    from codebound_verify import Refused
-    from codebound_verify.container import read
-    from codebound_verify.networks.message import decode
-
     try:
         certificate, file = Certificate.from_bytes(seed.data), read(seed.data)
     except (CodeboundError, Refused):
@@ -640,7 +575,7 @@ def rules_differ(seed: Seed) -> str:
         if message.setting == certificate.setting and is_known and not certificate.witness:
             ours = message.rule
     with contextlib.suppress(Refused):
-        theirs = decode(file).rule
+        theirs = read_network(file).rule
     if ours is None or theirs is None:
         return (
             "" if ours is theirs else f"only {'codebound' if theirs is None else 'the verifier'} reads a rule"
@@ -661,12 +596,6 @@ def rules_differ(seed: Seed) -> str:
 
 def false_picks(seed: Seed, certificate) -> list[str]:
     """The same for C-15: the rule is run by codebound, and the bound is computed by integers alone."""
-    import torch
-
-    from codebound.certificate.decoding import rule_message
-    from codebound.learn.picking import pick
-    from codebound.sample.dataset import Dataset, Scaling
-
     claim, facts = certificate.claim, certificate.facts
     message = rule_message(certificate)
     rule, first = message.rule, seed.y[rules.order(len(seed.y))[: message.rule.first]]
@@ -704,11 +633,6 @@ def falsehoods(seed: Seed) -> list[str]:
     The network is the one that codebound decodes; it is evaluated and counted by plain arithmetic, and the
     bound is computed with exact fractions. Neither is code of the verifier.
     """
-    import torch
-
-    from codebound.certificate.decoding import decode
-    from codebound.certificate.file import Certificate
-
     certificate = Certificate.from_bytes(seed.data)
     claim, facts = certificate.claim, certificate.facts
     if claim.statement == "C-15":
@@ -768,7 +692,6 @@ def _scaled(x: np.ndarray, certificate) -> np.ndarray:
 
 
 def _logits(network, x: np.ndarray, certificate) -> np.ndarray:
-    import torch
 
     with torch.no_grad(), np.errstate(all="ignore"):
         return network.double()(torch.from_numpy(_scaled(x, certificate))).numpy()
@@ -817,8 +740,6 @@ def outcome_of(case: Seed) -> str:
 
 def fuzz(seconds: float, cases: int, seed: int, out: Path) -> dict:
     """Runs cases for some time, or so many; returns counts and what failed."""
-    import torch
-
     torch.set_num_threads(1)
     seeds = corpus()
     for each in {each.data: each for each in seeds}.values():

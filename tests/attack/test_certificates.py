@@ -113,6 +113,7 @@ HEADERS = {
     "an architecture that is a word": (put("helper.architecture", ""), "code of others (a factory)"),
     "a base that nobody used": (put("helper.base", {"name": "a", "sha256": "0" * 64}), "--base"),
     "another input shape": (put("helper.input_shape", [1, 4, 1]), "an input has shape"),
+    "another input shape of vectors": (put("helper.input_shape", [4]), "an input has shape"),
     "two axes": (put("helper.input_shape", [2, 2]), "helper.input_shape must be"),
     "negative shape": (put("helper.input_shape", [1, -2, -2]), "helper.input_shape must be"),
     "huge shape": (put("helper.input_shape", [2**24, 2**24, 2**24]), "helper.input_shape must be"),
