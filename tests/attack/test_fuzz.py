@@ -1,6 +1,7 @@
 """Whatever the bytes are, the verifier answers; it never raises and never accepts what nobody proved."""
 
 import contextlib
+import copy
 import hashlib
 import random
 from collections import Counter
@@ -63,7 +64,7 @@ values = st.recursive(
 @given(st.data(), values)
 @examples(300)
 def test_any_value_in_any_field(data, value):
-    fields = node = writer.linear_case(60).fields
+    fields = node = copy.deepcopy(TRUE.fields)
     while True:
         key = data.draw(st.sampled_from(sorted(node) if isinstance(node, dict) else range(len(node))))
         if not isinstance(node[key], dict | list) or not node[key] or data.draw(st.booleans()):
