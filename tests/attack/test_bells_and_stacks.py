@@ -173,19 +173,6 @@ def test_vectors_are_no_images(stack):
     refused_by_both(sealed(writer.Message(stack, subspace(bell(4, j=0))), x), "needs an image", x)
 
 
-def test_an_architecture_that_is_not_there():
-    coder = writer.Coder()
-    writer.write_setting(coder, 3, TRUE["bell"].scaling)
-    coder.gamma(1)
-    for _ in range(3):
-        coder.bit(0)
-    coder.gamma(4)
-    message = copy.copy(TRUE["bell"])
-    message.bits = coder.end()
-    message.ledger = [["method", len(message.bits)]]
-    refused_by_both(sealed(message), "architecture 4 is unknown")
-
-
 HUGE = {  # a few bytes that ask for more than there may be
     "integers": (
         (1, 2, 2),

@@ -245,7 +245,7 @@ CONTAINERS = {
 @pytest.mark.parametrize("name", CONTAINERS)
 def test_a_crafted_container_is_refused(name):
     data, because = CONTAINERS[name]
-    refused(data, because=because)
+    crafting.refused_by_both(data, because, TRUE.x, TRUE.y)
 
 
 def test_padding_bits_that_are_set():
@@ -382,7 +382,7 @@ MESSAGES = {
 @pytest.mark.parametrize("name", MESSAGES)
 def test_a_crafted_message_is_refused(name):
     data, because = MESSAGES[name]
-    refused(data, because=because)
+    crafting.refused_by_both(data, because, TRUE.x, TRUE.y)
 
 
 def test_an_unknown_scheme_and_an_unknown_architecture():
@@ -394,7 +394,7 @@ def test_an_unknown_scheme_and_an_unknown_architecture():
                 for _ in range(3):
                     coder.bit(0)
             coder.gamma(number)
-        refused(remade(coder.end() + "0" * 64), because=because)
+        crafting.refused_by_both(remade(coder.end() + "0" * 64), because, TRUE.x, TRUE.y)
 
 
 def test_zero_weights_predict_nothing():

@@ -233,19 +233,6 @@ def norms():
 
 
 @of("tokens")
-def embedding_bag():
-    class Bag(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.embedding, self.head = nn.Embedding(TOKENS, WIDTH, padding_idx=0), nn.Linear(WIDTH, CLASSES)
-
-        def forward(self, tokens: Tensor) -> Tensor:
-            return self.head(self.embedding(tokens).mean(1))
-
-    return Bag()
-
-
-@of("tokens")
 def masked_transformer():
     class Text(nn.Module):
         def __init__(self) -> None:
@@ -430,11 +417,6 @@ def pruned():
 @of("image")
 def half():
     return nn.Sequential(nn.Flatten(), nn.Linear(64, WIDTH), nn.ReLU(), nn.Linear(WIDTH, CLASSES)).half()
-
-
-@of("image")
-def bfloat():
-    return nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, CLASSES)).bfloat16()
 
 
 @of("image")
