@@ -18,6 +18,13 @@ def python(code: str, *arguments: object, env: dict[str, str] | None = None) -> 
     return subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
 
 
+def refused(ran: tuple[int, str, str], code: int, message: str) -> None:
+    """The command line ended with this status and said why in one message."""
+    assert ran[:2] == (code, "")
+    assert message in ran[2]
+    assert "Traceback" not in ran[2]
+
+
 def script(path: Path) -> ModuleType:
     """A program that is in no package, as a module."""
     spec = importlib.util.spec_from_file_location(f"script_{path.stem}", path)
