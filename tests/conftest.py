@@ -22,7 +22,7 @@ def pytest_make_parametrize_id(val: object) -> str | None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[object]:
-    """What is imported and collected stays: looking through it for garbage would take a fifth of all time."""
+    """What is imported and collected stays: no search for garbage need look through it again."""
     gc.disable()
     found = yield
     gc.freeze()
