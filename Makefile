@@ -61,9 +61,8 @@ fuzz: $(READY)          ## mutated files against every parser; make fuzz CASES=5
 	$(BIN)/python tests/attack/fuzz_certificates.py --cases $(CASES) --out failing
 	$(BIN)/python -W ignore tests/attack/fuzz_parsers.py --seconds $(SECONDS) --out failing
 
-freeze: $(READY)        ## freezes docs/format-3.md, once: its hash and the day into both programs, and its golden files
+freeze: $(READY)        ## freezes docs/format-3.md, once: its hash and the day into both programs
 	$(BIN)/python docs/freeze.py
-	$(BIN)/python tests/golden/write_version_3.py
 
 bench: $(READY)         ## timings beside the peers, which it installs, into benchmarks/README.md; never asserted
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"

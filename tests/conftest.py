@@ -1,5 +1,6 @@
 """Shared settings and fixtures: hypothesis never fails a run because a machine is busy."""
 
+import gc
 import sys
 import urllib.error
 from collections.abc import Callable, Iterator
@@ -17,6 +18,16 @@ settings.load_profile("quick")  # pytest --hypothesis-profile thorough loads the
 def pytest_make_parametrize_id(val: object) -> str | None:
     """Names bytes by their number: compressed ones hold the time of day, and workers must agree on names."""
     return f"{len(val)}-bytes" if isinstance(val, bytes) and len(val) > 16 else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[object]:
+    """What is imported and collected stays: no search for garbage need look through it again."""
+    gc.disable()
+    found = yield
+    gc.freeze()
+    gc.enable()
+    return found
 
 
 @pytest.hookimpl(wrapper=True)

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 import cbound_writer as writer
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
 from codebound.certificate.decoding import decode
 from codebound.certificate.file import Certificate
@@ -21,6 +23,15 @@ N = 30
 X, Y = writer.clusters(N)
 LINEAR = [["linear", 3, False]]
 WIDE = [["linear", 2**10, False], ["linear", 2**15, False], ["linear", 3, False]]  # 2^25 weights inside
+
+
+def solved() -> nn.Module:
+    """A linear classifier of the clusters, with weights that are no integers."""
+    model = nn.Sequential(nn.Flatten(), nn.Linear(4, 3))
+    with torch.no_grad():
+        model[1].weight.copy_(torch.tensor(writer.WEIGHT) * 0.7)
+        model[1].bias.copy_(torch.tensor(writer.BIAS))
+    return model
 
 
 def drawn(*shape: int, limit: int = 3, seed: int = 0) -> np.ndarray:

@@ -27,14 +27,46 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "reference"))
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import cbound_writer as writer
 import numpy as np
 import rule_writer as rules
+import torch
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import seed as seeded
+from hypothesis import strategies as st
+from worlds import golden as kept
+from worlds import messages
+from worlds.samples import written_clusters
 
-HERE = Path(__file__).parent
+from codebound.bits.options import Options
+from codebound.certificate.assessment import assess, issue
+from codebound.certificate.claims import AboutG, AfterSplit, ByDisagreement, OnDomain
+from codebound.certificate.decoding import decode, read_message, rule_message
+from codebound.certificate.file import Certificate
+from codebound.certificate.rule_assessment import assess_picked
+from codebound.certificate.task import Task
+from codebound.learn.feature_weights import LayerFeatures
+from codebound.learn.features import ColumnFeatures, FilterFeatures, PatchFeatures
+from codebound.learn.picking import pick
+from codebound.learn.rule import Rule
+from codebound.run.errors import CodeboundError
+from codebound.sample.arrays import from_arrays
+from codebound.sample.dataset import Dataset, Scaling
+from codebound.sample.losses import parse_fault
+from codebound_networks.chains.chain import Chain
+from codebound_networks.chains.message import Message
+from codebound_networks.chains.operations import Linear
+from codebound_networks.chains.original import Original
+from codebound_networks.codes.random_subspace import Subspace
+from codebound_networks.codes.tensors import Dense, Zero
+from codebound_verify import Refused, decode_network, verify
+from codebound_verify.container import read
+from codebound_verify.networks.message import decode as read_network
+
 LIMIT_MB = 1024
 CASE_SECONDS = 60  # of the processor
 N = 12  # examples: evaluating is not what is fuzzed
@@ -59,51 +91,14 @@ class Seed:
 
 def golden() -> list[Seed]:
     """The files of every version that are kept for ever."""
-    found = []
-    for path in sorted((HERE.parent / "golden").glob("version-*/*.cbound")):
-        if path.stem.startswith("digits"):
-            continue  # slow to evaluate
-        with np.load(path.parent / "given.npz") as arrays:
-            given = dict(arrays)
-        end = "_tiny" if path.stem == "tiny" else ""
-
-        def tensors(prefix: str, given=given) -> dict[str, np.ndarray] | None:
-            found = {name[len(prefix) :]: value for name, value in given.items() if name.startswith(prefix)}
-            return found or None
-
-        content = path.read_bytes()
-        options = {
-            "base": tensors("base/") if parts(content).fields["helper"]["base"] else None,
-            "unlabelled": given.get("unlabelled"),
-            "subject_weights": tensors(f"{path.stem.partition('-')[0]}/"),
-        }
-        found.append(Seed(content, given[f"x{end}"], given[f"y{end}"], options))
-    return found
+    quick = (path for path in kept.FILES if not path.stem.startswith("digits"))  # which are slow to evaluate
+    return [Seed(path.read_bytes(), *kept.given(path)) for path in quick]
 
 
 def claims() -> list[Seed]:
     """A certificate of every claim and fault whose bound says something, of versions 2 and 3."""
-    import torch
-
-    from codebound.certificate.assessment import assess, issue
-    from codebound.certificate.claims import AboutG, AfterSplit, ByDisagreement, OnDomain
-    from codebound.certificate.task import Task
-    from codebound.sample.arrays import from_arrays
-    from codebound.sample.dataset import Scaling
-    from codebound.sample.losses import parse_fault
-    from codebound_networks.chains.chain import Chain
-    from codebound_networks.chains.message import Message
-    from codebound_networks.chains.operations import Linear
-    from codebound_networks.chains.original import Original
-    from codebound_networks.codes.tensors import Dense
-
-    def sample(n: int, seed: int, role: str = "train"):
-        x, y = writer.clusters(n, seed)
-        labels = None if role == "unlabelled" else y
-        return from_arrays(x, labels, name="clusters", role=role, classes=3, scaling=Scaling(16.0))
-
     chain, code = Chain((1, 2, 2), (Linear(3, False),)), Dense(writer.WEIGHT.astype(np.int32), -3, 2)
-    fresh = sample(300, 1, "unlabelled")
+    fresh = written_clusters(300, seed=1, role="unlabelled")
     zeros = {"0.weight": np.zeros((3, 4), np.float32)}
     found = []
     plain = (AboutG(), AfterSplit(3), OnDomain(0.0, 16.0), ByDisagreement(fresh))
@@ -119,7 +114,7 @@ def claims() -> list[Seed]:
         weight = code.weights().copy()
         weight[0, 0] += np.float32(0.01 if claim.stays_near_f else 2.5)
         original = Original(chain, {"0.weight": torch.from_numpy(weight)})
-        task = Task(sample=sample(400, 0), delta=0.05, claim=claim, original=original, base=base)
+        task = Task(sample=written_clusters(400), delta=0.05, claim=claim, original=original, base=base)
         certificate = issue(assess(Message(task.options, chain, {"0.weight": code}), task), task)
         given = {
             "base": task.base_tensors,
@@ -132,26 +127,7 @@ def claims() -> list[Seed]:
 
 def shorts() -> list[Seed]:
     """Short messages: heads on a base, one of them after a split, and rules that pick nothing."""
-    import torch
-
-    from codebound.certificate.assessment import assess, issue
-    from codebound.certificate.claims import AboutG, AfterSplit
-    from codebound.certificate.rule_assessment import assess_picked
-    from codebound.certificate.task import Task
-    from codebound.learn.features import ColumnFeatures
-    from codebound.learn.picking import pick
-    from codebound.learn.rule import Rule
-    from codebound.sample.arrays import from_arrays
-    from codebound.sample.dataset import Scaling
-    from codebound.sample.losses import parse_fault
-    from codebound_networks.chains.chain import Chain
-    from codebound_networks.chains.message import Message
-    from codebound_networks.chains.operations import Linear
-    from codebound_networks.chains.original import Original
-    from codebound_networks.codes.tensors import Dense, Zero
-
-    x, y = writer.clusters(200, 0)
-    sample = from_arrays(x, y, name="clusters", classes=3, scaling=Scaling(16.0))
+    sample = written_clusters(200)
     tensors = {"0.weight": torch.from_numpy(np.float32(writer.WEIGHT)), "0.bias": torch.zeros(3)}
     original = Original(Chain((1, 2, 2), (Linear(3, True),)), tensors)
     biases = Dense(np.array([1, 0, -1], dtype=np.int32), -24, 1)
@@ -164,29 +140,17 @@ def shorts() -> list[Seed]:
         task = Task(sample=sample, delta=0.05, claim=claim, original=original, base=("b", original.arrays))
         message = Message(task.options, original.chain, {"0.weight": Zero((3, 4)), "0.bias": last})
         content = issue(assess(message, task), task).to_bytes()
-        found.append(Seed(content, x, y, {"base": task.base_tensors}))
+        found.append(Seed(content, sample.x, sample.y, {"base": task.base_tensors}))
     for features, fault in ((ColumnFeatures(), "wrong"), (ColumnFeatures(True), "class:1")):
         task = Task(sample=sample, delta=0.05, claim=AboutG(parse_fault(fault)))
         rule = Rule(features, first=100, rounds=0, tenths=5)
         content = issue(assess_picked(pick(rule, sample), task), task).to_bytes()
-        found.append(Seed(content, x, y, {}))
+        found.append(Seed(content, sample.x, sample.y))
     return found
 
 
 def picks() -> list[Seed]:
     """Certificates of networks that were learned from picked examples, of every kind of features."""
-    from codebound.certificate.assessment import issue
-    from codebound.certificate.claims import AboutG
-    from codebound.certificate.rule_assessment import assess_picked
-    from codebound.certificate.task import Task
-    from codebound.learn.feature_weights import LayerFeatures
-    from codebound.learn.features import ColumnFeatures, FilterFeatures, PatchFeatures
-    from codebound.learn.picking import pick
-    from codebound.learn.rule import Rule
-    from codebound.sample.arrays import from_arrays
-    from codebound.sample.dataset import Scaling
-    from codebound.sample.losses import parse_fault
-
     x, y = rules.shapes(90, seed=1)
     sample = from_arrays(x, y, name="shapes", classes=3, scaling=Scaling(16.0))
     found = []
@@ -210,114 +174,26 @@ def picks() -> list[Seed]:
 
 def codes() -> list[Seed]:
     """True certificates of every mode and operation, with their samples; they claim nothing."""
-    from codebound.bits.options import Options
-    from codebound.certificate.assessment import assess, issue
-    from codebound.certificate.task import Task
-    from codebound.sample.arrays import from_arrays
-    from codebound.sample.dataset import Scaling
-    from codebound_networks.chains.chain import Chain
-    from codebound_networks.chains.message import Message
-    from codebound_networks.chains.operations import (
-        AveragePool,
-        Conv,
-        Dictionary,
-        GlobalAveragePool,
-        Linear,
-        LocalConv,
-        MaxPool,
-        NormalisedConv,
-        Residual,
-        Shifts,
-    )
-    from codebound_networks.codes.bell import Bell
-    from codebound_networks.codes.random_subspace import Subspace
-    from codebound_networks.codes.static import frequency_table
-    from codebound_networks.codes.tensors import Adaptive, Codebook, Dense, Enumerative, Raw, Static, Zero
-    from codebound_papers.compress.codes import Filled, Filling, LowRank, Mixed, Projected, Ticket
-    from codebound_papers.guha23.sketch.code import Sketched
-    from codebound_papers.guha23.sketch.codec import solved
+    stream, found = np.random.default_rng(0), []
+    small = {"i": st.integers(0, 1), "stages": st.tuples(messages.STAGES), "e": st.integers(0, 3)}
+    stacks = st.builds(writer.Stack, v=st.integers(0, 4), t=st.sampled_from([0, 1, 3]), **small)
+    plain = {"phases": [Phase.generate], "suppress_health_check": list(HealthCheck), "deadline": None}
 
-    stream = np.random.default_rng(0)
-
-    def levels(shape, limit=2):
-        return stream.integers(-limit, limit + 1, shape).astype(np.int32)
-
-    def integers(shape, turn, steps=(-5, -3, 1, -8)):
-        q = levels(shape)
-        table = frequency_table(np.bincount(q.ravel() + 2, minlength=5))
-        flags = {"row_flags": turn % 2, "column_flags": turn // 2 % 2}
-        return (
-            Adaptive(q, steps[0], 2, **flags, kind=turn % 4, stride=2),
-            Zero(shape),
-            Dense(q, steps[1], 2),
-            Enumerative(q, steps[2], 2),
-            Static(q, steps[3], 2, table=table, lanes_log2=turn % 3),
-            Bell(q, steps[0], width=turn),
-        )[turn % 6]
-
-    def subspace(turn):
-        inner = integers((7 + turn,), turn, steps=(0, 0, 0, 0))
-        return Subspace(inner, turn % 3, turn - 20, zero_head=bool(turn % 2), seed=turn)
-
-    def sketched(shape, inner, turn):
-        """With one in a column and as wide as the matrix: every sketch has one."""
-        return solved(Sketched(shape, inner, degree=1, seed=turn))
-
-    def code(shape, turn):
-        vectors = shape[0] if len(shape) > 1 else 1
-        inside, by_rows = turn // 3, bool(turn % 2)
-        filling = Filling(everywhere=by_rows, step=-9, mean=turn, seed=turn)
-        makers = [
-            *[lambda: integers(shape, turn)] * 2,
-            lambda: Codebook(np.abs(levels(shape)), np.array([0.5, -0.25], np.float32)),
-            lambda: Raw(stream.normal(size=shape).astype(np.float32)),
-            lambda: Projected(
-                shape,
-                integers((vectors if by_rows else 1, 5), inside),
-                by_rows=by_rows,
-                gaussian=turn % 3 == 0,
-                seed=turn,
-            ),
-            lambda: LowRank(
-                shape, integers((vectors, 1), inside), integers((1, math.prod(shape) // vectors), inside + 1)
-            ),
-            lambda: Filled(integers(shape, inside), filling if turn % 4 else None),
-            lambda: Ticket(integers(shape, inside), kind=turn % 3, seed=turn),
-            lambda: (
-                Mixed(shape, integers((4,), inside), mixes=3, seed=turn) if len(shape) > 1 else Zero(shape)
-            ),
-            lambda: sketched(shape, integers((vectors, math.prod(shape) // vectors), inside), turn),
-        ]
-        return makers[turn % 10]()
-
-    stages = (NormalisedConv(8, 1), MaxPool(2), NormalisedConv(4, 3), NormalisedConv(4, 3))
-    chains = [
-        Chain((5,), (Linear(3, True),)),
-        Chain((5,), (Linear(4, False), Linear(4, True), Linear(3, False))),
-        Chain((2, 6, 5), (Conv(3, 3, 1, 1, True), MaxPool(2), Linear(4, True), Linear(3, True))),
-        Chain((1, 7, 7), (Conv(4, 3, 2, 0, False), Residual(4, True), GlobalAveragePool(), Linear(3, True))),
-        Chain((2, 5, 5), (Residual(5, False), Linear(3, True))),
-        Chain((3, 4, 4), (AveragePool(2), Conv(2, 1, 1, 1, True), Linear(3, False))),
-        Chain((2, 4, 5), (LocalConv(2, 3, 2, 1, True), LocalConv(2, 1, 1, 0, False), Linear(3, True))),
-        Chain((1, 5, 4), (Shifts(2), Dictionary(1, 2), NormalisedConv(2, 3), Linear(3, True))),
-        Chain((3, 4, 4), (Shifts(1), NormalisedConv(3, 1), MaxPool(2), Linear(3, False))),
-        Chain((3, 5, 5), (Dictionary(3, 2), Conv(2, 1, 1, 0, True), Linear(3, False))),
-        Chain((1, 4, 5), (NormalisedConv(8, 3), Linear(3, False))),  # this one and the next are stacks
-        Chain((1, 5, 5), (Shifts(2), Dictionary(1, 1), *stages, GlobalAveragePool(), Linear(3, False))),
-    ]
-    found = []
-    for chain in chains:
+    @seeded(0)
+    @settings(max_examples=300, database=None, **plain)
+    @given(messages.chains() | stacks.map(messages.chain_of_stack), st.data())
+    def draw(chain, data) -> None:
+        shapes = chain.tensor_shapes()
+        each = {name: messages.codes(shape) for name, shape in shapes.items()}
         x = stream.integers(0, 256, (N, *chain.input_shape)).astype(np.uint8)
-        y = stream.integers(0, 3, N)
-        sample = from_arrays(x, y, name="noise", classes=3, scaling=Scaling(255.0))
+        sample = from_arrays(x, stream.integers(0, 3, N), name="noise", classes=3, scaling=Scaling(255.0))
+        tensors = data.draw(st.fixed_dictionaries(each) | messages.subspaces(-200, -80))
         task = Task(sample=sample, delta=0.05)
-        for start in range(0, 45, 4):
-            codes = {
-                name: code(shape, start + i) for i, (name, shape) in enumerate(chain.tensor_shapes().items())
-            }
-            for tensors in (codes, subspace(start)):
-                certificate = issue(assess(Message(Options(), chain, tensors), task), task)
-                found.append(Seed(certificate.to_bytes(), sample.x, sample.y))
+        with contextlib.suppress(CodeboundError):  # weights that are too large
+            content = issue(assess(Message(Options(), chain, tensors), task), task).to_bytes()
+            found.append(Seed(content, sample.x, sample.y))
+
+    draw()
     return found
 
 
@@ -585,10 +461,6 @@ def mutated_witness(witness: bytes, choice: random.Random) -> bytes:
 
 def recoded(seed: Seed, choice: random.Random) -> Seed:
     """Another network, coded as it should be, under a header that is right but for its number of errors."""
-    from codebound.certificate.decoding import read_message
-    from codebound.certificate.file import Certificate
-    from codebound_networks.codes.random_subspace import Subspace
-
     certificate = Certificate.from_bytes(seed.data)
     message = read_message(
         certificate.message,
@@ -668,11 +540,6 @@ def on_alarm(signum, frame) -> None:
 
 def judged(seed: Seed) -> str:
     """What became of a case: a word if all is well, a sentence with a space if not."""
-    from codebound.certificate.decoding import decode
-    from codebound.certificate.file import Certificate
-    from codebound.run.errors import CodeboundError
-    from codebound_verify import Refused, decode_network, verify
-
     verdict = verify(seed.data, seed.x, seed.y, **seed.given)
     theirs = ours = None
     try:
@@ -697,13 +564,6 @@ def judged(seed: Seed) -> str:
 
 def rules_differ(seed: Seed) -> str:
     """Whether only one program reads a rule in the message, or they read different ones; else nothing."""
-    from codebound.certificate.decoding import rule_message
-    from codebound.certificate.file import Certificate
-    from codebound.run.errors import CodeboundError
-    from codebound_verify import Refused
-    from codebound_verify.container import read
-    from codebound_verify.networks.message import decode
-
     try:
         certificate, file = Certificate.from_bytes(seed.data), read(seed.data)
     except (CodeboundError, Refused):
@@ -715,7 +575,7 @@ def rules_differ(seed: Seed) -> str:
         if message.setting == certificate.setting and is_known and not certificate.witness:
             ours = message.rule
     with contextlib.suppress(Refused):
-        theirs = decode(file).rule
+        theirs = read_network(file).rule
     if ours is None or theirs is None:
         return (
             "" if ours is theirs else f"only {'codebound' if theirs is None else 'the verifier'} reads a rule"
@@ -736,12 +596,6 @@ def rules_differ(seed: Seed) -> str:
 
 def false_picks(seed: Seed, certificate) -> list[str]:
     """The same for C-15: the rule is run by codebound, and the bound is computed by integers alone."""
-    import torch
-
-    from codebound.certificate.decoding import rule_message
-    from codebound.learn.picking import pick
-    from codebound.sample.dataset import Dataset, Scaling
-
     claim, facts = certificate.claim, certificate.facts
     message = rule_message(certificate)
     rule, first = message.rule, seed.y[rules.order(len(seed.y))[: message.rule.first]]
@@ -779,11 +633,6 @@ def falsehoods(seed: Seed) -> list[str]:
     The network is the one that codebound decodes; it is evaluated and counted by plain arithmetic, and the
     bound is computed with exact fractions. Neither is code of the verifier.
     """
-    import torch
-
-    from codebound.certificate.decoding import decode
-    from codebound.certificate.file import Certificate
-
     certificate = Certificate.from_bytes(seed.data)
     claim, facts = certificate.claim, certificate.facts
     if claim.statement == "C-15":
@@ -843,7 +692,6 @@ def _scaled(x: np.ndarray, certificate) -> np.ndarray:
 
 
 def _logits(network, x: np.ndarray, certificate) -> np.ndarray:
-    import torch
 
     with torch.no_grad(), np.errstate(all="ignore"):
         return network.double()(torch.from_numpy(_scaled(x, certificate))).numpy()
@@ -892,8 +740,6 @@ def outcome_of(case: Seed) -> str:
 
 def fuzz(seconds: float, cases: int, seed: int, out: Path) -> dict:
     """Runs cases for some time, or so many; returns counts and what failed."""
-    import torch
-
     torch.set_num_threads(1)
     seeds = corpus()
     for each in {each.data: each for each in seeds}.values():

@@ -25,10 +25,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from unittest import mock
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import numpy as np
 import torch
 from PIL import Image
 from safetensors.torch import save
+from worlds.files import archive, npy
 
 from codebound.any_learner.rerun_file import RerunCertificate
 from codebound.certificate.file import Certificate
@@ -95,16 +98,8 @@ class Target:
             self.kinds[kind] = content
 
 
-def npz() -> bytes:
-    buffer = io.BytesIO()
-    np.savez(buffer, x=np.arange(6, dtype=np.uint8).reshape(3, 2), y=np.array([0, 1, 1]))
-    return buffer.getvalue()
-
-
-def npy() -> bytes:
-    buffer = io.BytesIO()
-    np.save(buffer, np.arange(6, dtype=np.float32).reshape(3, 2))
-    return buffer.getvalue()
+X = np.arange(6, dtype=np.float32).reshape(3, 2)
+NPY, NPZ = npy(X), archive(x=npy(X.astype(np.uint8)), y=npy(np.array([0, 1, 1])))
 
 
 def image(kind: str) -> bytes:
@@ -165,10 +160,10 @@ def _parsers() -> dict[str, Target]:
         "safetensors, verifier": Target(read_weights, [weights], ".safetensors"),
         "checkpoint": Target(load_tensors, [tensors()], ".safetensors"),
         "checkpoint record": Target(peek_record, [tensors()], ".safetensors"),
-        "npz": Target(lambda path: read_arrays(path, role="train"), [npz()], ".npz"),
-        "npz, verifier": Target(lambda path: load_data(str(path)), [npz()], ".npz"),
-        "npy": Target(in_folder(lambda path: read_arrays(path, role="unlabelled"), "x.npy"), [npy()]),
-        "npy, verifier": Target(in_folder(lambda path: load_data(str(path)), "x.npy"), [npy()]),
+        "npz": Target(lambda path: read_arrays(path, role="train"), [NPZ], ".npz"),
+        "npz, verifier": Target(lambda path: load_data(str(path)), [NPZ], ".npz"),
+        "npy": Target(in_folder(lambda path: read_arrays(path, role="unlabelled"), "x.npy"), [NPY]),
+        "npy, verifier": Target(in_folder(lambda path: load_data(str(path)), "x.npy"), [NPY]),
         "idx": Target(
             lambda path: parse_idx(path.read_bytes(), name="f"),
             [bytes([0, 0, 8, 2, 0, 0, 0, 3, 0, 0, 0, 2, *range(6)])],

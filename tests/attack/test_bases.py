@@ -6,29 +6,26 @@ import json
 import cbound_writer as writer
 import numpy as np
 import pytest
-import torch
+from attack import crafting
 from safetensors.numpy import save_file
+from worlds.samples import written_clusters
 
 from codebound.certificate.decoding import decode
 from codebound.certificate.file import Certificate
 from codebound.certification import certify
 from codebound.known.base import Pretrained
 from codebound.run.errors import CodeboundError
-from codebound.sample.arrays import from_arrays
-from codebound.sample.dataset import Scaling
 from codebound_verify import verify
 from codebound_verify.__main__ import main
 
 X, Y = writer.clusters(200, 0)
-SAMPLE = from_arrays(X, Y, name="clusters", classes=3, scaling=Scaling(16.0))
 
 
 def certified():
-    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 3))
-    with torch.no_grad():
-        model[1].weight.copy_(torch.tensor(writer.WEIGHT) * 0.7)
-        model[1].bias.copy_(torch.tensor(writer.BIAS))
-    return certify(model, SAMPLE, method="prune", effort="quick", base=Pretrained(model, "made elsewhere"))
+    model = crafting.solved()
+    return certify(
+        model, written_clusters(200), method="prune", effort="quick", base=Pretrained(model, "made elsewhere")
+    )
 
 
 FOUND = certified()

@@ -17,7 +17,6 @@ from attack.crafting import (
     both,
     drawn,
     numbers,
-    refused,
     refused_at_once,
     refused_by_both,
     sealed,
@@ -34,7 +33,7 @@ from codebound_networks.chains.message import Message
 from codebound_networks.chains.operations import Dictionary, Linear, NormalisedConv, Shifts
 from codebound_networks.codes.bell import Bell
 from codebound_networks.codes.random_subspace import Subspace
-from codebound_verify import decode_network, verify
+from codebound_verify import verify
 
 SMALL = Stack(v=2, t=1, stages=(Stage(c=2), Stage(g=0, k=0, q=2)))
 
@@ -172,28 +171,6 @@ def test_what_the_page_forbids(name):
 def test_vectors_are_no_images(stack):
     x = X.reshape(N, 4)
     refused_by_both(sealed(writer.Message(stack, subspace(bell(4, j=0))), x), "needs an image", x)
-
-
-def test_an_architecture_that_is_not_there():
-    coder = writer.Coder()
-    writer.write_setting(coder, 3, TRUE["bell"].scaling)
-    coder.gamma(1)
-    for _ in range(3):
-        coder.bit(0)
-    coder.gamma(4)
-    message = copy.copy(TRUE["bell"])
-    message.bits = coder.end()
-    message.ledger = [["method", len(message.bits)]]
-    refused_by_both(sealed(message), "architecture 4 is unknown")
-
-
-def test_a_bounded_domain_allows_no_stack():
-    """C-12a, with an original network that has the very tensors of g."""
-    found = writer.Message(Stack(), subspace(bell(4, j=0)), theta=0)
-    g = decode_network(sealed(writer.Message(Stack(), subspace(bell(4, j=0)))))[1]
-    extra = {"input_low": 0, "input_high": 16, "subject_sha256": writer.tensors_hash(g)}
-    data = sealed(found, statement="C-12a", subject="f", extra=extra)
-    refused(data, "which this statement does not allow", subject_weights=g)
 
 
 HUGE = {  # a few bytes that ask for more than there may be

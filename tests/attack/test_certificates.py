@@ -113,6 +113,7 @@ HEADERS = {
     "an architecture that is a word": (put("helper.architecture", ""), "code of others (a factory)"),
     "a base that nobody used": (put("helper.base", {"name": "a", "sha256": "0" * 64}), "--base"),
     "another input shape": (put("helper.input_shape", [1, 4, 1]), "an input has shape"),
+    "another input shape of vectors": (put("helper.input_shape", [4]), "an input has shape"),
     "two axes": (put("helper.input_shape", [2, 2]), "helper.input_shape must be"),
     "negative shape": (put("helper.input_shape", [1, -2, -2]), "helper.input_shape must be"),
     "huge shape": (put("helper.input_shape", [2**24, 2**24, 2**24]), "helper.input_shape must be"),
@@ -244,7 +245,7 @@ CONTAINERS = {
 @pytest.mark.parametrize("name", CONTAINERS)
 def test_a_crafted_container_is_refused(name):
     data, because = CONTAINERS[name]
-    refused(data, because=because)
+    crafting.refused_by_both(data, because, TRUE.x, TRUE.y)
 
 
 def test_padding_bits_that_are_set():
@@ -381,7 +382,7 @@ MESSAGES = {
 @pytest.mark.parametrize("name", MESSAGES)
 def test_a_crafted_message_is_refused(name):
     data, because = MESSAGES[name]
-    refused(data, because=because)
+    crafting.refused_by_both(data, because, TRUE.x, TRUE.y)
 
 
 def test_an_unknown_scheme_and_an_unknown_architecture():
@@ -393,7 +394,7 @@ def test_an_unknown_scheme_and_an_unknown_architecture():
                 for _ in range(3):
                     coder.bit(0)
             coder.gamma(number)
-        refused(remade(coder.end() + "0" * 64), because=because)
+        crafting.refused_by_both(remade(coder.end() + "0" * 64), because, TRUE.x, TRUE.y)
 
 
 def test_zero_weights_predict_nothing():

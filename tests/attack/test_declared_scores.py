@@ -56,6 +56,7 @@ def test_fewer_errors_than_the_table_has_are_refused(found):
     assert any(f"errors on the {SAMPLE.n} examples" in reason for reason in verdict.reasons), verdict.reasons
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", sorted(ATTACKS))
 def test_a_network_that_is_no_function_of_one_example_has_no_scores(name):
     words = "cannot be read|no function of one|draws random|counts its calls|remembers|the code of this"
@@ -70,7 +71,8 @@ def test_a_base_that_was_trained_on_the_sample_is_refused():
         certified(module)
 
 
-@pytest.mark.parametrize("method", ["prune", "subspace", "naive"])
+@pytest.mark.few(1)
+@pytest.mark.parametrize("method", ["prune", "subspace", "naive", "mbp", "vector-project"])
 def test_no_message_is_made_of_it_and_it_is_said_what_can_be_done(method):
     module = Residual().eval()
     advice = r"(?s)is no chain of layers .* give it as a base .*bound_through"

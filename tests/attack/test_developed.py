@@ -78,6 +78,7 @@ def test_lists_are_those_of_the_samples_and_the_same_in_both_programs():
         assert other["rows"][name] == {"width": x[0].size, "blocks": 1, "keys": "".join(smallest)}
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "given",
     [

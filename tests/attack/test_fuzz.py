@@ -1,6 +1,7 @@
 """Whatever the bytes are, the verifier answers; it never raises and never accepts what nobody proved."""
 
 import contextlib
+import copy
 import hashlib
 import random
 from collections import Counter
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 from attack import fuzz_certificates as fuzzing
 from drawing import examples
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from codebound_verify import Refused, verify
@@ -21,13 +22,6 @@ from codebound_verify.networks.tensors import Blocks, Static, to_float32
 TRUE = writer.linear_case(60)
 DATA = TRUE.data()
 HEAD = writer.canonical(TRUE.fields)
-
-
-@given(st.binary(max_size=300))
-@example(b"")
-def test_random_bytes(data):
-    assert verify(data, TRUE.x, TRUE.y).verdict == "REFUSE"
-    assert verify(DATA[:12] + data, TRUE.x, TRUE.y).verdict == "REFUSE"
 
 
 edits = st.lists(
@@ -63,7 +57,7 @@ values = st.recursive(
 @given(st.data(), values)
 @examples(300)
 def test_any_value_in_any_field(data, value):
-    fields = node = writer.linear_case(60).fields
+    fields = node = copy.deepcopy(TRUE.fields)
     while True:
         key = data.draw(st.sampled_from(sorted(node) if isinstance(node, dict) else range(len(node))))
         if not isinstance(node[key], dict | list) or not node[key] or data.draw(st.booleans()):

@@ -119,15 +119,18 @@ def test_a_sketch_that_no_integer_matrix_has():
     refused_by_both(searched(sketch_alone(np.eye(4, dtype=int)[::-1] * [1, 0, 0, 0])), "proven")
 
 
-def test_a_sketch_with_two_smallest_matrices():
-    """Columns {0, 1} and {2, 3} add up to the same as {0, 2} and {1, 3}; the page does not choose."""
+def two_smallest() -> list[np.ndarray]:
+    """Columns {0, 1} and {2, 3} add up to the same as {0, 2} and {1, 3}."""
     right = writer.sketch_columns(1, "sketch/right", 4, 6, 2)
-    pairs = [[right.index([0, 1]), right.index([2, 3])], [right.index([0, 2]), right.index([1, 3])]]
-    sketches = []
-    for pair in pairs:
-        x = np.zeros((6, 6), int)
-        x[2, pair] = 1
-        sketches.append(writer.sketch_of(x, (4, 4), t=2, seed=1))
+    found = np.zeros((2, 6, 6), int)
+    for x, pair in zip(found, (([0, 1], [2, 3]), ([0, 2], [1, 3])), strict=True):
+        x[2, [right.index(rows) for rows in pair]] = 1
+    return list(found)
+
+
+def test_a_sketch_with_two_smallest_matrices():
+    """The page does not choose."""
+    sketches = [writer.sketch_of(x, (4, 4), t=2, seed=1) for x in two_smallest()]
     assert (sketches[0] == sketches[1]).all()
     refused_by_both(searched(sketch_alone(sketches[0])), "proven")
 

@@ -21,16 +21,6 @@ from attack.crafting import (
     sealed,
 )
 
-from codebound.bits.options import Options
-from codebound.certificate.assessment import assess, issue
-from codebound.certificate.task import Task
-from codebound.sample.arrays import from_arrays
-from codebound.sample.dataset import Scaling
-from codebound_networks.chains.chain import Chain
-from codebound_networks.chains.message import Message
-from codebound_networks.chains.operations import Dictionary, Linear, NormalisedConv, Shifts
-from codebound_networks.codes.random_subspace import Subspace
-from codebound_networks.codes.tensors import Dense
 from codebound_verify import decode_network, verify
 
 LAST = (1, "0")  # linear without bias; its outputs are the classes
@@ -99,26 +89,6 @@ def test_the_messages_that_are_attacked_are_true(name):
 def test_any_flipped_bit_is_the_same_to_both_programs(name):
     start = 1 + behind(TRUE[name], 3)  # options have to agree with the header
     agree_on_every_flipped_bit(TRUE[name], range(start, min(len(TRUE[name].bits), 200)))
-
-
-@pytest.mark.few(1)
-@pytest.mark.parametrize("kind", [1, 2])
-def test_fewer_errors_than_the_network_makes(kind):
-    """What codebound counts is accepted, one error less is not."""
-    sample = from_arrays(X, Y, name="clusters", classes=3, scaling=Scaling(16.0))
-    chain = Chain((1, 2, 2), (Shifts(kind), Dictionary(1, 1), NormalisedConv(4, 3), Linear(3, True)))
-    codes = Subspace(Dense(drawn(20).astype(np.int32), 0, 3), 1, -9, zero_head=False, seed=0)
-    task = Task(sample=sample, delta=0.05)
-    certificate = issue(assess(Message(Options(), chain, codes), task), task)
-    assert verify(certificate.to_bytes(), X, Y).is_accepted
-    literal = message(
-        [(10, kind), (9, 1, 1), (8, 4, 3), (1, "1")],
-        *subspace(writer.dense(drawn(20)), head="0", seed=0),
-    )
-    errors = certificate.facts.errors
-    assert 0 < errors < N
-    for stated in (errors, errors - 1):
-        assert verify(sealed(literal, errors=stated), X, Y).is_accepted == (stated == errors)
 
 
 ONES = writer.dense(np.ones(4, int))

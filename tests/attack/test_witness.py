@@ -6,7 +6,7 @@ import cbound_writer as writer
 import numpy as np
 import pytest
 from attack.crafting import X, Y, both, refused_by_both
-from attack.test_sketched_tensors import TRUE, around, matrix, sketched
+from attack.test_sketched_tensors import TRUE, around, matrix, sketched, two_smallest
 from drawing import examples
 from hypothesis import given
 from hypothesis import strategies as st
@@ -95,11 +95,7 @@ def test_a_message_without_sketches_has_no_witness():
 
 def test_a_sketch_with_two_smallest_matrices_has_no_proof():
     """Whichever of the two a file names, no dual is strict off both."""
-    right = writer.sketch_columns(1, "sketch/right", 4, 6, 2)
-    pairs = [[right.index([0, 1]), right.index([2, 3])], [right.index([0, 2]), right.index([1, 3])]]
-    for pair in pairs:
-        x = np.zeros((6, 6), int)
-        x[2, pair] = 1
+    for x in two_smallest():
         sketch = writer.dense(writer.sketch_of(x, (4, 4), t=2, seed=1), -3)
         with pytest.raises(AssertionError):
             writer.dual_of(x, (4, 4), t=2, seed=1)

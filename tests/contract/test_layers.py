@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from codebound.run.errors import UsageError
-from codebound_networks.views.layers import LAYER_VIEWS, LinearOperator, conv_output_size, view_of
+from codebound_networks.views.layers import LAYER_VIEWS, LinearOperator, view_of
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 
@@ -164,14 +164,6 @@ def test_inputs_smaller_than_a_patch_or_its_padding_are_refused():
         with pytest.raises(UsageError, match="conv takes inputs"):
             view.operator((1, 4))
         assert view.operator((1, 6)).apply(torch.zeros(1, 1, 6)).shape == (1, 1, 14)
-
-
-def test_output_size_counts_the_last_patch():
-    brute = lambda n, k, s: sum(1 for start in range(0, n, s) if start + k <= n)  # noqa: E731
-    for n in range(1, 12):
-        for k in range(1, n + 1):
-            for s in range(1, 5):
-                assert conv_output_size(n, kernel=k, stride=s) == brute(n, k, s)
 
 
 @pytest.mark.thorough

@@ -108,6 +108,7 @@ def trained():
     return mlp(16, 8, 3, flat=True)
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     ("answer", "network", "most"),
     [

@@ -1,7 +1,6 @@
 """What codebound writes, codebound_verify reads: whole messages of any modes, to the same bits of float32."""
 
 import math
-from dataclasses import replace
 
 import cbound_writer as writer
 import numpy as np
@@ -12,6 +11,7 @@ from drawing import examples
 from hypothesis import given, reject
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
+from worlds.messages import STACKS, chain_of_stack, chains, codes, subspaces
 
 from codebound.bits.options import Options
 from codebound.bits.setting import Setting
@@ -23,18 +23,14 @@ from codebound_networks.chains.operations import (
     AveragePool,
     Conv,
     Dictionary,
-    GlobalAveragePool,
     Linear,
     LocalConv,
-    MaxPool,
     NormalisedConv,
-    Residual,
     Shifts,
 )
-from codebound_networks.codes.bell import Bell
 from codebound_networks.codes.random_subspace import Subspace
 from codebound_networks.codes.static import frequency_table
-from codebound_networks.codes.tensors import Adaptive, Codebook, Dense, Enumerative, Raw, Static, Zero
+from codebound_networks.codes.tensors import Dense, Raw, Static, Zero
 from codebound_papers.compress.codes import Filled, Filling, LowRank, Mixed, Projected, Ticket
 from codebound_papers.guha23.sketch.code import Sketched
 from codebound_papers.guha23.sketch.codec import solved
@@ -45,67 +41,7 @@ from codebound_verify.networks.evaluate import forward
 from codebound_verify.networks.message import decode
 
 SHAPES = arrays.array_shapes(min_dims=0, max_dims=5, max_side=4) | st.sampled_from([(3, 130), (2, 65, 2)])
-SEEDS = st.integers(0, 9) | st.integers(0, 2**41 - 2)
-STEPS = st.integers(-300, 300)
 X, Y = writer.clusters(3)
-
-
-@st.composite
-def integers(draw, shape):
-    """A code that may stand inside another."""
-    mode = draw(st.sampled_from([1, 2, 3, 4, 7, 14]))
-    if mode == 2:
-        return Zero(shape)
-    limits = {1: [1, 5, 300], 7: [1, 5, 300], 14: [1, 5, 255]}
-    limit = draw(st.sampled_from(limits.get(mode, [1, 5, 2**20])))
-    q = draw(arrays.arrays(np.int32, shape, elements=st.integers(-limit, limit), fill=st.just(0)))
-    step = draw(STEPS)
-    if mode == 1:
-        flags = draw(st.tuples(*[st.integers(0, 1)] * 2))
-        kind = draw(st.integers(0, 3))
-        return Adaptive(q, step, limit, row_flags=flags[0], column_flags=flags[1], kind=kind, stride=2)
-    if mode == 7:
-        table = frequency_table(np.bincount(q.ravel() + limit, minlength=2 * limit + 1))
-        return Static(q, step, limit, table=table, lanes_log2=draw(st.integers(0, 6)))
-    if mode == 14:
-        return Bell(q, step, width=draw(st.integers(0, 63)))
-    return {3: Dense, 4: Enumerative}[mode](q, step, limit)
-
-
-@st.composite
-def codes(draw, shape):
-    """A code of any mode."""
-    rows = shape[0] if len(shape) > 1 else 1
-    columns = math.prod(shape) // rows
-    size, seed = draw(st.integers(1, 9)), draw(SEEDS)
-    some = [12] * (len(shape) > 1) + [13]
-    mode = draw(st.sampled_from(["plain", "codebook", "raw", 8, 9, 10, 11, *some]))
-    floats = st.floats(-100, 100, width=32)
-    if mode == "plain":
-        return draw(integers(shape))
-    if mode == "codebook":
-        index = draw(arrays.arrays(np.int32, shape, elements=st.integers(0, size)))
-        return Codebook(index, draw(arrays.arrays(np.float32, size, elements=floats)))
-    if mode == "raw":
-        return Raw(draw(arrays.arrays(np.float32, shape, elements=floats)))
-    if mode == 8:
-        by_rows, gaussian = draw(st.booleans()), draw(st.booleans())
-        z = draw(integers((rows if by_rows else 1, size)))
-        return Projected(shape, z, by_rows=by_rows, gaussian=gaussian, seed=seed)
-    if mode == 9:
-        rank = min(size, rows, columns)
-        return LowRank(shape, draw(integers((rows, rank))), draw(integers((rank, columns))))
-    if mode == 10:
-        means = st.integers(-(2**20), 2**20)
-        fillings = st.builds(Filling, everywhere=st.booleans(), step=STEPS, mean=means, seed=st.just(seed))
-        return Filled(draw(integers(shape)), draw(st.none() | fillings))
-    if mode == 11:
-        return Ticket(draw(integers(shape)), kind=draw(st.integers(0, 2)), seed=seed)
-    if mode == 13:  # as wide as the matrix, with one in a column: every sketch has one matrix
-        return solved(Sketched(shape, draw(integers((rows, columns))), degree=1, seed=seed))
-    return Mixed(shape, draw(integers((size,))), mixes=draw(st.integers(1, 5)), seed=seed)
-
-
 SETTING = Setting(3, Scaling(16.0))  # of the literal writer
 
 
@@ -155,16 +91,6 @@ def test_messages_of_any_modes(shapes, has_base, data):
         expect_the_same_bits(message, data.draw(bases(layout)) if has_base else None)
 
 
-@st.composite
-def subspaces(draw):
-    """Integers in any mode, with step 0."""
-    q = draw(integers((draw(st.integers(1, 40)),)))
-    if not isinstance(q, Zero):
-        q = replace(q, step=0)
-    entries, step = draw(st.integers(0, 2)), draw(st.integers(-1000, 1000))
-    return Subspace(q, entries, step, zero_head=draw(st.booleans()), seed=draw(SEEDS))
-
-
 @given(st.lists(SHAPES, max_size=4), subspaces(), st.booleans(), st.data())
 @examples(200)
 def test_tensors_in_a_subspace(shapes, subspace, has_base, data):
@@ -174,41 +100,13 @@ def test_tensors_in_a_subspace(shapes, subspace, has_base, data):
         expect_the_same_bits(message, data.draw(bases(layout)) if has_base else None)
 
 
-ON_IMAGES = (
-    st.builds(Conv, st.integers(1, 3), st.integers(1, 2), st.integers(1, 2), st.integers(0, 1), st.booleans())
-    | st.builds(LocalConv, st.integers(1, 2), st.integers(1, 2), st.just(1), st.integers(0, 1), st.booleans())
-    | st.builds(NormalisedConv, st.integers(1, 3), st.sampled_from([1, 3, 5]))
-    | st.builds(MaxPool, st.integers(1, 2))
-    | st.builds(AveragePool, st.integers(1, 2))
-    | st.builds(Residual, st.integers(3, 51), st.booleans())
-    | st.just(GlobalAveragePool())
-)
-
-
-@st.composite
-def chains(draw):
-    """Chains that may have views, a dictionary and normalised convolutions."""
-    operations = [
-        *draw(st.lists(st.builds(Shifts, st.integers(1, 4)), max_size=1)),
-        *draw(st.lists(st.builds(Dictionary, st.sampled_from([1, 3]), st.integers(1, 2)), max_size=1)),
-        *draw(st.lists(ON_IMAGES, max_size=2)),
-        *draw(st.lists(st.builds(Linear, st.integers(1, 4), st.booleans()), max_size=1)),
-        Linear(3, draw(st.booleans())),
-    ]
-    channels = draw(st.integers(1, 3))
-    try:
-        return Chain((channels, 3, 4), tuple(operations))
-    except CodeboundError:
-        reject()
-
-
-@given(chains(), subspaces(), st.integers(-200, -80), st.booleans())
+@given(chains(), subspaces(-200, -80), st.booleans())
 @examples(150)
-def test_chains_in_a_subspace(chain, subspace, step, has_base):
+def test_chains_in_a_subspace(chain, subspace, has_base):
     """The same bits of the tensors, and the same logits."""
     random = np.random.default_rng(0)
     base = {name: np.float32(random.normal(size=shape)) for name, shape in chain.tensor_shapes().items()}
-    message = Message(Options(has_base=has_base, setting=SETTING), chain, replace(subspace, step=step))
+    message = Message(Options(has_base=has_base, setting=SETTING), chain, subspace)
     x = random.normal(size=(3, *chain.input_shape))
     network = decoded(message, base if has_base else None, x)
     tensors = message.weights(base if has_base else None)
@@ -225,39 +123,13 @@ def test_chains_in_a_subspace(chain, subspace, step, has_base):
         torch.testing.assert_close(forward(network.chain, own, x), logits, rtol=1e-9, atol=1e-9)
 
 
-STAGES = st.builds(
-    writer.Stage, st.integers(0, 2), st.integers(1, 3), st.integers(0, 2), st.sampled_from([0, 0, 1, 2])
-)
-STACKS = st.builds(
-    writer.Stack,
-    v=st.integers(0, 4),
-    t=st.sampled_from([0, 1, 3]),
-    p=st.integers(1, 4),
-    i=st.integers(0, 7),
-    stages=st.lists(STAGES, min_size=1, max_size=4).map(tuple),
-    e=st.integers(0, 3),
-)
-KINDS = {
-    "views": Shifts,
-    "dictionary": Dictionary,
-    "normalised conv": NormalisedConv,
-    "max pool": MaxPool,
-    "average pool": AveragePool,
-    "global average pool": GlobalAveragePool,
-    "linear": Linear,
-}
-
-
 @given(STACKS)
 def test_stacks(stack):
     """Every point of the grid that fits is the same chain to both, and costs no more than that point."""
-    input_shape = (1, 9, 10)
-    operations = tuple(KINDS[kind](*sizes) for kind, *sizes in stack.chain(3))
+    chain = chain_of_stack(stack)
+    message = Message(Options(setting=SETTING), chain, Subspace(Zero((4,)), 0, -9, True, 0))
     try:
-        message = Message(
-            Options(setting=SETTING), Chain(input_shape, operations), Subspace(Zero((4,)), 0, -9, True, 0)
-        )
-        network = decoded(message, None, np.zeros((3, *input_shape)))
+        network = decoded(message, None, np.zeros((3, *chain.input_shape)))
     except CodeboundError:
         reject()
     assert network.chain.layout() == tuple(message.chain.tensor_shapes().items())

@@ -13,7 +13,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
-from worlds.commands import Page
+from worlds.commands import Page, refused
 from worlds.samples import cloud_arrays
 
 from codebound.cli.main import app
@@ -35,17 +35,6 @@ class Skip(nn.Module):
 
     def forward(self, x):
         return self.b(torch.relu(self.norm(self.a(x)))) + self.c(x)
-
-class Looks(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.last = nn.Linear(5, 3)
-
-    def forward(self, x):
-        return torch.stack([self.last(row) if row.sum() > -9 else -self.last(row) for row in x])
-
-def looks():
-    return Looks()
 
 def skip():
     return Skip(5, 3)
@@ -251,15 +240,6 @@ def test_a_base_that_is_no_chain_is_certified_by_its_declared_scores(
 
 
 @pytest.mark.thorough
-def test_code_that_cannot_be_read_is_refused(workspace, codebound):
-    code, _, err = codebound(
-        "certify", "--model", "some_nets:looks", "--data", "sample.npz", "--method", "prune"
-    )
-    assert code == 1
-    assert "cannot be read" in err
-
-
-@pytest.mark.thorough
 def test_the_standard_effort_trains_and_is_better(certified, monkeypatch):
     """Everything that the standard effort does, with a tenth of its epochs."""
     from codebound_networks.methods import pruned as pruning
@@ -298,9 +278,9 @@ def test_results_are_never_overwritten(workspace, codebound):
     taken = workspace / "taken"
     taken.mkdir()
     (taken / "mine").touch()
-    code, out, err = codebound("certify", "--model", "linear", "--data", "sample.npz", "--out", taken)
-    assert (code, out) == (2, "")
-    assert "exists already" in err
+    refused(
+        codebound("certify", "--model", "linear", "--data", "sample.npz", "--out", taken), 2, "exists already"
+    )
     assert [path.name for path in taken.iterdir()] == ["mine"]
 
 
@@ -342,10 +322,7 @@ def test_bad_input_is_one_message_and_an_exit_code(name, workspace, codebound):
     arguments, code, message = BAD[name]
     out = workspace / "out"
     defaults = ("--model", "linear", "--data", "sample.npz", "--effort", "quick", "--out", out)
-    found, text, err = codebound("certify", *defaults, *arguments)
-    assert (found, text) == (code, "")
-    assert message in err
-    assert "Traceback" not in err
+    refused(codebound("certify", *defaults, *arguments), code, message)
     assert not out.exists()
 
 
@@ -381,9 +358,7 @@ def test_a_damaged_certificate_is_one_message(certified, codebound):
     content[60] ^= 1
     (out / "damaged.cbound").write_bytes(content)
     for command in (("show",), ("decode", "--out", out / "damaged.safetensors")):
-        code, text, err = codebound(*command, out / "damaged.cbound")
-        assert (code, text) == (1, "")
-        assert "damaged or was changed" in err
+        refused(codebound(*command, out / "damaged.cbound"), 1, "damaged or was changed")
     code, text, _ = codebound("verify", out / "damaged.cbound", "--data", "sample.npz")
     assert code == 1
     assert text.startswith("REFUSE")

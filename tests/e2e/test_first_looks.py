@@ -1,7 +1,6 @@
 """Recipes of first looks, on data made here: run once, whatever comes out is kept and on the page."""
 
 import importlib
-import importlib.util
 import json
 import signal
 import stat
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from worlds.commands import script
 
 from codebound.certificate.file import Certificate
 
@@ -32,18 +32,10 @@ RESULT = {
 }
 
 
-def script(name: str):
-    spec = importlib.util.spec_from_file_location(f"results_{name}", ROOT / "results" / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture
 def fresh(monkeypatch):
     """The script, in a working tree that is as it was committed."""
-    module = script("fresh")
+    module = script(ROOT / "results/fresh.py")
     said = {"status": "", "rev-parse": "0" * 40, "log": "1" * 40}
     monkeypatch.setattr(module, "git", lambda verb, *rest: said[verb])
     module.said = said
@@ -179,7 +171,7 @@ def test_every_recipe_is_of_a_public_set_and_tests_on_its_own_part(fresh, monkey
 
 @pytest.mark.thorough
 def test_the_page_shows_every_record(fresh, monkeypatch, tmp_path):
-    page = script("page")
+    page = script(ROOT / "results/page.py")
     assert page.first_looks(tmp_path) == []
     fake(fresh, monkeypatch, tmp_path, CERTIFIES)
     fresh.look(fresh.RECIPES["letter"], tmp_path)

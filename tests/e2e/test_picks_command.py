@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from worlds.commands import refused
 
 import codebound as cb
 from codebound.known.base import Pretrained
@@ -171,9 +172,7 @@ def test_the_commands(codebound, empty_folder):
     assert "rule" in out
     (empty_folder / "alone.cbound").write_bytes((empty_folder / "c/certificate.cbound").read_bytes())
     decode = ("decode", "alone.cbound", "--out", "again.safetensors")
-    code, out, err = codebound(*decode)
-    assert (code, out) == (1, "")
-    assert "needs g.safetensors, which is not beside it" in err
+    refused(codebound(*decode), 1, "needs g.safetensors, which is not beside it")
     assert not (empty_folder / "again.safetensors").exists()
     assert codebound(*decode, "--weights", "c/g.safetensors")[0] == 0
     assert codebound("decode", "c", "--out", "beside.safetensors")[0] == 0

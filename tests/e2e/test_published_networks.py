@@ -1,19 +1,17 @@
 """Networks of timm, transformers and Lightning: every verb ends with a result, or with a sentence."""
 
-import importlib.util
 import sys
 from pathlib import Path
 
 import pytest
+from worlds.commands import script
 
 SCRIPT = Path(__file__).parents[2] / "results" / "networks.py"
 
 
 @pytest.fixture(scope="module")
 def networks():
-    spec = importlib.util.spec_from_file_location("networks", SCRIPT)
-    module = sys.modules["networks"] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = sys.modules["networks"] = script(SCRIPT)
     module.mend_torchvision()  # before anything imports timm
     return module
 

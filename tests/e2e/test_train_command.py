@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from worlds.commands import refused
 
 FACTORY = """
 import time
@@ -24,7 +25,6 @@ def build(input_shape, classes):
         Slow(), nn.Linear(width, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Dropout(0.3), nn.Linear(16, classes)
     )
 """
-
 
 START = "from codebound.cli.main import main; main()"
 
@@ -177,8 +177,5 @@ def test_bad_input_is_one_message_and_an_exit_code(arguments, code, message, wor
         {"linear1.weight": torch.full((3, 5), torch.nan), "linear1.bias": torch.zeros(3)}, "nan.safetensors"
     )
     save_file({"linear1.weight": torch.zeros(3, 4), "linear1.bias": torch.zeros(3)}, "small.safetensors")
-    found, out, err = codebound("train", *arguments, "--data", "sample.npz", "-q")
-    assert (found, out) == (code, "")
-    assert message in err
-    assert "Traceback" not in err
+    refused(codebound("train", *arguments, "--data", "sample.npz", "-q"), code, message)
     assert not (workspace / "runs").exists()

@@ -29,7 +29,8 @@ def table(tmp_path):
     return "table.csv:kind"
 
 
-@pytest.mark.parametrize("method", ["auto", "split", pytest.param("picks", marks=pytest.mark.thorough)])
+@pytest.mark.few(1)
+@pytest.mark.parametrize("method", ["auto", "split", "picks"])
 def test_rules_are_certified_and_verified(tmp_path, table, method):
     made = run(tmp_path, "certify", "--data", table, "--method", method, "--effort", "quick", "--out", "c")
     assert made.returncode == 0, made.stderr

@@ -50,28 +50,6 @@ def test_a_e22_the_first_bar_of_figure_2_depends_on_the_unit_of_the_scores():
     assert bar(l1_inf_norm, 2, 2.0) == pytest.approx(bar(l1_inf_norm, 2, 1.0))
 
 
-@pytest.mark.parametrize(
-    ("complexity", "weights", "printed", "percent"),
-    [
-        (1644.87, 1728, 95.18, 95.189),
-        (644654.14, 147456, 437.18, 437.184),
-        (3457882.42, 589824, 586.25, 586.257),
-        (36920.60, 1179648, 3.129, 3.130),
-        (22735.09, 2359296, 0.963, 0.964),
-        (26583.81, 2359296, 1.126, 1.127),
-        (5052.15, 262144, 1.927, 1.927),
-    ],
-)
-def test_a_e22_table_1_compares_a_complexity_with_weights(complexity, weights, printed, percent):
-    """The percentages are the ratio of the two columns, cut off; depth, logarithm and margin are left out.
-
-    With d^2 of 19 layers alone, and none of the other factors, no layer of the table is compressed.
-    """
-    assert 100 * complexity / weights == pytest.approx(percent, abs=5e-4)
-    assert math.isclose(percent, printed, abs_tol=0.01)
-    assert 19**2 * complexity > weights
-
-
 def test_a_e23_a_count_that_depends_on_the_sample_has_to_be_named():
     """Numbers of r levels, k of them, k chosen freely up to N: without naming k the prior mass is N + 1."""
     most, levels = 12, 5

@@ -75,6 +75,7 @@ def test_who_is_told_to_end_keeps_the_best_certificate(sample, sigterm, number):
     assert found.certificate.claim.bound < 1.0
 
 
+@pytest.mark.thorough
 def test_who_closes_the_terminal_finds_what_was_done(sample, monkeypatch):
     """Each line to a terminal that is gone fails; the certificate is there all the same."""
     program, terminal = pty.fork()

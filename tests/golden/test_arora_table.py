@@ -20,8 +20,14 @@ TABLE_1 = [
 
 
 @pytest.mark.parametrize(("number", "complexity", "rows", "columns", "percent", "printed"), TABLE_1)
-def test_table_1_percentages(number, complexity, rows, columns, percent, printed):
-    """Any cushion that gives the second column gives the last one; convolutions are 3 x 3 with stride 1."""
+def test_a_e22_table_1_compares_a_complexity_with_weights(
+    number, complexity, rows, columns, percent, printed
+):
+    """Any cushion that gives the second column gives the last one; convolutions are 3 x 3 with stride 1.
+
+    The percentages are the ratio of the two columns, cut off; depth, logarithm and margin are left out. With
+    d^2 of 19 layers alone, and none of the other factors, no layer of the table is compressed.
+    """
     contraction, spread = 1.5, 1.1
     patch = None if number == 18 else 3
     norms = dict.fromkeys(("frobenius", "spectral", "l2_1", "l1_inf", "variance"), 1.0)
@@ -41,5 +47,6 @@ def test_table_1_percentages(number, complexity, rows, columns, percent, printed
     row = table_rows(network_facts(layer, layer, examples=50_000, **sizes))[0]
     assert row.value == pytest.approx(complexity)
     assert row.percent == pytest.approx(percent, abs=5e-4)
+    assert 19**2 * complexity > rows * columns
     digits = len(str(printed).split(".")[1])
     assert math.floor(row.percent * 10**digits) / 10**digits == printed

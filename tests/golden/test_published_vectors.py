@@ -6,7 +6,7 @@ import pytest
 
 from codebound.bounds.facts import HoldoutFacts, OccamFacts
 from codebound.bounds.held_out import holdout
-from codebound.bounds.numerics import kl_inverse_upper, log2_choose, log_binomial_cdf
+from codebound.bounds.numerics import kl_inverse_upper, log2_choose
 from codebound.bounds.occam import occam_binomial, occam_hoeffding, occam_kl
 
 
@@ -55,11 +55,6 @@ def test_occam_forms(errors, code_bits, hoeffding, kl, binomial):
 
 def test_log2_of_a_large_binomial_coefficient():
     assert log2_choose(614_656, 61_466) == pytest.approx(288263.02004, abs=5e-6)
-
-
-def test_binomial_survival_of_the_erratum_on_lemma_d2():
-    assert 1.0 - math.exp(log_binomial_cdf(16, 50, 0.3)) == pytest.approx(0.31612138, abs=5e-9)
-    assert 1.0 - math.exp(log_binomial_cdf(17, 50, 0.3)) == pytest.approx(0.21780694, abs=5e-9)
 
 
 # Budget table for n = 60,000 and delta = 0.05 (kl form, per cent): (training error %, bits) -> bound.

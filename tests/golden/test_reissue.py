@@ -1,6 +1,5 @@
 """Old certificates become new ones of the same network, in as many bits more as the page says."""
 
-import importlib.util
 import json
 import shutil
 import sys
@@ -8,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from worlds.commands import script
 
 from codebound.certificate.file import Certificate
 from codebound.run.errors import UsageError
@@ -21,16 +21,13 @@ OLD = Path(__file__).parent / "version-1"
 
 
 @pytest.fixture(scope="module")
-def script():
-    spec = importlib.util.spec_from_file_location("results_reissue", ROOT / "results/reissue.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def reissue():
+    return script(ROOT / "results/reissue.py")
 
 
 @pytest.fixture(scope="module")
-def reissued(script):
-    return script.reissued
+def reissued(reissue):
+    return reissue.reissued
 
 
 def given(name: str):
@@ -68,7 +65,7 @@ def test_what_cannot_be_reissued(reissued):
 
 
 @pytest.mark.parametrize("folder", ["certificates", "elsewhere"])
-def test_the_record_is_written_beside_the_certificate(script, tmp_path, monkeypatch, folder):
+def test_the_record_is_written_beside_the_certificate(reissue, tmp_path, monkeypatch, folder):
     """In the folder above where that is called certificates, and never beside the script."""
     name = "mnist-default"
     known = (ROOT / f"results/{name}.json").read_text()
@@ -80,7 +77,7 @@ def test_the_record_is_written_beside_the_certificate(script, tmp_path, monkeypa
     path = tmp_path / folder / name
     asked = [f"{path}.cbound", "--data", f"{path}.npz", "--base", f"{path}.base.safetensors"]
     monkeypatch.setattr(sys, "argv", ["reissue.py", *asked])
-    script.main()
+    reissue.main()
     assert record.read_text() == known == (ROOT / f"results/{name}.json").read_text()
     declared = Certificate.load(f"{path}.cbound").declarations
     assert declared == Certificate.load(ROOT / f"results/certificates/{name}.cbound").declarations

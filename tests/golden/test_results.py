@@ -1,12 +1,11 @@
 """What results/ says is what its certificates hold."""
 
-import importlib.util
 import json
-import sys
 from pathlib import Path
 
 import pytest
 from safetensors.numpy import load_file
+from worlds.commands import script
 
 from codebound.certificate.decoding import decode, rule_message
 from codebound.certificate.file import Certificate
@@ -23,12 +22,7 @@ RESULTS = Path(__file__).parents[2] / "results"
 
 @pytest.fixture(scope="module")
 def page():
-    spec = importlib.util.spec_from_file_location("results_page", RESULTS / "page.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[spec.name]
+    return script(RESULTS / "page.py")
 
 
 def test_the_page_is_that_of_the_records(page):

@@ -1,44 +1,26 @@
 """Files of every version stay readable, by both programs, and say which page they are written by."""
 
 import hashlib
-import importlib.util
 import re
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
+from worlds.commands import script
+from worlds.golden import FILES, given
 
 import codebound.certificate.versions as ours
 import codebound_verify.versions as theirs
 from codebound.certificate.decoding import decode, rule_message
 from codebound.certificate.file import Certificate
 from codebound.run.errors import FormatError
-from codebound.sample.load import load_dataset
 from codebound_verify import decode_network, verify
 
 HERE = Path(__file__).parent
 DOCS = HERE.parents[1] / "docs"
 DRAFT = "Not frozen yet:"
-FILES = sorted(HERE.glob("version-*/*.cbound"))
 
 each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
-
-
-def given(path: Path) -> dict[str, np.ndarray]:
-    """The data that a golden file is about, and what else its verification needs."""
-    if path.stem.startswith("digits"):
-        digits = load_dataset("digits")
-        return {"x": digits.x, "y": digits.y}
-    with np.load(path.parent / "given.npz") as arrays:
-        found = dict(arrays)
-    if path.stem == "tiny":
-        found |= {"x": found["x_tiny"], "y": found["y_tiny"]}
-    return found
-
-
-def tensors(found: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray] | None:
-    return {name[len(prefix) :]: value for name, value in found.items() if name.startswith(prefix)} or None
 
 
 def test_there_are_files_of_every_frozen_version():
@@ -57,7 +39,7 @@ def test_both_programs_read_it(path):
         message = rule_message(certificate)
         assert message.encode() == (certificate.message, certificate.ledger)
         return
-    base = tensors(given(path), "base/") if certificate.helper.base else None
+    base = given(path)[2]["base"]
     _, found = decode_network(content, base=base)
     state = decode(certificate, base=base).state_dict()
     assert [state[name].numpy().tobytes() for name in found] == [each.tobytes() for each in found.values()]
@@ -66,15 +48,8 @@ def test_both_programs_read_it(path):
 @pytest.mark.few(9)
 @each_file
 def test_the_verifier_accepts_it(path):
-    found = given(path)
-    verdict = verify(
-        path,
-        found["x"],
-        found["y"],
-        base=tensors(found, "base/"),
-        unlabelled=found.get("unlabelled"),
-        subject_weights=tensors(found, f"{path.stem.partition('-')[0]}/"),
-    )
+    x, y, beside = given(path)
+    verdict = verify(path, x, y, **beside)
     assert verdict.reasons == ()
 
 
@@ -85,8 +60,8 @@ def test_what_version_2_says_version_3_says_too():
     content = new.to_bytes()
     assert content[7] == 3
     assert Certificate.from_bytes(content) == new
-    found = given(path)
-    assert verify(content, found["x"], found["y"]).reasons == ()
+    x, y, _ = given(path)
+    assert verify(content, x, y).reasons == ()
 
 
 @pytest.mark.parametrize("version", [0, 1, 3, 4])
@@ -96,8 +71,8 @@ def test_another_version_byte_is_another_page(version):
     content[-32:] = hashlib.sha256(content[:-32]).digest()
     with pytest.raises(FormatError, match="this is no certificate"):
         Certificate.from_bytes(bytes(content))
-    found = given(HERE / "version-2/plain.cbound")
-    verdict = verify(bytes(content), found["x"], found["y"])
+    x, y, _ = given(HERE / "version-2/plain.cbound")
+    verdict = verify(bytes(content), x, y)
     assert any("version" in reason or "Header" in reason for reason in verdict.reasons)
 
 
@@ -116,9 +91,7 @@ def test_the_page_of_version_3_names_that_of_version_2():
 
 
 def test_freezing_writes_page_and_programs_once(tmp_path):
-    spec = importlib.util.spec_from_file_location("freeze", DOCS / "freeze.py")
-    freeze = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(freeze)
+    freeze = script(DOCS / "freeze.py")
     page, module = tmp_path / "format-3.md", tmp_path / "versions.py"
     page.write_text(f"# Page\n\n{DRAFT} until then.\n\n## 1.\n")
     before = 'PAGE_SHA256 = "00"\nFROZEN = "2026-11-16"\nPAGE_3_SHA256 = ""\nFROZEN_3 = ""\n'

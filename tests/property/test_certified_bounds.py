@@ -138,15 +138,6 @@ def test_a_margin_moves_by_at_most_the_stated_amount(classes, seed):
     assert all(m <= margin_for_deviation(e, norm="l2") + 1e-12 for m, e in zip(moved, l2, strict=True))
 
 
-def test_the_constant_of_the_papers_is_refuted():
-    """G-E2: with closeness gamma instead of gamma/2 the compressed network can err at margin 1.5."""
-    f, g = np.array([1.5, 0.0]), np.array([0.55, 0.95])
-    closeness = float(np.abs(f - g).max())
-    assert closeness <= 1.0 < f[0] - f[1]
-    assert g[0] < g[1]
-    assert f[0] - f[1] <= margin_for_deviation(closeness, norm="sup")
-
-
 @given(st.integers(1, 10**30))
 def test_class_bits_are_never_too_short(size):
     assert 2.0 ** choice_bits(size) >= size * (1.0 - 1e-12)

@@ -657,6 +657,10 @@ class Stack:
 
 def write_setting(coder: Coder, classes: int, scaling: dict) -> None:
     coder.gamma(classes - 1)
+    write_scaling(coder, scaling)
+
+
+def write_scaling(coder: Coder, scaling: dict) -> None:
     listed = [{"divisor": divisor, "mean": [0.0], "std": [1.0]} for divisor in (1, 255, 16)]
     if scaling in listed:
         coder.uniform(listed.index(scaling), 4)

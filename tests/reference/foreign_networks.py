@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
 from types import SimpleNamespace
 
 import torch
@@ -187,12 +186,6 @@ def encoder_layer():
     return Rows(nn.TransformerEncoderLayer(WIDTH, 2, 16, batch_first=True))
 
 
-@of("image")
-def encoder():
-    layer = nn.TransformerEncoderLayer(WIDTH, 2, 16, batch_first=True, norm_first=True, activation="gelu")
-    return Rows(nn.TransformerEncoder(layer, 2, enable_nested_tensor=False))
-
-
 class FusedAttention(nn.Module):
     """Queries, keys and values by one matrix."""
 
@@ -205,11 +198,6 @@ class FusedAttention(nn.Module):
         q, k, v = self.qkv(x).view(b, t, 3, 2, c // 2).permute(2, 0, 3, 1, 4).unbind(0)
         y = functional.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
         return self.out(y.transpose(1, 2).reshape(b, t, c))
-
-
-@of("image")
-def fused_attention():
-    return Rows(FusedAttention())
 
 
 @of("image")
@@ -242,19 +230,6 @@ def norms():
         nn.GELU(),
         nn.Linear(WIDTH, CLASSES),
     )
-
-
-@of("tokens")
-def embedding_bag():
-    class Bag(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.embedding, self.head = nn.Embedding(TOKENS, WIDTH, padding_idx=0), nn.Linear(WIDTH, CLASSES)
-
-        def forward(self, tokens: Tensor) -> Tensor:
-            return self.head(self.embedding(tokens).mean(1))
-
-    return Bag()
 
 
 @of("tokens")
@@ -353,22 +328,6 @@ def gru():
 
 
 @of("image")
-def gru_cell():
-    class Cell(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.cell, self.head = nn.GRUCell(8, WIDTH), nn.Linear(WIDTH, CLASSES)
-
-        def forward(self, x: Tensor) -> Tensor:
-            state = x.new_zeros(x.shape[0], WIDTH)
-            for row in x.flatten(1, 2).unbind(1):
-                state = self.cell(row, state)
-            return self.head(state)
-
-    return Cell()
-
-
-@of("image")
 def transposed_convolution():
     return nn.Sequential(
         nn.Conv2d(1, 4, 3, stride=2, padding=1),
@@ -461,16 +420,6 @@ def half():
 
 
 @of("image")
-def bfloat():
-    return nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, CLASSES)).bfloat16()
-
-
-@of("image")
-def double():
-    return nn.Sequential(nn.Flatten(), nn.Linear(64, WIDTH), nn.ReLU(), nn.Linear(WIDTH, CLASSES)).double()
-
-
-@of("image")
 def cast_in_forward():
     class Cast(nn.Module):
         def __init__(self) -> None:
@@ -526,19 +475,6 @@ def dict_output():
     return Dict()
 
 
-Output = namedtuple("Output", "hidden logits")
-
-
-@of("image")
-def named_tuple_output():
-    class Named(Returns):
-        def forward(self, x: Tensor):
-            logits, hidden = self.parts(x)
-            return Output(hidden, logits)
-
-    return Named()
-
-
 @of("image")
 def asserts():
     class Asserts(Returns):
@@ -570,16 +506,6 @@ def hooked():
     layers[1].register_forward_pre_hook(lambda _, given: (1.0 - given[0],))
     layers[3].register_forward_hook(lambda _, given, found: -found)
     return layers
-
-
-@of("image")
-def loops_over_length():
-    class Loops(Returns):
-        def forward(self, x: Tensor) -> Tensor:
-            rows = [x[:, :, i].flatten(1) for i in range(len(x[0, 0]))]
-            return self.parts(torch.cat(rows, dim=1))[0]
-
-    return Loops()
 
 
 class OwnBlock(nn.Module):
@@ -641,20 +567,6 @@ def _with_statistics(module: nn.Module) -> nn.Module:
             nn.init.normal_(part.running_mean, std=0.1)
             nn.init.uniform_(part.running_var, 0.5, 1.5)
     return module
-
-
-@of("image")
-def functional_pools():
-    class Pools(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.conv, self.head = nn.Conv2d(1, 4, 3, padding=1), nn.Linear(16, CLASSES)
-
-        def forward(self, x: Tensor) -> Tensor:
-            x = functional.max_pool2d(functional.relu(self.conv(x)), 2)
-            return self.head(functional.avg_pool2d(x, 2).reshape(x.shape[0], -1))
-
-    return Pools()
 
 
 @of("image")
@@ -809,15 +721,6 @@ def maps_of_scores():
 def quantised():
     layers = nn.Sequential(nn.Flatten(), nn.Linear(64, WIDTH), nn.ReLU(), nn.Linear(WIDTH, CLASSES))
     return torch.ao.quantization.quantize_dynamic(layers, {nn.Linear}, dtype=torch.qint8)
-
-
-@refused("takes no example alone")
-def functional_batch_statistics():
-    class Statistics(Returns):
-        def forward(self, x: Tensor) -> Tensor:
-            return self.parts(functional.batch_norm(x.flatten(1), None, None, training=True))[0]
-
-    return Statistics()
 
 
 @refused("under `if self.training` alone")

@@ -38,15 +38,6 @@ class Short:
     def close(self, part: str) -> None:
         self.ledger.append([part, self.coder.shifts - sum(bits for _, bits in self.ledger)])
 
-    def write_scaling(self) -> None:
-        if self.scaling in LISTED:
-            self.coder.uniform(LISTED.index(self.scaling), 4)
-            return
-        self.coder.uniform(3, 4)
-        self.coder.uniform(len(self.scaling["mean"]) - 1, 4)
-        for value in (self.scaling["divisor"], *self.scaling["mean"], *self.scaling["std"]):
-            self.coder.float32(value)
-
     def packed(self) -> bytes:
         return writer.pack_bits(self.bits)
 
@@ -64,7 +55,7 @@ class Head(Short):
     def write(self) -> None:
         if self.split is not None:
             self.coder.uniform(self.split - 1, 9)
-        self.write_scaling()
+        writer.write_scaling(self.coder, self.scaling)
         self.close("setting")
         self.coder.bit(self.operations is None)
         if self.operations is not None:
@@ -98,7 +89,7 @@ class PlainRule(Short):
         for number, total in self.learner or ():
             self.coder.uniform(number, total)
         if self.has_scaling:
-            self.write_scaling()
+            writer.write_scaling(self.coder, self.scaling)
         self.close("rule")
 
 

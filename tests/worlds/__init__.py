@@ -1,1 +1,1 @@
-"""What tests look at, each made in one place: networks, samples, facts, files, commands."""
+"""What tests look at, each made in one place: networks, messages, samples, facts, files, commands."""

@@ -1,11 +1,13 @@
 """Programs and what they write to: other processes, fake programs on PATH, terminals, engines, pages."""
 
+import importlib.util
 import io
 import stat
 import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
+from types import ModuleType
 
 from codebound.run.job import Engine, Finished, call
 
@@ -14,6 +16,21 @@ def python(code: str, *arguments: object, env: dict[str, str] | None = None) -> 
     """What a fresh Python prints that runs the code."""
     command = [sys.executable, "-c", code, *map(str, arguments)]
     return subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
+
+
+def refused(ran: tuple[int, str, str], code: int, message: str) -> None:
+    """The command line ended with this status and said why in one message."""
+    assert ran[:2] == (code, "")
+    assert message in ran[2]
+    assert "Traceback" not in ran[2]
+
+
+def script(path: Path) -> ModuleType:
+    """A program that is in no package, as a module."""
+    spec = importlib.util.spec_from_file_location(f"script_{path.stem}", path)
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)  # dataclasses look it up
+    spec.loader.exec_module(module)
+    return module
 
 
 def fake_program(folder: Path, name: str, body: str) -> Path:

@@ -1,4 +1,4 @@
-"""Frozen bytes of every code with a helper, and of what it decodes to, from the literal writer."""
+"""Frozen bytes of every code of a tensor, and of what it decodes to, from the literal writer."""
 
 import cbound_writer as reference
 import numpy as np
@@ -6,7 +6,7 @@ import pytest
 
 from codebound.bits.bitstring import Bits
 from codebound_networks.codes.modes import decode_tensors, encode_tensors
-from codebound_networks.codes.tensors import Adaptive, Dense, Enumerative, Static, Zero
+from codebound_networks.codes.tensors import Adaptive, Codebook, Dense, Enumerative, Raw, Static, Zero
 from codebound_papers.compress.codes import Filled, Filling, LowRank, Mixed, Projected, Ticket
 from codebound_papers.guha23.sketch.code import Sketched
 from codebound_papers.guha23.sketch.codec import solved
@@ -19,10 +19,45 @@ X = np.zeros((5, 6), dtype=np.int64)
 X[0, 1], X[3, 4], X[4, 0] = 2, -1, 1
 Y = np.array([[0, -1, -1, 0], [2, 0, 0, 2], [2, 0, 1, 3], [0, -1, 0, 1]], dtype=np.int32)
 Y3 = np.array([[-1, 0, 0, 0, -1], [-1, 3, 1, 2, -1], [0, 1, 1, 0, 0], [0, 2, 0, 2, 0]], dtype=np.int32)
+TABLE = np.array([-0.5, 0.75, 3.0], dtype=np.float32)
+INDEX = np.array([[0, 3, 0], [1, 0, 2]], dtype=np.int32)
+VALUES = np.array([1.0, -0.0, 3.5e38 / 2], dtype=np.float32)
 F3 = [0, 0, 9000, 30000, 9000, 9000, 8536]
 
 # name: ours, the literal writer's, the bits ("length:hex"), the float32 values (big-endian hex)
 GOLDEN = {
+    "adaptive": (
+        Adaptive(Q, -21, 2, row_flags=1, column_flags=1, kind=3, stride=2),
+        reference.adaptive(Q, -21, rows=True, columns=True, kind=3, stride=2),
+        "47:82a5cf9e5a88",
+        "000000003ea5fed700000000be25fed7000000000000000000000000000000003e25fed700000000bea5fed700000000",
+    ),
+    "zero": (Zero((3, 4)), reference.zero((3, 4)), "3:40", 12 * "00000000"),
+    "dense": (
+        Dense(Q, -21, 2),
+        reference.dense(Q, -21),
+        "46:60a94a0906d0",
+        "000000003ea5fed700000000be25fed7000000000000000000000000000000003e25fed700000000bea5fed700000000",
+    ),
+    "enumerative": (
+        Enumerative(Q, 5, 2),
+        reference.enumerative(Q, 5),
+        "36:20b4b31690",
+        "000000004045672a00000000bfc5672a000000000000000000000000000000003fc5672a00000000c045672a00000000",
+    ),
+    "codebook": (
+        Codebook(INDEX, TABLE),
+        reference.codebook(TABLE, INDEX - 1),
+        "117:2bbf0000003f400000404000007828",
+        "000000004040000000000000bf000000000000003f400000",
+    ),
+    "raw": (Raw(VALUES), reference.raw(VALUES), "101:31fc00000400000003f81d3e30", "3f800000800000007f03a7c6"),
+    "static": (
+        Static(Q, -21, 2, table=np.array(F), lanes_log2=1),
+        reference.static(Q, -21, table=F, lanes_log=1),
+        "239:382a4000800400100080009c410008008004f0460734badd0005d71de100",
+        "000000003ea5fed700000000be25fed7000000000000000000000000000000003e25fed700000000bea5fed700000000",
+    ),
     "projected, one vector of signs": (
         Projected((3, 4), Dense(Z, -21, 3), by_rows=False, gaussian=False, seed=0),
         reference.projected((3, 4), reference.dense(Z, -21)),
