@@ -113,25 +113,6 @@ def show(ledger: _LedgerFile, output: opt.Output = Format.table) -> None:
     _show(read_ledger(ledger), output)
 
 
-@app.command()
-def verify(
-    ledger: _LedgerFile,
-    data: Annotated[
-        str | None, option("The sealed examples: an .npz file, or a name such as mnist:test.")
-    ] = None,
-    data_folder: opt.DataFolder = None,
-    head: Annotated[str | None, option("Hash of the last line, if it was written down elsewhere.")] = None,
-    output: opt.Output = Format.table,
-) -> None:
-    """Check a ledger with the independent program: chain, prices, bounds; the same as codebound-verify."""
-    from codebound_verify.__main__ import main
-
-    arguments = [str(ledger), "--format", "json" if output is Format.json else "text"]
-    for name, value in (("--data", data), ("--data-folder", data_folder), ("--head", head)):
-        arguments += [] if value is None else [name, str(value)]
-    raise typer.Exit(main(arguments))
-
-
 def _looks(text: str) -> int | None:
     if text == "open":
         return None

@@ -23,18 +23,18 @@ from codebound.run.interrupts import answering_interrupts, interrupt_on_signals
 
 OWN_VERBS = {
     "data": Verb("codebound.cli.data:app"),
-    "encode": Verb("codebound.cli.encode:command", has_config=False),
+    "encode": Verb("codebound.cli.data:encode", has_config=False),
     "certify": Verb("codebound.cli.certify:command"),
     "verify": Verb("codebound.cli.certificates:verify"),
     "check": Verb("codebound.cli.certificates:check", has_config=False),
-    "joint": Verb("codebound.cli.joint:command", has_config=False),
-    "report": Verb("codebound.cli.report:command", has_config=False),
-    "sign": Verb("codebound.cli.sign:command", has_config=False),
+    "joint": Verb("codebound.cli.audit:joint", has_config=False),
+    "report": Verb("codebound.cli.audit:report", has_config=False),
+    "sign": Verb("codebound.cli.audit:sign", has_config=False),
     "decode": Verb("codebound.cli.certificates:decode", has_config=False),
     "show": Verb("codebound.cli.certificates:show", has_config=False),
-    "advise": Verb("codebound.cli.advise:command", has_config=False),
+    "advise": Verb("codebound.cli.bound:advise", has_config=False),
     "holdout": Verb("codebound.cli.holdout:app", has_config=False),
-    "bound": Verb("codebound.cli.bound:command", has_config=False),
+    "bound": Verb("codebound.cli.bound:bound", has_config=False),
 }
 
 

@@ -1,4 +1,4 @@
-"""``codebound bound``: the published keys, the published numbers, and refusals."""
+"""``codebound bound`` and ``advise``: the published keys, the published numbers, and refusals."""
 
 import csv
 import io
@@ -135,3 +135,29 @@ def test_a_fault_has_its_own_words(bound):
 )
 def test_counts_that_contradict_each_other_are_refused(bound, arguments):
     assert isinstance(bound(*arguments).exception, UsageError)
+
+
+def test_advice_says_what_to_do(codebound):
+    code, out, err = codebound("advise", "--n", 300, "--errors-guess", 0.1, "--target", 0.15, "--bits", 200)
+    assert code == 0, err
+    assert "hold-out" in out
+    assert "about" in out
+    assert err.startswith("Hold out ")
+    assert "proves nothing" in err
+
+
+def test_a_short_message_is_advised_where_it_wins(codebound):
+    _, out, _ = codebound(
+        "advise", "--n", 100, "--errors-guess", 0.2, "--delta", 1e-6, "--bits", 1, "--format", "json"
+    )
+    record = json.loads(out)
+    assert record["ways"][0]["name"] == "message"
+    assert record["paragraph"].startswith("Learn from all labels")
+    assert record["most_bits"] >= 1
+
+
+@pytest.mark.parametrize("arguments", [("--n", 100), ("--errors-guess", 0.1), ("--data", "digits")])
+def test_advice_needs_a_guess_and_the_labels(codebound, arguments):
+    code, _, err = codebound("advise", *arguments)
+    assert code == 2
+    assert "option" in err

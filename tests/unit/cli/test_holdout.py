@@ -22,7 +22,7 @@ def files(own_cache):
 def test_one_look_is_one_look(files, codebound):
     codebound("holdout", "seal", "test.npz")
     codebound("holdout", "look", "test.looks.jsonl", "--predictions", "good.npy")
-    _, out, _ = codebound("holdout", "verify", "test.looks.jsonl", "--data", "test.npz")
+    _, out, _ = codebound("verify", "test.looks.jsonl", "--data", "test.npz")
     assert out.startswith("ACCEPT\n1 look, open; head ")
 
 
@@ -38,10 +38,10 @@ def test_from_the_seal_to_the_final_look(files, codebound):
     )
     assert json.loads(out)["looks"][-1]["answer"] == 15
     head = json.loads(out)["head"]
-    code, out, _ = codebound("holdout", "verify", "test.looks.jsonl", "--data", "test.npz", "--head", head)
+    code, out, _ = codebound("verify", "test.looks.jsonl", "--data", "test.npz", "--head", head)
     assert code == 0
     assert out.startswith("ACCEPT\n3 looks, closed")
-    code, out, _ = codebound("holdout", "verify", "test.looks.jsonl", "--head", "0" * 64, "--format", "json")
+    code, out, _ = codebound("verify", "test.looks.jsonl", "--head", "0" * 64, "--format", "json")
     assert (code, json.loads(out)["verdict"]) == (1, "REFUSE")
     code, out, _ = codebound("holdout", "show", "test.looks.jsonl", "--format", "csv")
     assert out.splitlines()[2].startswith("2,good.npy,no,at most")
@@ -100,7 +100,7 @@ def test_values_and_tables_of_classes(files, codebound):
     assert codebound("holdout", "seal", "values.npz", "--fault", "residual:0.5")[0] == 0
     _, _, err = codebound("holdout", "look", "values.looks.jsonl", "--predictions", "off.npy")
     assert "off.npy is off by more than 0.5 on at most" in err
-    code, out, _ = codebound("holdout", "verify", "values.looks.jsonl", "--data", "values.npz")
+    code, out, _ = codebound("verify", "values.looks.jsonl", "--data", "values.npz")
     assert (code, out.split()[0]) == (0, "ACCEPT")
     codebound("holdout", "seal", "test.npz", "--by-class")
     code, out, _ = codebound("holdout", "look", "test.looks.jsonl", "--predictions", "good.npy")
