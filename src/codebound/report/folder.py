@@ -16,8 +16,8 @@ from codebound.known.base import BASE_FILE
 from codebound.known.provenance import UNKNOWN, Origin
 from codebound.methods.comparison import BY_HELPER, advice
 from codebound.methods.registry import known_methods
-from codebound.report.fresh_examples import said_of_test
 from codebound.report.plain import DECLARED_SCORES
+from codebound.report.summary import fault_words, holdout_rows, refused_lines, said_of_test, summary_html
 from codebound.run.errors import UsageError
 from codebound.run.files import (
     make_folder,
@@ -115,8 +115,6 @@ class Certification:
     is_behind_f: bool = False
 
     def __str__(self) -> str:
-        from codebound.report.summary import holdout_rows, refused_lines
-
         result = self.result
         whose = f"g is {result['network']}." if self.is_new else ""
         tested = (f"{name}: {value} ({words})." for name, value, words in holdout_rows(result))
@@ -129,8 +127,6 @@ class Certification:
 
     def _repr_html_(self) -> str:
         """Summary that a notebook shows."""
-        from codebound.report.summary import summary_html
-
         return summary_html(self.certificate.sentence, self.result)
 
     @property
@@ -173,8 +169,6 @@ class Certification:
         """The certified error beside the test sample, where one was given."""
         if self.holdout is None:
             return None
-        from codebound.report.summary import fault_words
-
         assert isinstance(self.holdout.facts, HoldoutFacts)
         return confront(
             self.certificate.claim.bound, self.holdout.facts, does=fault_words(self.certificate.claim.fault)

@@ -1,17 +1,17 @@
-"""Self-contained pages from templates; the page about a certificate."""
+"""Self-contained pages from templates; the page about a certificate, with the terms of its slider."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from importlib import resources
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from codebound.bounds.risk import percent, rate
+from codebound.certificate.statement import Term, bound_at
 from codebound.report.examples import Shown
-from codebound.report.formula import costs, formulas
 from codebound.report.guide import snippet, usage_notes
 from codebound.report.plain import TERMS, answer, how_it_fails, how_sure, meanings
 from codebound.report.summary import holdout_rows, original_name, original_words
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from codebound.certificate.file import Certificate
-    from codebound.certificate.statement import Term
+
+
+_CLOSE = 1e-8  # relative: what is not the same number gets no slider
 
 
 def rendered(template: str, values: Mapping[str, object], *, package: str = "codebound.report") -> str:
@@ -96,6 +98,51 @@ def _examples(result: Mapping[str, Any]) -> str:
     return f"{n:,} examples" + ("" if n == counted else f", {counted:,} of them counted")
 
 
+def formulas(certificate: Certificate, result: Mapping[str, Any]) -> dict[str, list[Term]]:
+    """The terms of every bound on a page, by its name there; of those that this module gets right."""
+    certified = certificate.kind.terms(certificate)
+    found = {"certified": (certificate.claim.bound, certified)}
+    for name, errors in (("holdout", "test_errors"), ("holdout_f", "test_errors_f")):
+        if name in result:
+            found[name] = (result[name], [Term("binomial", result[errors], result["test_n"])])
+    rows, is_picked = result.get("by_class", ()), certified[0].law == "picked"
+    for row in rows:
+        if row["bound"] is not None:
+            counted = row["errors"] + row["picks"]
+            term = Term(
+                "picked" if is_picked else "binomial",
+                counted,
+                row["n"],
+                certificate.facts.code_bits,
+                1.0 / len(rows),
+            )
+            found[f"class-{row['label']}"] = (row["bound"], [term])
+    return {
+        name: terms
+        for name, (stated, terms) in found.items()
+        if math.isclose(bound_at(terms, certificate.claim.delta), stated, rel_tol=_CLOSE)
+    }
+
+
+def costs(certificate: Certificate) -> list[tuple[str, float]]:
+    """Parts of a certified error. Empty where they do not add up to it."""
+    claim, facts = certificate.claim, certificate.facts
+    first, *others = certificate.kind.terms(certificate)
+    if first.outside is not None:
+        return []
+    plain = replace(first, law="binomial", count=facts.errors, bits=0.0)
+    steps = [("what is still wrong", facts.errors / first.n), ("chance", plain.limit(claim.delta))]
+    if picks := first.count - facts.errors:
+        steps.append((f"{picks:,} picked examples", replace(first, bits=0.0).limit(claim.delta)))
+    steps.append((f"{facts.code_bits:,} bits of message", first.limit(claim.delta)))
+    if others:
+        steps.append(("where f and g differ", claim.bound))
+    if not math.isclose(steps[-1][1], claim.bound, rel_tol=_CLOSE):
+        return []
+    before = [0.0, *(value for _, value in steps)]
+    return [(name, max(0.0, value - least)) for (name, value), least in zip(steps, before, strict=False)]
+
+
 def _slider(delta: float, terms: Mapping[str, Sequence[Term]]) -> dict[str, Any] | None:
     """Data for the slider. None where the page cannot compute the bound."""
     if "certified" not in terms or delta > 0.5:  # the page solves the lower tail alone
@@ -141,8 +188,7 @@ def scale_rows(certificate: Certificate, result: Mapping[str, Any]) -> list[dict
     of_it = "of the network that was given" if result["subject"] == "f" else "of this classifier"
     for key, whose in (("holdout", of_it), ("holdout_f", "of the network that was given")):
         if key in result:
-            copies = " (no guarantee: copies of the sample)" if result["test_copies_in_sample"] else ""
-            words = f"{whose}, by the test set{result.get(f'{key}_words', copies)}"
+            words = f"{whose}, by the test set{result[f'{key}_words']}"
             rows.append((key, "hold-out bound", result[key], words))
     shown = ("faults", "" if certificate.kind.has_margin else certificate.kind.errors_key)
     for each in result["counts"]:
@@ -173,11 +219,14 @@ def _number_rows(certificate: Certificate, result: Mapping[str, Any]) -> list[tu
             percent(result["bound"]),
             f"{result['statement']}, the exact limit: the guarantee",
         ),
-        *(_looser_rows(result) if certificate.kind.has_looser_forms else ()),
-        *(
-            (each["name"], f"{each['count']:,} of {each['of']:,}", each["meaning"])
-            for each in result["counts"]
-        ),
+    ]
+    if certificate.kind.has_looser_forms:
+        rows += [
+            ("the same, kl form", percent(result["kl"]), "a little looser, easier to compute"),
+            ("the same, Hoeffding form", percent(result["hoeffding"]), "the form that papers print"),
+        ]
+    rows += [
+        (each["name"], f"{each['count']:,} of {each['of']:,}", each["meaning"]) for each in result["counts"]
     ]
     if result["original_train_errors"] is not None:
         before = f"{result['original_train_errors']:,} of {result['original_train_n']:,}"
@@ -204,12 +253,4 @@ def class_rows(result: Mapping[str, Any]) -> list[dict[str, object]]:
             + (f", {row['picks']} picked" if row.get("picks") else ""),
         }
         for row in result.get("by_class", ())
-    ]
-
-
-def _looser_rows(result: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Forms of the bound that are easier to compute."""
-    return [
-        ("the same, kl form", percent(result["kl"]), "a little looser, easier to compute"),
-        ("the same, Hoeffding form", percent(result["hoeffding"]), "the form that papers print"),
     ]

@@ -1,15 +1,24 @@
-"""A certificate in a few rows: the same on the screen, in a notebook and on the page."""
+"""A certificate in a few rows: the same on the screen, in a notebook and on the page.
+
+Test examples beside it: what they say of g and of f, and on which condition.
+"""
 
 from __future__ import annotations
 
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from codebound.bounds.facts import HoldoutFacts
+from codebound.bounds.original import through_disagreement
 from codebound.bounds.risk import count_of, percent
 from codebound.certificate.claims import CLAIMS
+from codebound.sample.rows import MOST_COPIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from codebound.bounds.held_out import Confrontation
+    from codebound.report.folder import Certification
 
 Rows = list[tuple[str, str, str]]
 """Name, value, and what the value means."""
@@ -56,7 +65,12 @@ def holdout_rows(result: Mapping[str, Any]) -> Rows:
     if "test_n" in result:
         name = f"hold-out bound of {result['subject']}"
         value = percent(result["holdout"]) if "holdout" in result else "none"
-        rows.append((name, value, holdout_words(result)))
+        words = (
+            f"C-11, for comparison: {result['subject']} {fault_words(result['fault'])} on "
+            f"{result['test_errors']} of {result['test_n']} test examples, of which "
+            f"{result['test_copies_in_sample']} also occur in the sample{result['holdout_words']}"
+        )
+        rows.append((name, value, words))
     if "test_errors_f" in result:
         value = percent(result["holdout_f"]) if "holdout_f" in result else "none"
         words = f"C-11, of the network that was given, which errs on {result['test_errors_f']} of them"
@@ -68,17 +82,6 @@ def holdout_rows(result: Mapping[str, Any]) -> Rows:
         )
         rows.append(("bound of f through g", percent(result["through_f"]), words))
     return rows
-
-
-def holdout_words(result: Mapping[str, Any]) -> str:
-    """Counts behind the hold-out bound. Copies of the sample make it no guarantee."""
-    copies = result["test_copies_in_sample"]
-    stale = "" if "holdout" in result else ": NO GUARANTEE, these are no fresh examples"  # of older folders
-    return (
-        f"C-11, for comparison: {result['subject']} {fault_words(result['fault'])} on "
-        f"{result['test_errors']} of {result['test_n']} test examples, of which {copies} also occur in the "
-        f"sample{result.get('holdout_words', stale)}"
-    )
 
 
 def skipped_lines(skipped: Mapping[str, str]) -> list[str]:
@@ -129,3 +132,63 @@ def summary_html(sentence: str, result: Mapping[str, Any]) -> str:
     cells = "".join(f"<tr>{row}</tr>" for row in rows)
     warned = "".join(f"<p>Warning: {escape(each)}.</p>" for each in result["warnings"])
     return f"<p><b>{escape(sentence)}</b></p><table>{cells}</table>{warned}"
+
+
+def said_of_test(found: Certification) -> dict[str, Any]:
+    """Hold-out bounds and caveats, for the certified network and for f."""
+    test = found.confrontation
+    if test is None or found.holdout is None:
+        return {}
+    is_fresh, words = True, ""
+    if _has_copies(found, test):
+        is_fresh, words = False, ": NO GUARANTEE, these are no fresh examples"
+    elif _is_made_of_f(found):
+        is_fresh, words = _doubt(found, test, "it" if found.certificate.claim.subject == "f" else "f")
+    told: dict[str, Any] = {"holdout": found.holdout.value} if is_fresh else {}
+    told |= {
+        "holdout_words": words,
+        "test_errors": test.test.errors,
+        "test_n": test.test.n,
+        "test_copies_in_sample": found.copies,
+        "test_tail": test.tail,
+        "refuted_by_test": test.is_refuted,
+        "alarm": test.alarm,
+    }
+    if found.holdout_f is None:
+        return told
+    assert isinstance(found.holdout_f.facts, HoldoutFacts)
+    is_fresh, words = _doubt(found, test, "it")
+    told |= {"test_errors_f": found.holdout_f.facts.errors, "holdout_f_words": words}
+    if is_fresh:
+        told["holdout_f"] = found.holdout_f.value
+    if is_fresh and found.disagreement is not None:
+        told["through_f"] = through_disagreement(found.bound, found.disagreement)
+        told["disagreements_f"] = found.disagreement.errors
+    return told
+
+
+def _has_copies(found: Certification, test: Confrontation) -> bool:
+    """Return True if more test inputs occur in the sample than by chance. They are not fresh then."""
+    return MOST_COPIES * (found.copies or 0) > test.test.n
+
+
+def _is_made_of_f(found: Certification) -> bool:
+    """Return True if the certified network depends on f's numbers."""
+    claim = found.certificate.claim
+    is_given = found.original_errors is not None and not found.certificate.kind.trains_base
+    return is_given and (claim.subject == "f" or found.is_behind_f or not found.is_new)
+
+
+def _doubt(found: Certification, test: Confrontation, who: str) -> tuple[bool, str]:
+    """Return whether test errors are evidence about f, and the caveat."""
+    origin = found.origin
+    if _has_copies(found, test):
+        return False, ": NO GUARANTEE, they occur in the sample"
+    if origin.data_sha256 not in ("", found.sample.sha256):
+        why = "f was trained on other data than the sample, and they may be among these"
+        return False, f": NO GUARANTEE, {why}"
+    if origin.is_whole:
+        return True, ""
+    if origin.data_sha256:
+        return True, f", IF {who} had seen none of them before it was trained on the sample"
+    return True, f", IF {who} was neither trained nor selected on them"

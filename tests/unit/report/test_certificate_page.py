@@ -23,8 +23,7 @@ from codebound.certificate.statement import bound_at
 from codebound.certification import certify
 from codebound.known.base import Pretrained
 from codebound.report.examples import shown_examples
-from codebound.report.formula import costs, formulas
-from codebound.report.html import certificate_page, place
+from codebound.report.html import certificate_page, costs, formulas, place
 from codebound.report.plain import answer, how_it_fails, how_sure, in_words, meanings
 from codebound.sample.arrays import from_arrays
 from codebound.sample.development import DEVELOPED
