@@ -71,43 +71,32 @@ def scaling_words(scaling: Scaling) -> str:
 
 def snippet(result: Mapping[str, Any]) -> str:
     """Python that loads the network in this folder and asks it; empty where it is not what was certified."""
+    inputs = result["inputs"]
     if result["subject"] == "f":
         return ""
-    inputs = result["inputs"]
-    lines = ["import torch", "", "import codebound as cb", ""]
     if inputs["encoder"] in KERNELS:
         says = "# with the helper beside it, for inputs as they were stored"
-        return "\n".join([*lines[2:], f'g = cb.load_classifier(".")  {says}', "print(g.predict(inputs))"])
+        return f'import codebound as cb\n\ng = cb.load_classifier(".")  {says}\nprint(g.predict(inputs))'
     if inputs["encoder"]:
-        return "\n".join(
-            [
-                *lines,
-                "encoder = found.encoder  # what certify returned"
-                if inputs["helper"]
-                else f"encoder = cb.load_encoder({json.dumps(inputs['encoder'])})",
-                'g = cb.load_classifier(".", encoder=encoder)',
-                "print(g.predict(inputs))  # texts, or pictures and rows scaled as those of the sample",
-            ]
+        loaded = f"encoder = cb.load_encoder({json.dumps(inputs['encoder'])})"
+        lines = (
+            "encoder = found.encoder  # what certify returned" if inputs["helper"] else loaded,
+            'g = cb.load_classifier(".", encoder=encoder)',
+            "print(g.predict(inputs))  # texts, or pictures and rows scaled as those of the sample",
         )
-    shape = ", ".join(map(str, inputs["shape"]))
-    return "\n".join(
-        [
-            *lines,
-            'g = cb.load_classifier(".")',
-            "# yours, as they are stored:",
+    else:
+        shape = ", ".join(map(str, inputs["shape"]))
+        lines = (
+            'g = cb.load_classifier(".")\n# yours, as they are stored:',
             f"inputs = torch.zeros(5, {shape}, dtype=torch.{inputs['dtype']})",
             "print(g.predict(inputs))",
-        ]
-    )
+        )
+    return "\n".join(("import torch\n\nimport codebound as cb\n", *lines))
 
 
 _ABOUT_F = (
     "The certificate is about the network that was given: use that one, as it was. The network that the "
     "message decodes to only served to prove it."
-)
-_ELSEWHERE = (
-    "For other programs: {command} (after pip install onnx onnxscript) writes ONNX, with the input stored "
-    "({dtype}) and the outputs scores and label."
 )
 
 
@@ -145,8 +134,11 @@ def usage_notes(certificate: Certificate, result: Mapping[str, Any]) -> list[str
         f": {called}{'; and so on' if len(names) > _NAMED else ''}." if names else ", counted from 0."
     )
     dtype = inputs["dtype"] if certificate.kind.is_learned else "float32"
-    command = "codebound decode . --out g.onnx"
-    return [taken, outputs, scaled, _ELSEWHERE.format(dtype=dtype, command=command)]
+    elsewhere = (
+        "For other programs: codebound decode . --out g.onnx (after pip install onnx onnxscript) writes "
+        f"ONNX, with the input stored ({dtype}) and the outputs scores and label."
+    )
+    return [taken, outputs, scaled, elsewhere]
 
 
 def folder_guide(
