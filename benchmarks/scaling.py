@@ -32,8 +32,7 @@ from ratios import beside
 
 from codebound import __version__
 from codebound.run.errors import CodeboundError
-from codebound.run.job import Engine, Job, value_of
-from codebound.run.processes import LocalEngine
+from codebound.run.job import Engine, Job, LocalEngine, value_of
 from codebound_papers.journal import Journal
 from codebound_papers.sweep.cluster import RayEngine
 

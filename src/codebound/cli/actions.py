@@ -19,10 +19,9 @@ from codebound.known.encoded_tables import load_table
 from codebound.known.encoder import load_encoder
 from codebound.methods.inputs import ENCODES
 from codebound.run.errors import CodeboundError, DataError, UsageError
-from codebound.run.extensions import reader
+from codebound.run.extensions import import_named, reader
 from codebound.run.progress import NOBODY, Listener, Progress, silent
 from codebound.run.store import new_folder, source_sha256
-from codebound.run.user_code import import_named
 from codebound.sample.caveats import remarks
 from codebound.sample.dataset import as_read
 from codebound.sample.formats.catalogue import KNOWN

@@ -134,7 +134,7 @@ def given_engine(
     """The engine that was asked for, if any."""
     from contextlib import nullcontext
 
-    from codebound.run.processes import open_engine
+    from codebound.run.job import open_engine
 
     if kind is None:
         if workers is not None or address is not None:

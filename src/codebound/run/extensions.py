@@ -8,16 +8,19 @@ is the example. The module is light: it names its parts as ``"package.module:att
 from __future__ import annotations
 
 import importlib
+import sys
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import metadata
 from operator import attrgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codebound.run.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 GROUP = "codebound.extensions"
 
@@ -91,6 +94,30 @@ def loaded(home: str) -> Any:
     module, _, attribute = home.partition(":")
     found = importlib.import_module(module)
     return attrgetter(attribute)(found) if attribute else found
+
+
+@contextmanager
+def current_directory_importable() -> Iterator[None]:
+    """Modules in the current directory, also ones written a moment ago, can be imported inside."""
+    here = str(Path.cwd())
+    importlib.invalidate_caches()
+    sys.path.insert(0, here)
+    try:
+        yield
+    finally:
+        sys.path.remove(here)
+
+
+def import_named(spec: str) -> Any:
+    """Import the object that ``package.module:name`` names. Modules in the current directory are found too.
+
+    Example:
+        >>> import_named("math:sqrt")(9.0)
+        3.0
+    """
+    module, _, name = spec.partition(":")
+    with current_directory_importable():
+        return getattr(importlib.import_module(module), name)
 
 
 def reader(kind: str) -> Any:

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 
 from codebound import __version__
 from codebound.run.errors import CodeboundError, UsageError
+from codebound.run.extensions import current_directory_importable
 from codebound.run.files import try_lock
-from codebound.run.user_code import current_directory_importable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

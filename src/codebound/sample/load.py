@@ -14,7 +14,7 @@ from zipfile import is_zipfile
 import numpy as np
 
 from codebound.run.errors import CodeboundError, DataError, UsageError
-from codebound.run.user_code import import_named
+from codebound.run.extensions import import_named
 from codebound.sample.arrays import from_arrays, read_npy_folder, read_npz
 from codebound.sample.convert import collected
 from codebound.sample.dataset import Dataset, Scaling, named_alike

@@ -12,7 +12,7 @@ from codebound.methods.registry import METHODS, Method, known_methods
 from codebound.run import extensions
 from codebound.run.errors import UsageError
 from codebound.run.extensions import Verb, find_extensions, form_of, reader
-from codebound.run.processes import open_engine
+from codebound.run.job import open_engine
 
 
 class Point:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from codebound.run.errors import DataError
-from codebound.run.user_code import import_named
+from codebound.run.extensions import import_named
 from codebound.sample.arrays import from_arrays
 from codebound.sample.columns import Title
 from codebound.sample.dataframes import is_frame, titled, values_of
