@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -21,7 +20,7 @@ MAX_WITNESS = 1 << 24
 """Bytes of all proofs of a message."""
 
 
-class AbstractMessage(ABC):
+class AbstractMessage(Protocol):
     """A message that a network is decoded from.
 
     Attributes:
@@ -34,52 +33,40 @@ class AbstractMessage(ABC):
     is_short: bool
 
     @property
-    @abstractmethod
     def version(self) -> int:
         """The oldest version of the format, from the second on, that can say it."""
 
     @property
-    @abstractmethod
     def setting(self) -> Setting:
         """Setting at the start of the message."""
 
-    @abstractmethod
     def with_options(self, options: Options) -> Self:
         """The same network behind other options."""
 
-    @abstractmethod
     def shortened(self) -> Self:
         """The same as a short message, if one can say it."""
 
-    @abstractmethod
     def encode(self) -> tuple[Bits, Ledger]:
         """The bits, and how many of them each part takes."""
 
-    @abstractmethod
     def word(self) -> tuple[Bits, Ledger]:
         """The bits in front of the blocks, and how many of them each part takes."""
 
-    @abstractmethod
     def with_blocks(self, word: Bits, ledger: Ledger) -> tuple[Bits, Ledger]:
         """The whole message, from its word."""
 
-    @abstractmethod
     def length_limits(self, word: Bits) -> tuple[int, int]:
         """Bits that the whole message has at least and at most, from its word."""
 
-    @abstractmethod
     def block_keys(self) -> list[Hashable]:
         """Equal for messages whose blocks are known to be equal."""
 
-    @abstractmethod
     def witness(self) -> bytes:
         """The proofs that a decoder would have to search for (docs/format.md, section 1)."""
 
     @property
-    @abstractmethod
     def parts(self) -> dict[str, object]:
         """Everything but the numbers, by name: equal in a message and in what its bits are read as."""
 
-    @abstractmethod
     def build(self, base: Mapping[str, NDArray[np.float32]] | None) -> nn.Module:
         """The network that it describes, in evaluation mode."""

@@ -6,7 +6,7 @@ Options have the names that they have on the command line, with underscores, and
 from __future__ import annotations
 
 import tempfile
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from codebound.known.base import MAX_WORDS, Pretrained
 from codebound.known.encoded_tables import load_table
 from codebound.known.encoder import load_encoder
 from codebound.methods.inputs import ENCODES
-from codebound.run.errors import CodeboundError, DataError, UsageError
+from codebound.run.errors import CodeboundError, UsageError
 from codebound.run.extensions import import_named, reader
 from codebound.run.progress import NOBODY, Listener, Progress, silent
 from codebound.run.store import new_folder, source_sha256
@@ -29,7 +29,7 @@ from codebound.sample.load import load_dataset
 from codebound.sample.splits import split
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from torch import nn
 
@@ -92,11 +92,7 @@ def certify_from_options(
     unlabelled = None if fresh is None else _loaded(fresh, "unlabelled", folder_of_data, encoder=encoder)
     fraction, helper = options["prior_fraction"], _given_helper(options, sample)
     is_encoding = helper is not None and options["method"] in ENCODES
-    with (
-        new_folder(out) as folder,
-        _unchanged_or_said(options["data"], content),
-        listener.bar("certify") as progress,
-    ):
+    with new_folder(out) as folder, listener.bar("certify") as progress:
         found = certify(
             network,
             sample,
@@ -135,19 +131,6 @@ def _are_equal(one: nn.Module | None, other: nn.Module) -> bool:
 def _content(data: str) -> str:
     """Hash of the files that a sample comes from; those of a known name are checked as they are read."""
     return "" if data.lower() in KNOWN else source_sha256(data)
-
-
-@contextmanager
-def _unchanged_or_said(data: str, content: str) -> Iterator[None]:
-    """Says so where something fails because a file, which may be read as it is used, was written to."""
-    try:
-        yield
-    except CodeboundError as error:
-        if _content(data) == content:
-            raise
-        raise DataError(
-            f"{data} changed while it was in use ({error}). Start again with a file that nobody writes to."
-        ) from error
 
 
 def save_or_rescue(found: Certification, folder: Path, **where: Any) -> Saved:

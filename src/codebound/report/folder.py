@@ -20,7 +20,6 @@ from codebound.report.plain import DECLARED_SCORES
 from codebound.report.summary import fault_words, holdout_rows, refused_lines, said_of_test, summary_html
 from codebound.run.errors import UsageError
 from codebound.run.files import (
-    make_folder,
     replacing,
     write_arrays,
     write_atomically,
@@ -210,13 +209,6 @@ class Certification:
     def save(self, path: Path | str) -> Path:
         """Writes the certificate."""
         return self.certificate.save(path)
-
-    def report(self, path: Path | str = "report.html") -> Path:
-        """Writes the page about the certificate; ``save_to`` writes it with all that belongs to it."""
-        target = Path(path)
-        make_folder(target.parent)
-        write_text(target, self._page(self.result, self.settings))
-        return target
 
     def _title(self, words: Mapping[str, Any]) -> str:
         is_given = not self.is_new and words["model"] not in (None, "none")

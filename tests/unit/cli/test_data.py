@@ -85,7 +85,6 @@ def test_show_describes_a_sample(run):
         "values from 0 to 16",
         digits.sha256,
         "178, 182, 177",
-        "class 0",
     ):
         assert words in result.stdout
     assert "test copies" not in result.stdout
@@ -115,12 +114,6 @@ def test_warnings_go_to_stderr(run, tmp_path):
     assert "Warning" not in result.stdout
 
 
-def test_narrow_terminals_get_no_thumbnails(run, monkeypatch):
-    assert "class 0 " in run("show", "digits").stdout
-    monkeypatch.setenv("COLUMNS", "12")
-    assert "class 0 " not in run("show", "digits").stdout
-
-
 def test_get_prints_the_folder_and_then_has_nothing_to_do(run, tmp_path, monkeypatch):
     class Response(io.BytesIO):
         length = None
@@ -147,11 +140,10 @@ def test_embedded_data_need_no_fetching(run):
 
 
 def test_failures_are_messages(run):
-    result = run("get", "mnist", "--route", "original")
+    result = run("get", "mnist")
     assert isinstance(result.exception, DataError)
     assert "no network in tests" in str(result.exception)
     assert isinstance(run("show", "mnist").exception, DataError)
-    assert run("get", "mnist", "--route", "fastest").exit_code == 2
 
 
 def test_save_writes_what_certify_counts_on(run, tmp_path):
