@@ -1,13 +1,18 @@
-"""The command line: verbs, each loaded when it is asked for."""
+"""The command line: verbs, each loaded when it is asked for.
+
+``--config run.toml`` gives the options of a verb from a file; flags go on top. Its keys are the long options,
+with hyphens or underscores, and the names of arguments; not what ends it at once, such as ``--help``.
+"""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import io
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from inspect import getdoc
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,10 +20,10 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from codebound import __version__
-from codebound.cli.config import with_config
 from codebound.cli.console import note
 from codebound.run.errors import CodeboundError, UsageError
 from codebound.run.extensions import Verb, find_extensions, loaded
+from codebound.run.files import read_toml
 from codebound.run.interrupts import answering_interrupts, interrupt_on_signals
 
 OWN_VERBS = {
@@ -36,6 +41,73 @@ OWN_VERBS = {
     "holdout": Verb("codebound.cli.holdout:app", has_config=False),
     "bound": Verb("codebound.cli.bound:bound", has_config=False),
 }
+
+
+def with_config(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with one option more, ``--config``."""
+
+    @functools.wraps(command)
+    def configured(*, config: Path | None, **options: object) -> None:
+        command(**options)  # the file has been read by the callback of its option
+
+    own = inspect.signature(command, eval_str=True).parameters.values()
+    config = inspect.Parameter("config", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_Config)
+    configured.__signature__ = inspect.Signature([*own, config])  # type: ignore[attr-defined]
+    configured.__annotations__ = {each.name: each.annotation for each in (*own, config)}
+    return configured
+
+
+def _defaults_from(context: typer.Context, path: Path | None) -> None:
+    if path is not None:
+        context.default_map = _checked(read_toml(path, "--config"), context.command.params, path)
+
+
+_Config = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        callback=_defaults_from,
+        is_eager=True,  # the other options look their defaults up after this
+        help="TOML file with options of this command; flags go on top.",
+    ),
+]
+
+
+def _checked(table: dict[str, Any], parameters: Any, path: Path) -> dict[str, Any]:
+    """The values by the names of the parameters, or a refusal that names the file and the key."""
+    known = {_key(each): each for each in parameters if not each.is_eager}
+    found: dict[str, Any] = {}
+    for written, value in table.items():
+        key = written.replace("_", "-")
+        if key not in known:
+            import difflib
+
+            (nearest,) = difflib.get_close_matches(key, known, n=1, cutoff=0.0)
+            raise UsageError(f"{path}: this command has no option {written!r}; the nearest is {nearest!r}.")
+        parameter = known[key]
+        if parameter.name in found:
+            raise UsageError(f"{path}: {key!r} is given twice.")
+        form = _form(parameter)
+        values = value if form == "a list" and isinstance(value, list) else [value]
+        is_flag = form == "true or false"
+        if (form == "a list" and not isinstance(value, list)) or any(
+            not isinstance(each, str | int | float) or isinstance(each, bool) != is_flag for each in values
+        ):
+            raise UsageError(f"{path}: {key!r} is {form}. Got {value!r}.")
+        found[parameter.name] = value
+    return found
+
+
+def _key(parameter: Any) -> str:
+    """The long option, or the name of an argument."""
+    long = [word for word in parameter.opts if word.startswith("--")]
+    return long[0].removeprefix("--") if long else str(parameter.name).replace("_", "-")
+
+
+def _form(parameter: Any) -> str:
+    if getattr(parameter, "is_flag", False):
+        return "true or false"
+    return "a list" if getattr(parameter, "multiple", False) or parameter.nargs != 1 else "a text or a number"
 
 
 class _Commands(Mapping[str, Any]):
@@ -65,10 +137,8 @@ class _Commands(Mapping[str, Any]):
     def summaries(self) -> dict[str, Any]:
         """The verbs for a list of them, most without their options: these take longer than the list."""
         found = {name: self._load(name) for name in self}
-        return {
-            name: self[name] if isinstance(each, typer.Typer) else TyperCommand(name, help=getdoc(each))
-            for name, each in found.items()
-        }
+        brief = {name: TyperCommand(name, help=inspect.getdoc(each)) for name, each in found.items()}
+        return brief | {name: self[name] for name, each in found.items() if isinstance(each, typer.Typer)}
 
     def _load(self, name: str) -> Any:
         try:

@@ -216,8 +216,7 @@ class Certification:
         return f"Certificate for {subject} on {words['data']}"
 
     def _page(self, result: Mapping[str, Any], words: Mapping[str, Any]) -> str:
-        from codebound.report.examples import shown_examples
-        from codebound.report.html import certificate_page
+        from codebound.report.html import certificate_page, shown_examples
 
         shown = shown_examples(self.network, self.sample, self.certificate.fault)
         return certificate_page(self.certificate, result, title=self._title(words), shown=shown)
@@ -244,8 +243,8 @@ class Certification:
         from safetensors.torch import save as tensor_bytes
 
         from codebound.learn.kernel_network import PickedNetwork
-        from codebound.report.examples import picks_table
         from codebound.report.guide import README, folder_guide
+        from codebound.report.html import picks_table
 
         folder = Path(folder)
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):

@@ -22,8 +22,7 @@ from codebound.certificate.claims import CLAIMS, AboutG, AfterSplit, ByDisagreem
 from codebound.certificate.statement import bound_at
 from codebound.certification import certify
 from codebound.known.base import Pretrained
-from codebound.report.examples import shown_examples
-from codebound.report.html import certificate_page, costs, formulas, place
+from codebound.report.html import Shown, _tile, certificate_page, costs, formulas, place, shown_examples
 from codebound.report.plain import answer, how_it_fails, how_sure, in_words, meanings
 from codebound.sample.arrays import from_arrays
 from codebound.sample.development import DEVELOPED
@@ -292,8 +291,6 @@ def test_a_page_is_small(folders):
     large = from_arrays(noise, SAMPLE.y, name="large", classes=3)
     found, saved = folders["C-15"]
     shown = shown_examples(found.network, SAMPLE, WRONG)
-    from codebound.report.examples import Shown, _tile
-
     tiles = tuple(_tile(large, number, 0) for number in range(48))
     page = certificate_page(found.certificate, saved.result, title="", shown=Shown(tiles, tiles[:24], 150))
     assert len(shown.learned) <= 48

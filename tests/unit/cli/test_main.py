@@ -7,8 +7,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from codebound.cli.config import with_config
-from codebound.cli.main import app
+from codebound.cli.main import app, with_config
 from codebound.run.errors import UsageError
 
 COMMANDS = ("train", "measure", "compress", "sketch", "plan", "certify")
