@@ -117,6 +117,10 @@ def advise(
         train_error=train_error,
     )
     found = advice.advise(situation, target=target)
+    needed = {
+        name: "more than a hundred million" if count is None else f"about {count:,}"
+        for name, count in found.needed.items()
+    }
     rows = [
         (
             way.name,
@@ -125,7 +129,7 @@ def advise(
             f"{situation.n - way.held_out} to learn from, {way.held_out} held out"
             if way.held_out
             else "all learned from",
-            _needed(found, way.name) if target is not None else "-",
+            "-" if target is None else needed[way.name],
         )
         for way in found.ways
     ]
@@ -140,11 +144,6 @@ def advise(
     emit(record, output, [tabulate(columns, rows)])
     if output is Format.table:
         note(record["paragraph"])
-
-
-def _needed(found: Advice, name: str) -> str:
-    count = found.needed[name]
-    return "more than a hundred million" if count is None else f"about {count:,}"
 
 
 def _paragraph(found: Advice, situation: Situation) -> str:

@@ -170,12 +170,6 @@ def column_widths(cells: Sequence[Sequence[str]], room: int) -> list[int] | None
     return least
 
 
-def wrapped(text: str, width: int) -> list[str]:
-    """The text in lines that break no word, and no number from its per cent sign."""
-    lines = textwrap.wrap(_glued(text), width, break_long_words=False, break_on_hyphens=False)
-    return [line.replace(_GLUE, " ") for line in lines]
-
-
 def cell(value: object) -> object:
     """Four digits are enough for a table; the files have them all."""
     if value is None:
@@ -194,9 +188,12 @@ def write_lines(text: str, stream: TextIO, *, indent: str = "") -> None:
     for line in _lines(text):
         is_item = line.startswith("  - ")
         is_whole = len(line) <= room or "codebound-verify " in line or (line.startswith(" ") and not is_item)
-        parts = [line] if is_whole else wrapped(line, int(room) - 4 * is_item)
         inner = "    " if is_item else indent * 2
-        stream.write(f"\n{inner}".join([indent + parts[0], *parts[1:]]) + "\n")
+        if not is_whole:
+            width = int(room) - 4 * is_item
+            parts = textwrap.wrap(_glued(line), width, break_long_words=False, break_on_hyphens=False)
+            line = f"\n{inner}".join(parts).replace(_GLUE, " ")
+        stream.write(f"{indent}{line}\n")
 
 
 def listener(*, quiet: bool) -> Listener:

@@ -105,11 +105,14 @@ def certificate_page(
     facts, made_by, ledger = certificate.facts, certificate.made_by, certificate.ledger
     largest = max((bits for _, bits in ledger), default=1) or 1
     means, not_means = meanings(certificate, result)
+    examples, counted = f"{result['original_train_n']:,} examples", result["n"]
+    if counted != result["original_train_n"]:
+        examples += f", {counted:,} of them counted"
     return rendered(
         "certificate.html.j2",
         {
             "title": title,
-            "subtitle": f"{_examples(result)}, {facts.classes} classes; made by codebound "
+            "subtitle": f"{examples}, {facts.classes} classes; made by codebound "
             f"{made_by['codebound']} on {made_by['date']}",
             "answer": answer(certificate, result),
             "how_sure": how_sure(certificate.claim.delta),
@@ -141,12 +144,6 @@ def certificate_page(
             "next_id": partial(next, count(1)),
         },
     )
-
-
-def _examples(result: Mapping[str, Any]) -> str:
-    """Number of examples, and of those that are counted, in words."""
-    n, counted = result["original_train_n"], result["n"]
-    return f"{n:,} examples" + ("" if n == counted else f", {counted:,} of them counted")
 
 
 def formulas(certificate: Certificate, result: Mapping[str, Any]) -> dict[str, list[Term]]:

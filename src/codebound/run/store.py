@@ -250,14 +250,17 @@ def new_folder(out: Path | None, verb: str = "certify") -> Iterator[Path]:
     for folder in [out] if out is not None else numbered:
         with ExitStack() as stack:
             try:
-                is_ours = _is_ours(folder, stack)
+                folder.mkdir(parents=True, exist_ok=True)
+                stack.enter_context(locked(folder, f"what goes to {folder}"))
+            except FileExistsError:
+                continue
             except BusyError:
                 if out is not None:
                     raise
                 continue
             except OSError as error:
                 raise UsageError(f"the folder {folder} cannot be made: {error.strerror}.") from error
-            if not is_ours:
+            if any(folder.iterdir()):
                 continue
             try:
                 yield folder
@@ -266,13 +269,3 @@ def new_folder(out: Path | None, verb: str = "certify") -> Iterator[Path]:
                 raise
             return
     raise UsageError(f"{out} exists already; results are never overwritten. Choose another folder.")
-
-
-def _is_ours(folder: Path, stack: ExitStack) -> bool:
-    """Makes a folder and holds it; False where there is something in it, or in its place."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except FileExistsError:
-        return False
-    stack.enter_context(locked(folder, f"what goes to {folder}"))
-    return not any(folder.iterdir())

@@ -209,12 +209,10 @@ def _read_file(path: Path) -> dict[str, Tensor]:
 
 
 def _read_safetensors(path: Path) -> dict[str, object]:
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
+    safetensors = _safetensors()
     try:
-        return dict(load_file(path))
-    except (SafetensorError, OSError, KeyError) as cause:
+        return dict(safetensors.torch.load_file(path))
+    except (safetensors.SafetensorError, OSError, KeyError) as cause:
         raise ModelError(
             f"{path}: not a whole safetensors file ({cause}). Fetch or save it again."
         ) from cause
