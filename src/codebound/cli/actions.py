@@ -10,8 +10,6 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from codebound.certificate.verification import CERTIFICATE
 from codebound.certification import SHARES, certify
 from codebound.known.base import MAX_WORDS, Pretrained
@@ -22,6 +20,7 @@ from codebound.run.errors import CodeboundError, UsageError
 from codebound.run.extensions import import_named, reader
 from codebound.run.progress import NOBODY, Listener, Progress, silent
 from codebound.run.store import new_folder, source_sha256
+from codebound.run.tensor_files import state_sha256, state_tensors
 from codebound.sample.caveats import remarks
 from codebound.sample.dataset import as_read
 from codebound.sample.formats.catalogue import KNOWN
@@ -82,7 +81,7 @@ def certify_from_options(
         base = reader("class names")(encoder, options["class_names"], sample)
     if base is not None and options["weights"] is None:
         network = base.network
-    elif base is not None and _are_equal(network, base.network):
+    elif base is not None and network is not None and _numbers(network) == _numbers(base.network):
         raise UsageError(
             "weights and base are the same network. Where it never saw the sample, leave out the weights; "
             "where it did, it is no base."
@@ -122,10 +121,8 @@ def certify_from_options(
         )
 
 
-def _are_equal(one: nn.Module | None, other: nn.Module) -> bool:
-    """Return True if two networks have the same numbers."""
-    own, its = {} if one is None else one.state_dict(), other.state_dict()
-    return own.keys() == its.keys() and all(torch.equal(own[name], its[name]) for name in own)
+def _numbers(network: nn.Module) -> str:
+    return state_sha256(state_tensors(network))
 
 
 def _content(data: str) -> str:

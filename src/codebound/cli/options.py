@@ -23,13 +23,7 @@ BASE = "Certificates of a fine-tuned network"
 
 
 def option(help: str, panel: str | None = None, *names: str) -> Any:
-    """An option of a verb.
-
-    Args:
-        help: What it says, in a sentence.
-        panel: Where it stands on the help page (default: among those without a panel).
-        names: What it is called (default: the name of the parameter, with hyphens).
-    """
+    """An option of a verb, on a panel of its help page; the name of the parameter is its usual name."""
     return typer.Option(*names, help=help, rich_help_panel=panel)
 
 

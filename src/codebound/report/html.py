@@ -45,14 +45,9 @@ _CLOSE = 1e-8  # relative: what is not the same number gets no slider
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """One example on a page.
+    """One example on a page: a picture, as a link to itself, or else the first numbers of its row.
 
-    Attributes:
-        number: Where it stands in the sample.
-        label: Its label, by its name where it has one.
-        said: What the network says, in the same way; None where nobody asked.
-        picture: The example as a link to a picture in the page; empty where it is no picture.
-        row: Its first numbers, as they are stored; empty where it is a picture.
+    Answers have the names of their classes; ``said`` is None where nobody asked the network.
     """
 
     number: int
@@ -64,13 +59,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The examples on a page.
-
-    Attributes:
-        learned: The first picks, in the order of picking.
-        wrong: The first examples that are wrong.
-        looked_at: How many examples of the sample were searched for them.
-    """
+    """The first picks, in their order, and the first wrong ones among so many that were looked at."""
 
     learned: tuple[Tile, ...] = ()
     wrong: tuple[Tile, ...] = ()

@@ -42,12 +42,7 @@ class Verb:
 
 @dataclass(frozen=True, slots=True)
 class Extensions:
-    """All that was found.
-
-    Attributes:
-        tables: The entries of every extension, by the name of their table.
-        missing: Extensions that cannot be imported, with the reason.
-    """
+    """The tables of all extensions, and why those that are missing cannot be imported."""
 
     tables: dict[str, dict[Any, Any]] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)

@@ -57,12 +57,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Reason for the failure of a job.
-
-    Attributes:
-        message: The exception in one line or a few, or how its process ended.
-        traceback: Where it was raised; empty when the process was lost.
-    """
+    """Reason for the failure of a job. It has no traceback when the process was lost."""
 
     message: str
     traceback: str = ""
@@ -183,7 +178,8 @@ class LocalEngine(Engine):
 
     def __init__(self, workers: int | None = None) -> None:
         """Starts nothing yet; as many workers as this process has cores, unless told otherwise."""
-        self._slots = workers or _cores()
+        has_share = hasattr(os, "sched_getaffinity")
+        self._slots = workers or (len(os.sched_getaffinity(0)) if has_share else os.cpu_count()) or 1
         self._idle: list[_Worker] = []
 
     @property
@@ -303,12 +299,6 @@ def _end_with_parent() -> None:
     assert parent is not None
     parent.join()
     os._exit(1)
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def open_engine(kind: str, *, workers: int | None = None, address: str | None = None) -> Engine:
