@@ -17,7 +17,16 @@ from codebound.known.provenance import UNKNOWN, Origin
 from codebound.methods.comparison import BY_HELPER, advice
 from codebound.methods.registry import known_methods
 from codebound.report.plain import DECLARED_SCORES
-from codebound.report.summary import fault_words, holdout_rows, refused_lines, said_of_test, summary_html
+from codebound.report.summary import (
+    README,
+    fault_words,
+    folder_guide,
+    holdout_rows,
+    inputs_record,
+    refused_lines,
+    said_of_test,
+    summary_html,
+)
 from codebound.run.errors import UsageError
 from codebound.run.files import (
     replacing,
@@ -241,7 +250,6 @@ class Certification:
         from safetensors.torch import save as tensor_bytes
 
         from codebound.learn.kernel_network import PickedNetwork
-        from codebound.report.guide import README, folder_guide
         from codebound.report.html import picks_table
 
         folder = Path(folder)
@@ -336,8 +344,6 @@ def _verifier_options(
 
 def _result(found: Certification, path: str, commands: Mapping[str, Any]) -> dict[str, Any]:
     """The result as plain JSON."""
-    from codebound.report.guide import inputs_record
-
     claim, facts = found.certificate.claim, found.certificate.facts
     counts, part = found.certificate.counts, found.certificate.first_part
     result = {

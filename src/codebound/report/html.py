@@ -17,9 +17,8 @@ import torch
 from codebound.bounds.risk import percent, rate
 from codebound.certificate.statement import Term, bound_at
 from codebound.learn.kernel_network import PickedNetwork
-from codebound.report.guide import snippet, usage_notes
 from codebound.report.plain import TERMS, answer, how_it_fails, how_sure, meanings
-from codebound.report.summary import holdout_rows, original_name, original_words
+from codebound.report.summary import holdout_rows, original_name, original_words, snippet, usage_notes
 from codebound.sample.losses import WRONG
 
 if TYPE_CHECKING:
