@@ -157,9 +157,3 @@ def test_save_writes_what_certify_counts_on(run, tmp_path):
     )
     with pytest.raises(UsageError, match="must be a new file"):
         CliRunner().invoke(app, ["save", "digits", "--out", str(out)], catch_exceptions=False)
-
-
-def test_show_takes_a_table(run, tmp_path):
-    (tmp_path / "t.csv").write_text("a,kind\n1,pear\n2,apple\n")
-    record = json.loads(run("show", f"{tmp_path / 't.csv'}:kind", "--format", "json").stdout)
-    assert (record["n"], record["class_counts"]) == (2, [1, 1])

@@ -1,6 +1,5 @@
 """``codebound check`` and ``sign``: what a pipeline and an auditor ask of a file."""
 
-import json
 import subprocess
 
 import numpy as np
@@ -66,15 +65,6 @@ def test_another_fault_shows_nothing(codebound, ledger):
     code, out, _ = codebound("check", "other.looks.jsonl", "--max-error", 0.5)
     assert (code, "the bound is on the fault class:1" in out) == (1, True)
     assert codebound("check", "other.looks.jsonl", "--max-error", 0.5, "--fault", "missed")[0] == 0
-
-
-def test_a_file_that_is_not_true_shows_nothing(ledger, codebound, tmp_path):
-    content = (tmp_path / ledger).read_text().replace('"answer":10', '"answer":9')
-    (tmp_path / "forged.jsonl").write_text(content)
-    code, out, _ = codebound("check", "forged.jsonl", "--max-error", 0.99, "--format", "json")
-    assert code == 1
-    assert json.loads(out)["verdict"] == "REFUSE"
-    assert len(json.loads(out)["unmet"]) == 2
 
 
 def test_a_certificate_is_checked_with_its_sample(codebound):

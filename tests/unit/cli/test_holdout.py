@@ -19,13 +19,6 @@ def files(own_cache):
         np.save(f"{name}.npy", told)
 
 
-def test_one_look_is_one_look(files, codebound):
-    codebound("holdout", "seal", "test.npz")
-    codebound("holdout", "look", "test.looks.jsonl", "--predictions", "good.npy")
-    _, out, _ = codebound("verify", "test.looks.jsonl", "--data", "test.npz")
-    assert out.startswith("ACCEPT\n1 look, open; head ")
-
-
 def test_from_the_seal_to_the_final_look(files, codebound):
     code, _, err = codebound("holdout", "seal", "test.npz", "--looks", "3", "--target", "0.15")
     assert code == 0, err
@@ -82,14 +75,6 @@ def test_what_cannot_be_done_says_why(files, codebound, arguments, says):
     code, _, err = codebound("holdout", *arguments)
     assert code != 0
     assert says in err
-
-
-def test_a_look_needs_one_network(files, codebound):
-    codebound("holdout", "seal", "test.npz")
-    for given in ((), ("--model", "linear"), ("--predictions", "bad.npy", "--certificate", "x.cbound")):
-        code, _, err = codebound("holdout", "look", "test.looks.jsonl", *given)
-        assert code == 2
-        assert "one network" in err
 
 
 def test_values_and_tables_of_classes(files, codebound):

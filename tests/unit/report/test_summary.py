@@ -7,7 +7,7 @@ from torch import nn
 from worlds.bright_rows import images
 
 from codebound.certification import certify
-from codebound.report.summary import refused_lines, result_rows, skipped_lines, summary_html
+from codebound.report.summary import refused_lines, result_rows, summary_html
 from codebound.sample.dataset import Dataset
 from codebound.sample.splits import split
 from codebound_networks.reading.loading import load_model
@@ -108,10 +108,6 @@ def test_what_was_refused_is_said_with_its_reasons():
     (line,) = refused_lines([refused])
     assert "split, 8.32 %: Message: odd.; Facts: odd." in line
     assert "please report it" in line
-
-
-def test_methods_that_were_skipped_for_one_reason_share_a_line():
-    assert skipped_lines({"a": "x", "b": "y", "c": "x"}) == ["Skipped a, c: x", "Skipped b: y"]
 
 
 SAMPLE, OTHER, TEST = images(), images(100, 5), images(60, 2, "test")

@@ -108,12 +108,6 @@ def test_a_network_is_not_judged_without_the_package_that_bounds_its_rounding(in
     assert form_of("rounding") == math.pi
 
 
-def test_a_reader_is_the_function_that_an_extension_names(installed, monkeypatch):
-    monkeypatch.setitem(sys.modules, "toy_readers", SimpleNamespace(read="a function"))
-    installed(a=SimpleNamespace(READERS={"models": "toy_readers:read"}))
-    assert reader("models") == "a function"
-
-
 def test_without_the_networks_a_reader_says_what_is_missing(installed):
     installed(networks=ImportError("no such module"))
     with pytest.raises(
