@@ -11,7 +11,7 @@ import inspect
 import io
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
@@ -87,12 +87,13 @@ def _checked(table: dict[str, Any], parameters: Any, path: Path) -> dict[str, An
         parameter = known[key]
         if parameter.name in found:
             raise UsageError(f"{path}: {key!r} is given twice.")
-        form = _form(parameter)
-        values = value if form == "a list" and isinstance(value, list) else [value]
-        is_flag = form == "true or false"
-        if (form == "a list" and not isinstance(value, list)) or any(
+        is_flag = getattr(parameter, "is_flag", False)
+        is_list = getattr(parameter, "multiple", False) or parameter.nargs != 1
+        values = value if is_list and isinstance(value, list) else [value]
+        if is_list != isinstance(value, list) or any(
             not isinstance(each, str | int | float) or isinstance(each, bool) != is_flag for each in values
         ):
+            form = "true or false" if is_flag else "a list" if is_list else "a text or a number"
             raise UsageError(f"{path}: {key!r} is {form}. Got {value!r}.")
         found[parameter.name] = value
     return found
@@ -104,28 +105,34 @@ def _key(parameter: Any) -> str:
     return long[0].removeprefix("--") if long else str(parameter.name).replace("_", "-")
 
 
-def _form(parameter: Any) -> str:
-    if getattr(parameter, "is_flag", False):
-        return "true or false"
-    return "a list" if getattr(parameter, "multiple", False) or parameter.nargs != 1 else "a text or a number"
-
-
-class _Commands(Mapping[str, Any]):
+class _Group(TyperGroup):
     """Our own verbs and those of extensions, each after the one that it names."""
 
-    def __init__(self) -> None:
-        self._verbs: dict[str, Verb] = {**find_extensions()["VERBS"], **OWN_VERBS}
-        self._order = list(OWN_VERBS)
-        for name, verb in find_extensions()["VERBS"].items():
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        others, order = find_extensions()["VERBS"], list(OWN_VERBS)
+        for name, verb in others.items():
             if name not in OWN_VERBS:
-                place = self._order.index(verb.after) + 1 if verb.after in self._order else len(self._order)
-                self._order.insert(place, name)
+                order.insert(order.index(verb.after) + 1 if verb.after in order else len(order), name)
+        self._verbs: dict[str, Verb] = {**others, **OWN_VERBS}
+        self.commands: dict[str, Any] = dict.fromkeys(order)  # typer has their names, and asks for one
 
-    def __getitem__(self, name: str) -> Any:
-        if name not in self._verbs:
-            if advice := find_extensions().advice:
-                raise UsageError(f"there is no verb {name!r}.{advice}")
-            raise KeyError(name)  # then typer says which name is near
+    def get_command(self, ctx: Any, name: str) -> Any:
+        if name in self._verbs:
+            return self.commands[name] or self._command(name)
+        if advice := find_extensions().advice:
+            raise UsageError(f"there is no verb {name!r}.{advice}")
+        return None  # then typer says which name is near
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        for name in self.commands:  # most without their options: these take longer than the list
+            found = self._load(name)
+            is_group = isinstance(found, typer.Typer)
+            summary = None if is_group else TyperCommand(name, help=inspect.getdoc(found))
+            self.commands[name] = summary or self._command(name)
+        super().format_help(ctx, formatter)
+
+    def _command(self, name: str) -> Any:
         found = self._load(name)
         if not isinstance(found, typer.Typer):
             function, found = found, typer.Typer(add_completion=False)
@@ -134,34 +141,11 @@ class _Commands(Mapping[str, Any]):
         command.name = name
         return command
 
-    def summaries(self) -> dict[str, Any]:
-        """The verbs for a list of them, most without their options: these take longer than the list."""
-        found = {name: self._load(name) for name in self}
-        brief = {name: TyperCommand(name, help=inspect.getdoc(each)) for name, each in found.items()}
-        return brief | {name: self[name] for name, each in found.items() if isinstance(each, typer.Typer)}
-
     def _load(self, name: str) -> Any:
         try:
             return loaded(self._verbs[name].function)
         except ImportError as error:
             raise UsageError(f"the verb {name!r} is not available: {error}.") from error
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._order)
-
-    def __len__(self) -> int:
-        return len(self._order)
-
-
-class _Group(TyperGroup):
-    def __init__(self, **attributes: Any) -> None:
-        super().__init__(**attributes)
-        self._verbs = _Commands()
-        self.commands = self._verbs  # type: ignore[assignment]  # nobody adds one here
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        self.commands = self._verbs.summaries()
-        super().format_help(ctx, formatter)
 
 
 app = typer.Typer(
