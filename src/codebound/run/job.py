@@ -202,7 +202,7 @@ class LocalEngine(Engine):
                         continue
                     worker = self._worker_for(message)
                     busy[worker.connection] = worker, job
-                for connection in wait(list(busy)):
+                for connection in wait(list(busy)) if busy else ():  # nothing may have been sent
                     worker, job = busy.pop(connection)  # type: ignore[call-overload]  # one of ours
                     try:
                         answer = worker.connection.recv_bytes()
