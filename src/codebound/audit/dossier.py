@@ -68,12 +68,7 @@ PROFILES: dict[str, dict[str, str]] = {
 """For each profile, which requirement an item answers, in our own words."""
 
 
-def write_dossier(
-    folder: Path,
-    *,
-    profile: str = "plain",
-    ledger: Path | None = None,
-) -> Mapping[str, Any]:
+def write_dossier(folder: Path, *, profile: str = "plain", ledger: Path | None = None) -> Mapping[str, Any]:
     """Has the certificate in a folder checked again, writes the page, and returns the verdict as JSON.
 
     Args:
@@ -92,13 +87,13 @@ def write_dossier(
     result = read_json(folder / "result.json", advice="`codebound certify` writes it beside a certificate.")
     words, asked = author_words(folder, certificate), asked_by(folder, result)
     verdict, today = ask(folder, asked), datetime.date.today().isoformat()
-    program = f"codebound {certificate.made_by['codebound']}"
     found = {
         "looks": _looks(None if ledger is None else ask_about_ledger(ledger)),
         "verifier": f"{verdict['verdict']}, {today}: {words_to_ask(asked)}",
-        "versions": f"{program}, {certificate.made_by['date']}; file SHA-256 {file_sha256(path)}",
     }
     try:
+        program = f"codebound {certificate.made_by['codebound']}"
+        found["versions"] = f"{program}, {certificate.made_by['date']}; file SHA-256 {file_sha256(path)}"
         items = _items(certificate, result, words | found)
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise FormatError(f"{folder}/result.json is not what certify writes: {error!r}.") from error

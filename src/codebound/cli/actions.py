@@ -158,15 +158,11 @@ def _tenths(fraction: str | float, *, is_one: bool = False) -> int | tuple[int, 
     if fraction == "auto":
         return _HALF if is_one else SHARES
     try:
-        exact = 10 * float(fraction)
-    except ValueError:
-        exact = 0.0
-    tenths = round(exact)
-    if abs(tenths - exact) > 1e-9 or not 1 <= tenths <= 9:
+        return {tenths / 10: tenths for tenths in range(1, 10)}[float(fraction)]
+    except (KeyError, ValueError) as error:
         raise UsageError(
             f"prior_fraction is 0.1, 0.2, ... or 0.9: that grid is in the code; or auto. Got {fraction}."
-        )
-    return tenths
+        ) from error
 
 
 def _given_helper(

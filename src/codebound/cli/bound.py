@@ -10,7 +10,7 @@ from codebound.cli.options import option
 from codebound.report.tables import tabulate
 
 if TYPE_CHECKING:
-    from codebound.holdout.advice import Advice, Situation
+    from codebound.holdout.advice import Advice
 
 
 def bound(
@@ -126,7 +126,7 @@ def advise(
             way.name,
             percent(way.expected),
             f"{percent(way.low)} to {percent(way.high)}",
-            f"{situation.n - way.held_out} to learn from, {way.held_out} held out"
+            f"{n - way.held_out} to learn from, {way.held_out} held out"
             if way.held_out
             else "all learned from",
             "-" if target is None else needed[way.name],
@@ -140,31 +140,28 @@ def advise(
         "labels",
         "labels for the target",
     )
-    record = {**asdict(found), "paragraph": _paragraph(found, situation)}
+    record = {**asdict(found), "paragraph": _paragraph(found, n)}
     emit(record, output, [tabulate(columns, rows)])
     if output is Format.table:
         note(record["paragraph"])
 
 
-def _paragraph(found: Advice, situation: Situation) -> str:
+def _paragraph(found: Advice, n: int) -> str:
     """Advice on the best use of the labels, with break-even points."""
     from codebound.bounds.risk import count_of
 
     best, held_out = found.ways[0], next(way for way in found.ways if way.name == "hold-out")
     advice = {
-        "hold-out": f"Hold out {held_out.held_out} of the {situation.n} labels, before anything is tried",
-        "split": f"Set {best.held_out} of the {situation.n} labels apart by `certify`, which counts on them",
+        "hold-out": f"Hold out {held_out.held_out} of the {n} labels, before anything is tried",
+        "split": f"Set {best.held_out} of the {n} labels apart by `certify`, which counts on them",
         "message": "Learn from all labels and certify the message",
         "picks": "Learn from picks, with all labels as the test set",
     }[best.name]
-    bits = (
-        "no message does"
-        if found.most_bits is None
-        else f"a message of at most {count_of(found.most_bits, 'bit')} does"
-    )
-    picks = (
-        "no picks do" if found.most_picks is None else f"so do at most {count_of(found.most_picks, 'pick')}"
-    )
+    bits, picks = "no message does", "no picks do"
+    if found.most_bits is not None:
+        bits = f"a message of at most {count_of(found.most_bits, 'bit')} does"
+    if found.most_picks is not None:
+        picks = f"so do at most {count_of(found.most_picks, 'pick')}"
     return (
         f"{advice}. At this error and delta, {bits} as well as the best hold-out set, and {picks}; longer "
         "ones lose to it. All of this rests on the guessed error and proves nothing."

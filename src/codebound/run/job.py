@@ -16,7 +16,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from codebound.run.errors import CodeboundError, UsageError
 from codebound.run.extensions import find_extensions, import_named, loaded
@@ -80,26 +80,21 @@ def not_sent(error: Exception) -> Failure:
     )
 
 
-class Residents(ABC):
+class Residents(Protocol):
     """Objects that stay where they were made, on the nodes of an engine; one that is lost is made again."""
 
-    @abstractmethod
     def tell(self, method: str, *given: Any) -> None:
         """Calls a method of every one of them, and of one that is made again."""
 
-    @abstractmethod
     def tell_anew(self, method: str, *given: Any) -> None:
         """The same, which makes whatever they were told before of no account."""
 
-    @abstractmethod
     def ask(self, method: str, *given: Any) -> list[Any]:
         """Call a method of each and return the results in order."""
 
-    @abstractmethod
     def ask_each(self, method: str, given: Sequence[tuple[Any, ...]]) -> list[Any]:
         """The same, each with arguments of its own."""
 
-    @abstractmethod
     def close(self) -> None:
         """Lets all of them go."""
 
