@@ -39,7 +39,7 @@ from codebound.sample.rows import require_disjoint, rows_of
 if TYPE_CHECKING:
     from torch import nn
 
-    from codebound.bits.message import AbstractMessage
+    from codebound.bits.options import AbstractMessage
     from codebound.bounds.risk import RiskBound
     from codebound.certificate.file import Certificate, CertificateFacts
     from codebound.certificate.task import Task

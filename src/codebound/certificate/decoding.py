@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from codebound.bits.bitstring import Bits
-    from codebound.bits.message import AbstractMessage
+    from codebound.bits.options import AbstractMessage
     from codebound.bits.setting import Setting
     from codebound.known.encoder import Encoder
     from codebound.learn.rule_message import PickedMessage

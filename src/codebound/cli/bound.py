@@ -84,17 +84,11 @@ def advise(
     target: Annotated[
         float | None, option("The certified error that is wanted: how many labels does it need?")
     ] = None,
-    slope: Annotated[
-        float, option("The error falls with the labels learned from as m**-slope; 0 for not at all.")
-    ] = 0.25,
     looks: Annotated[
         int, option("Networks that will be tried on the held-out examples, all fixed before the first.")
     ] = 1,
     bits: Annotated[float | None, option("Length of a message in bits, where one is in sight.")] = None,
     picks: Annotated[int | None, option("Examples that a rule would pick, where that is known.")] = None,
-    train_error: Annotated[
-        float | None, option("Error on what was learned from (default: as on new data).")
-    ] = None,
     output: opt.Output = Format.table,
 ) -> None:
     """Compare a hold-out set, a split, a message and picks; says when holding out is better.
@@ -106,16 +100,7 @@ def advise(
     from codebound.bounds.risk import percent
     from codebound.holdout import advice
 
-    situation = advice.Situation(
-        n=n,
-        error=errors_guess,
-        delta=delta,
-        slope=slope,
-        looks=looks,
-        bits=bits,
-        picks=picks,
-        train_error=train_error,
-    )
+    situation = advice.Situation(n=n, error=errors_guess, delta=delta, looks=looks, bits=bits, picks=picks)
     found = advice.advise(situation, target=target)
     needed = {
         name: "more than a hundred million" if count is None else f"about {count:,}"

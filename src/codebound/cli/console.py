@@ -40,13 +40,9 @@ def emit(
     *,
     rows: Sequence[Mapping[str, object]] | None = None,
 ) -> None:
-    """Prints a result on stdout, as it was asked for.
+    """Prints a result on stdout: all of it as JSON, ``shown`` to people, or ``rows`` as CSV.
 
-    Args:
-        record: The whole of it, one JSON document.
-        output: The format.
-        shown: What people see: tables, and lines between them.
-        rows: What goes into a CSV (default: the record as one line, without what has parts of its own).
+    Without rows the record is one line of the CSV, less what has parts of its own.
     """
     if output is Format.json:
         sys.stdout.write(json.dumps(record, indent=2, allow_nan=False) + "\n")
@@ -87,17 +83,20 @@ def print_table(table: Table) -> None:
     widths = column_widths(cells, console.width - 3 * len(columns) + 1)
     if widths is None:
         _print_stacked(table, console.width)
-        return
-    if table.title:  # a title of the table itself is no wider than the table
-        console.print(escape(printable(table.title)), style="italic", highlight=False)
-    drawn = Drawn(box=SIMPLE_HEAD, pad_edge=False)
-    for key, width in zip(columns, widths, strict=True):
-        numeric = all(isinstance(row[key], int | float) for row in rows)
-        drawn.add_column(escape(printable(key)), justify="right" if numeric else "left", width=width)
-    for row in zip(*(column[1:] for column in cells), strict=True):
-        drawn.add_row(*(escape(_folded(text, width)) for text, width in zip(row, widths, strict=True)))
-    console.print(drawn)
-    _print_legend(table)
+    else:
+        if table.title:  # a title of the table itself is no wider than the table
+            console.print(escape(printable(table.title)), style="italic", highlight=False)
+        drawn = Drawn(box=SIMPLE_HEAD, pad_edge=False)
+        for key, width in zip(columns, widths, strict=True):
+            numeric = all(isinstance(row[key], int | float) for row in rows)
+            drawn.add_column(escape(printable(key)), justify="right" if numeric else "left", width=width)
+        for row in zip(*(column[1:] for column in cells), strict=True):
+            drawn.add_row(*(escape(_folded(text, width)) for text, width in zip(row, widths, strict=True)))
+        console.print(drawn)
+    for column, sentence in table.legend.items():
+        write_lines(f"{column}: {sentence}", sys.stdout, indent="  ")
+    if table.legend:
+        sys.stdout.write("\n")
 
 
 def printable(text: str) -> str:
@@ -137,14 +136,6 @@ def _print_stacked(table: Table, width: int) -> None:
             lines = _folded(_glued(str(value)), max(width - names, _LONG)).split("\n")
             sys.stdout.write(f"{printable(key):<{names}}{lines[0]}\n")
             sys.stdout.writelines(f"{'':<{names}}{line}\n" for line in lines[1:])
-        sys.stdout.write("\n")
-    _print_legend(table)
-
-
-def _print_legend(table: Table) -> None:
-    for column, sentence in table.legend.items():
-        write_lines(f"{column}: {sentence}", sys.stdout, indent="  ")
-    if table.legend:
         sys.stdout.write("\n")
 
 

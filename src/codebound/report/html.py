@@ -7,7 +7,6 @@ import io
 import math
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from importlib import resources
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,7 @@ from codebound.report.summary import holdout_rows, original_name, original_words
 from codebound.sample.losses import WRONG
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
     from torch import nn
@@ -72,13 +71,8 @@ def rendered(template: str, values: Mapping[str, object], *, package: str = "cod
     """
     import jinja2
 
-    folders = [resources.files(name) for name in dict.fromkeys((package, "codebound.report"))]
-
-    def source(name: str) -> str | None:
-        files = [folder / name for folder in folders]
-        return next((file.read_text("utf-8") for file in files if file.is_file()), None)
-
-    environment = jinja2.Environment(autoescape=True, loader=jinja2.FunctionLoader(source))
+    places = [jinja2.PackageLoader(name, "") for name in dict.fromkeys((package, "codebound.report"))]
+    environment = jinja2.Environment(autoescape=True, loader=jinja2.ChoiceLoader(places))
     return environment.get_template(template).render(values)
 
 
@@ -96,6 +90,10 @@ def certificate_page(
     examples, counted = f"{result['original_train_n']:,} examples", result["n"]
     if counted != result["original_train_n"]:
         examples += f", {counted:,} of them counted"
+    slider, delta, terms = None, certificate.claim.delta, formulas(certificate, result)
+    if "certified" in terms and delta <= 0.5:  # the page solves the lower tail alone
+        plain = {name: [asdict(term) for term in parts] for name, parts in terms.items()}
+        slider = {"delta": delta, "most": max(9, math.ceil(1 - math.log10(delta))), "terms": plain}
     return rendered(
         "certificate.html.j2",
         {
@@ -103,15 +101,15 @@ def certificate_page(
             "subtitle": f"{examples}, {facts.classes} classes; made by codebound "
             f"{made_by['codebound']} on {made_by['date']}",
             "answer": answer(certificate, result),
-            "how_sure": how_sure(certificate.claim.delta),
+            "how_sure": how_sure(delta),
             "sentence": certificate.sentence,
             "vacuous": result["vacuous"],
             "alarm": result.get("alarm", ""),
             "advice": result.get("advice", ""),
             "scale": scale_rows(certificate, result),
             "ticks": [(f"{share:g} %", place(share / 100.0)) for share in _TICKS],
-            "delta": certificate.claim.delta,
-            "slider": _slider(certificate.claim.delta, formulas(certificate, result)),
+            "delta": delta,
+            "slider": slider,
             "means": means,
             "not_means": not_means,
             "numbers": _number_rows(certificate, result),
@@ -177,14 +175,6 @@ def costs(certificate: Certificate) -> list[tuple[str, float]]:
         return []
     before = [0.0, *(value for _, value in steps)]
     return [(name, max(0.0, value - least)) for (name, value), least in zip(steps, before, strict=False)]
-
-
-def _slider(delta: float, terms: Mapping[str, Sequence[Term]]) -> dict[str, Any] | None:
-    """Data for the slider. None where the page cannot compute the bound."""
-    if "certified" not in terms or delta > 0.5:  # the page solves the lower tail alone
-        return None
-    plain = {name: [asdict(term) for term in parts] for name, parts in terms.items()}
-    return {"delta": delta, "most": max(9, math.ceil(1 - math.log10(delta))), "terms": plain}
 
 
 def _cost_rows(certificate: Certificate) -> list[tuple[str, str, float]]:
