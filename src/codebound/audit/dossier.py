@@ -71,10 +71,7 @@ PROFILES: dict[str, dict[str, str]] = {
 def write_dossier(folder: Path, *, profile: str = "plain", ledger: Path | None = None) -> Mapping[str, Any]:
     """Has the certificate in a folder checked again, writes the page, and returns the verdict as JSON.
 
-    Args:
-        folder: A folder that ``certify`` wrote, perhaps a stranger's: no code that it names is run.
-        profile: Whose requirements stand beside the items.
-        ledger: Of the looks at the test data.
+    The folder may be a stranger's: no code that it names is run.
 
     Raises:
         UsageError: The author's words are missing, or something that the second program needs.

@@ -13,13 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table for people.
-
-    Attributes:
-        title: What it is about; may be empty.
-        rows: Cells by column; every row has the same columns.
-        legend: What each column says, in a sentence.
-    """
+    """A table for people; every row has the same columns, and the legend a sentence for some of them."""
 
     title: str
     rows: Sequence[Mapping[str, object]]
