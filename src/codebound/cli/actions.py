@@ -139,13 +139,8 @@ def save_or_rescue(found: Certification, folder: Path, **where: Any) -> Saved:
         return found.save_to(folder, **where)
     except CodeboundError as error:
         with suppress(CodeboundError, OSError):
-            kept = Path(tempfile.mkdtemp(prefix="codebound-")) / CERTIFICATE
-            try:
-                found.save(kept)
-            except CodeboundError:
-                kept.parent.rmdir()
-            else:
-                error.args = (f"{error} What was found is not lost: the certificate is in {kept}.",)
+            kept = found.save(Path(tempfile.mkdtemp(prefix="codebound-")) / CERTIFICATE)
+            error.args = (f"{error} What was found is not lost: the certificate is in {kept}.",)
         raise
 
 

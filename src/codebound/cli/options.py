@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,8 +13,6 @@ from codebound.cli.console import Format
 from codebound.run.errors import UsageError
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from codebound.run.job import Engine
 
 # panels of the help pages
@@ -126,8 +125,6 @@ def given_engine(
     kind: str | None, workers: int | None, address: str | None
 ) -> AbstractContextManager[Engine | None]:
     """The engine that was asked for, if any."""
-    from contextlib import nullcontext
-
     from codebound.run.job import open_engine
 
     if kind is None:

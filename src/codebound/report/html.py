@@ -94,6 +94,9 @@ def certificate_page(
     if "certified" in terms and delta <= 0.5:  # the page solves the lower tail alone
         plain = {name: [asdict(term) for term in parts] for name, parts in terms.items()}
         slider = {"delta": delta, "most": max(9, math.ceil(1 - math.log10(delta))), "terms": plain}
+    steps = costs(certificate)
+    most = max((value for _, value in steps), default=1.0)
+    parts = [(name, f"{100 * value:.2f} %", round(100 * value / most, 1)) for name, value in steps]
     return rendered(
         "certificate.html.j2",
         {
@@ -115,7 +118,7 @@ def certificate_page(
             "numbers": _number_rows(certificate, result),
             "classes": list(zip(class_rows(result), result.get("by_class", ()), strict=True)),
             "shown": shown,
-            "costs": _cost_rows(certificate),
+            "costs": parts and [*parts, ("together", percent(certificate.claim.bound), 0.0)],
             "code_bits": f"{facts.code_bits:,}",
             "ledger": [(part, f"{bits:,}", max(0, 100 * bits // largest)) for part, bits in ledger],
             "snippet": snippet(result),
@@ -175,14 +178,6 @@ def costs(certificate: Certificate) -> list[tuple[str, float]]:
         return []
     before = [0.0, *(value for _, value in steps)]
     return [(name, max(0.0, value - least)) for (name, value), least in zip(steps, before, strict=False)]
-
-
-def _cost_rows(certificate: Certificate) -> list[tuple[str, str, float]]:
-    """Rows with the parts of the certified error. Empty where these are not known."""
-    parts = costs(certificate)
-    largest = max((value for _, value in parts), default=1.0)
-    rows = [(name, f"{100.0 * value:.2f} %", round(100.0 * value / largest, 1)) for name, value in parts]
-    return [*rows, ("together", percent(certificate.claim.bound), 0.0)] if rows else []
 
 
 _TICKS = (0, 1, 5, 10, 25, 50, 100)
