@@ -101,14 +101,10 @@ def test_show_counts_copies_between_the_splits(run, tmp_path, role):
     assert "2 of 2, 1 with another label" in run("show", "mnist", "--role", role).stdout
 
 
-def test_show_has_one_csv_row(run, tmp_path):
+def test_show_has_one_csv_row_and_warnings_go_to_stderr(run, tmp_path):
     np.savez(tmp_path / "d.npz", x=np.zeros((3, 2), np.int64), y=[0, 1, 2])
     (row,) = csv.DictReader(io.StringIO(run("show", str(tmp_path / "d.npz"), "--format", "csv").stdout))
     assert (row["n"], row["class_counts"], row["input_shape"]) == ("3", "1 1 1", "2")
-
-
-def test_warnings_go_to_stderr(run, tmp_path):
-    np.savez(tmp_path / "d.npz", x=np.zeros((3, 2), np.int64), y=[0, 1, 2])
     result = run("show", str(tmp_path / "d.npz"))
     assert "Warning: the inputs are int64" in result.stderr
     assert "Warning" not in result.stdout

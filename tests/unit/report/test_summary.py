@@ -44,6 +44,7 @@ def test_a_plain_result_has_these_rows_in_this_order():
     assert rows()["errors"] == ("12 of 400", "of g on the sample")
     assert rows()["training errors of f"][0] == "9 of 400"
     assert rows()["message"][0] == "120 bits"
+    assert "training errors of f" not in rows(original_train_errors=None)
 
 
 @pytest.mark.parametrize(
@@ -89,10 +90,6 @@ def test_what_else_is_so_has_a_row(changes, name, value, words):
     assert found[name][0] == value
     assert words in found[name][1]
     assert name == "certified error" or name not in rows() or found[name] != rows()[name]
-
-
-def test_nothing_is_said_of_a_network_that_was_not_given():
-    assert "training errors of f" not in rows(original_train_errors=None)
 
 
 def test_a_table_escapes_all_that_others_named():

@@ -91,9 +91,6 @@ def test_an_engine_is_made_by_the_extension_that_names_it(installed, monkeypatch
     assert asked == [("host:1", None), (None, 3)]
     with pytest.raises(UsageError, match=r"an engine is local or toy\. Got 'ray'"):
         open_engine("ray")
-
-
-def test_without_extensions_there_is_the_engine_on_processes(installed):
     installed()
     with pytest.raises(UsageError, match=r"an engine is local\. Got 'ray'.*codebound_papers"):
         open_engine("ray")
