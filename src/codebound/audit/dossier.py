@@ -161,12 +161,14 @@ def _items(
         items.append(("surrogate", "surrogate", told))
     if rows := result.get("by_class"):
         items.append(("by_class", "every class, all at once", f"{_AUTHORS}: {_classes(rows)}"))
+    before, size = result["original_train_errors"], result["original_train_n"]
+    was = "" if before is None else f"; {_AUTHORS}: {before} errors before, on {size}"
     how = "errors of the decoded network, in float64; it decodes bit for bit from the file"
     return [
         *items,
         ("test", "test data", _test(certificate, result)),
         ("looks", "looks at test data", words["looks"]),
-        ("message", "compression", _compression(result)),
+        ("message", "compression", f"method {result['method']}, {result['code_bits']} bits{was}"),
         ("counting", "as counted", how),
         ("verifier", "independent program", words["verifier"]),
         ("versions", "versions", words["versions"]),
@@ -205,9 +207,3 @@ def _looks(ledger: Mapping[str, Any] | None) -> str:
     if ledger["by_class"]:
         told += f"; on every class of {ledger['by_class_model']}, at once: {_classes(ledger['by_class'])}"
     return f"{count_of(ledger['looks'], 'look')}, all paid for; {told}"
-
-
-def _compression(result: Mapping[str, Any]) -> str:
-    before = result["original_train_errors"]
-    was = "" if before is None else f"; {_AUTHORS}: {before} errors before, on {result['original_train_n']}"
-    return f"method {result['method']}, {result['code_bits']} bits{was}"

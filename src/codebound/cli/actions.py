@@ -81,11 +81,12 @@ def certify_from_options(
         base = reader("class names")(encoder, options["class_names"], sample)
     if base is not None and options["weights"] is None:
         network = base.network
-    elif base is not None and network is not None and _numbers(network) == _numbers(base.network):
-        raise UsageError(
-            "weights and base are the same network. Where it never saw the sample, leave out the weights; "
-            "where it did, it is no base."
-        )
+    elif base is not None and network is not None:
+        if state_sha256(state_tensors(network)) == state_sha256(state_tensors(base.network)):
+            raise UsageError(
+                "weights and base are the same network. Where it never saw the sample, leave out the "
+                "weights; where it did, it is no base."
+            )
     elif network is not None and options["weights"] is None and options["helper_weights"] is None:
         listener.note(f"Warning: no weights were given: {model} is as random as it was made.")
     unlabelled = None if fresh is None else _loaded(fresh, "unlabelled", folder_of_data, encoder=encoder)
@@ -119,10 +120,6 @@ def certify_from_options(
             else "",
             data_folder=folder_of_data,
         )
-
-
-def _numbers(network: nn.Module) -> str:
-    return state_sha256(state_tensors(network))
 
 
 def _content(data: str) -> str:

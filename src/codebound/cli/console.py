@@ -49,7 +49,9 @@ def emit(
     elif output is Format.csv:
         if rows is None:
             assert isinstance(record, dict)
-            rows = [{key: value for key, value in record.items() if not isinstance(value, dict)}]
+            plain = {key: value for key, value in record.items() if not isinstance(value, dict)}
+            joined = {key: " ".join(map(str, each)) for key, each in plain.items() if isinstance(each, list)}
+            rows = [plain | joined]
         sys.stdout.write(csv_text(rows))
     else:
         for each in shown:

@@ -39,11 +39,10 @@ def list_datasets(folder: _Folder = None, output: opt.Output = Format.table) -> 
         known = KNOWN[name]
         advice = "" if found else remedy(known)
         facts = {"train": known.sizes["train"], "test": known.sizes.get("test", 0)}
-        row = {"name": name, **facts, "input": _shape(known.input_shape), "classes": known.classes}
-        if output is Format.table:
-            rows.append({**row, "where": found or f"not here: {advice}"})
-        else:
-            rows.append({**row, "found": found, "remedy": advice})
+        where = {"where": found or f"not here: {advice}"}
+        where = where if output is Format.table else {"found": found, "remedy": advice}
+        shape = {"input": _shape(known.input_shape), "classes": known.classes}
+        rows.append({"name": name, **facts, **shape, **where})
     emit_rows(rows, output)
     if output is Format.table:
         note(
@@ -88,11 +87,7 @@ def show(
     found = describe_sample(spec, role=role.value, folder=folder)
     if found.not_compared:
         note(found.not_compared)
-    record = found.record()
-    flat = {
-        key: " ".join(map(str, value)) if isinstance(value, list) else value for key, value in record.items()
-    }
-    emit(record, output, [_described(found)], rows=[flat])
+    emit(found.record(), output, [_described(found)])
     if output is Format.table:
         for warning in found.warnings:
             note(f"Warning: {warning}.")

@@ -72,7 +72,10 @@ def seal(
     from codebound.holdout.from_files import seal_from_options
     from codebound.run.progress import Listener
 
-    _show(seal_from_options(options, looks=_looks(looks), out=out, listener=Listener(note)), output)
+    if looks != "open" and not looks.isdecimal():
+        raise UsageError(f"--looks is a number, or open. Got {looks!r}.")
+    planned = None if looks == "open" else int(looks)
+    _show(seal_from_options(options, looks=planned, out=out, listener=Listener(note)), output)
 
 
 @app.command()
@@ -109,14 +112,6 @@ def show(ledger: _LedgerFile, output: opt.Output = Format.table) -> None:
     from codebound.holdout.ledger import read_ledger
 
     _show(read_ledger(ledger), output)
-
-
-def _looks(text: str) -> int | None:
-    if text == "open":
-        return None
-    if not text.isdecimal():
-        raise UsageError(f"--looks is a number, or open. Got {text!r}.")
-    return int(text)
 
 
 def _show(ledger: Ledger, output: Format) -> None:

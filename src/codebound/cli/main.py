@@ -24,7 +24,7 @@ from codebound.cli.console import note
 from codebound.run.errors import CodeboundError, UsageError
 from codebound.run.extensions import Verb, find_extensions, loaded
 from codebound.run.files import read_toml
-from codebound.run.interrupts import answering_interrupts, interrupt_on_signals
+from codebound.run.interrupts import INTERRUPTED, answering_interrupts, interrupt_on_signals
 
 OWN_VERBS = {
     "data": Verb("codebound.cli.data:app"),
@@ -176,9 +176,6 @@ def _root(
     """Options before the verb."""
 
 
-_INTERRUPTED = 130
-
-
 def _open_streams() -> None:
     """Send output nowhere if nobody listens. Escape letters that a terminal does not have."""
     for name in ("stdout", "stderr"):
@@ -201,10 +198,10 @@ def main() -> None:
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, SystemExit) as end:
         # typer ends a command that was interrupted with this code, and in silence
-        if isinstance(end, SystemExit) and end.code != _INTERRUPTED:
+        if isinstance(end, SystemExit) and end.code != INTERRUPTED:
             raise
         sys.stderr.write("Interrupted.\n")
-        sys.exit(_INTERRUPTED)
+        sys.exit(INTERRUPTED)
     except BrokenPipeError:
         sys.exit(0)
     except OSError as error:

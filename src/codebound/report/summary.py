@@ -139,10 +139,9 @@ def original_name(result: Mapping[str, Any]) -> str:
 
 def original_words(result: Mapping[str, Any]) -> str:
     """Description of f's errors, with a note if g shares nothing."""
-    given = "of the network that was given, on the whole sample"
-    if "features of" in result["network"]:
-        return given
-    return f"{given}; g shares nothing with it" if result["g_is_new"] else given
+    is_apart = result["g_is_new"] and "features of" not in result["network"]
+    apart = "; g shares nothing with it" if is_apart else ""
+    return f"of the network that was given, on the whole sample{apart}"
 
 
 def fault_words(fault: str | None) -> str:

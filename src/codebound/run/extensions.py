@@ -133,11 +133,6 @@ def form_of(name: str) -> Any:
     return _part("FORMS", name, f"nothing here reads or judges networks ({name})")
 
 
-def has_form(name: str) -> bool:
-    """Return True if an extension has a form."""
-    return name in find_extensions()["FORMS"]
-
-
 def _part(table: str, name: str, missing: str) -> Any:
     extensions = find_extensions()
     if name not in extensions[table]:

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 
-_INTERRUPTED = 130
+INTERRUPTED = 130
+"""Exit status of a program that somebody has interrupted."""
 _MOST_INTERRUPTS = 3
 _SECONDS_TO_END = 1.0
 _SECONDS_UNTIL_AGAIN = 0.05
@@ -77,7 +78,7 @@ def _answer(reader: int, note: Callable[[str], object], interrupted: threading.E
         before, times = times, times + sum(number in SIGNALS for number in numbers)
         interrupted.set()
         if times >= _MOST_INTERRUPTS:
-            os._exit(_INTERRUPTED)
+            os._exit(INTERRUPTED)
         if before == 0 < times and not select.select([reader], [], [], _SECONDS_TO_END)[0]:
             note("Stopping: what was found until now is counted and written. Ctrl-C again gives that up.")
     os.close(reader)

@@ -16,7 +16,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from codebound.run.errors import CodeboundError, UsageError
 from codebound.run.extensions import find_extensions, import_named, loaded
@@ -25,6 +25,7 @@ from codebound.run.progress import Progress, silent
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping, Sequence
+    from typing import Self
 
 
 # a fresh interpreter: a fork would copy torch's threads in an unknown state
@@ -99,9 +100,6 @@ class Residents(Protocol):
         """Lets all of them go."""
 
 
-Own = TypeVar("Own", bound="Engine")
-
-
 class Engine(ABC):
     """Runs jobs in other processes, here or elsewhere; a context manager that stops them in the end."""
 
@@ -133,7 +131,7 @@ class Engine(ABC):
     def close(self) -> None:
         """Stops everything that runs."""
 
-    def __enter__(self: Own) -> Own:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
