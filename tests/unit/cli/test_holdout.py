@@ -66,7 +66,6 @@ def test_a_network_of_the_zoo(files, codebound):
     [
         (("look", "none.jsonl", "--predictions", "bad.npy"), "cannot be read"),
         (("seal", "test.npz", "--looks", "many"), "a number, or open"),
-        (("seal", "test.npz", "--weights", "bad.npy"), "need a model"),
         (("seal", "test.npz", "--fault", "class:7"), "does not fit 3 classes"),
         (("seal", "test.npz", "--fault", "missed"), "needs two classes"),
     ],
