@@ -111,6 +111,8 @@ def decode(
         raise UsageError(f"a network is written as .safetensors or .onnx. Got --out {out}.")
     if out.exists():
         raise UsageError(f"{out} exists already. Choose another --out.")
+    if not out.parent.is_dir():
+        raise UsageError(f"the folder {out.parent} does not exist. Choose another --out.")
     g = load_classifier(file, base=base, weights=weights)
     if out.suffix == ".onnx":
         g.save_onnx(out)
