@@ -22,8 +22,6 @@ app = typer.Typer(help="List, fetch and inspect datasets.", no_args_is_help=True
 _Spec = Annotated[
     str, typer.Argument(help="A name, an .npz file, table.csv:LABELS, a folder, or package.module:factory.")
 ]
-
-
 _Folder = Annotated[
     Path | None, option("Where to look before the cache: torchvision's root, or the files themselves.")
 ]

@@ -237,6 +237,7 @@ class Certification:
         settings: Mapping[str, Any] | None = None,
         data: str = "",
         data_folder: Path | None = None,
+        weights: str = WEIGHTS,
     ) -> Saved:
         """Writes g, what the verifier needs, settings, result, pages, certificate: all of it or nothing.
 
@@ -246,6 +247,7 @@ class Certification:
             data: Where ``codebound-verify`` finds the sample: a name that it knows or, in the current
                 directory, an ``.npz`` file. Otherwise the sample is written beside the certificate.
             data_folder: Where it finds a dataset of that name.
+            weights: Name of the file for the network g.
         """
         from safetensors.torch import save as tensor_bytes
 
@@ -262,13 +264,13 @@ class Certification:
         with finishing(), written_whole(folder) as place:
             asked = _verifier_options(self, place, folder, data, data_folder)
             if self.certificate.kind.is_learned:
-                asked["weights"] = folder / WEIGHTS
+                asked["weights"] = folder / weights
             result = _result(self, str(path), ways_to_ask(folder, asked))
             page = self._page(result, words)
             if isinstance(self.network, PickedNetwork):
                 write_text(place / "picks.csv", picks_table(self.network, self.sample))
             state = {name: tensor.contiguous() for name, tensor in self.network.state_dict().items()}
-            write_atomically(place / WEIGHTS, tensor_bytes(state))
+            write_atomically(place / weights, tensor_bytes(state))
             if self.encoder is not None and isinstance(self.encoder.function, nn.Module):
                 made = {
                     name: tensor.detach().cpu().contiguous()

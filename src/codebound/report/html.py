@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from codebound.sample.dataset import Dataset
     from codebound.sample.losses import Fault
 
-
 _LEARNED, _WRONG = 48, 24  # shown
 _ROWS = 12  # of each, where they are no pictures
 _LOOKED_AT = 10_000  # examples that are searched for wrong ones

@@ -33,6 +33,7 @@ _NAMED = 20
 _FILES = {
     "certificate.cbound": "the certificate: the claim, and all that the second program computes it from",
     "g.safetensors": "the tensors of the network g",
+    "model.safetensors": "the tensors of the network g",
     "f.safetensors": "the tensors of the network that was given, which the certificate is about",
     "base.safetensors": "the base, which the message codes the difference to",
     "helper.safetensors": "the tensors of the helper, which encodes inputs",

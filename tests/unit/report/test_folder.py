@@ -82,8 +82,9 @@ def test_a_sample_that_the_verifier_finds_is_not_copied(tmp_path, monkeypatch):
     known = found.save_to(tmp_path / "known", data=str(tmp_path / "rows.npz"))
     assert not (tmp_path / "known" / "sample.npz").exists()
     assert str(tmp_path / "rows.npz") in known.result["verify"]
-    unknown = found.save_to(tmp_path / "unknown", data="some.module:factory")
+    unknown = found.save_to(tmp_path / "unknown", data="some.module:factory", weights="model.safetensors")
     assert (tmp_path / "unknown" / "sample.npz").exists()
+    assert (tmp_path / "unknown" / "model.safetensors").exists()
     assert "some.module:factory" not in unknown.result["verify"]
 
 
