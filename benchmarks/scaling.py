@@ -32,8 +32,7 @@ from ratios import beside
 
 from codebound import __version__
 from codebound.run.errors import CodeboundError
-from codebound.run.job import Engine, Job, value_of
-from codebound.run.processes import LocalEngine
+from codebound.run.job import Engine, Job, LocalEngine
 from codebound_papers.journal import Journal
 from codebound_papers.sweep.cluster import RayEngine
 
@@ -151,7 +150,7 @@ def run_toys(engine: Engine, count: int) -> float:
     """Seconds for that many jobs that do nothing."""
     jobs = [Job(function="scaling:nothing", arguments={"number": number}) for number in range(count)]
     start = time.perf_counter()
-    assert sorted(value_of(each) for each in engine.as_finished(jobs)) == list(range(count))
+    assert sorted(each.value for each in engine.as_finished(jobs)) == list(range(count))
     return time.perf_counter() - start
 
 
@@ -180,7 +179,7 @@ def alone(arguments: dict[str, Any]) -> dict[str, float]:
     """A cell in a process of its own."""
     with LocalEngine(1) as engine:
         (finished,) = engine.as_finished([Job(function="scaling:cell", arguments=arguments)])
-    found: dict[str, float] = value_of(finished)
+    found: dict[str, float] = finished.value
     return found
 
 

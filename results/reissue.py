@@ -25,7 +25,7 @@ from codebound.certificate.file import Certificate
 from codebound.certificate.task import Task
 from codebound.known.declared import declared_name
 from codebound.run.errors import UsageError
-from codebound.run.weight_files import load_arrays
+from codebound.run.tensor_files import load_arrays
 from codebound.sample.load import load_dataset
 
 if TYPE_CHECKING:

@@ -63,7 +63,7 @@ ELSEWHERE = {
     # one test for all who use it
     "codebound.cli.actions": "unit/cli/test_options.py",
     "codebound.sample.formats.texts": "unit/known/test_encoder.py",
-    "codebound.audit.dossier": "unit/cli/test_report.py",
+    "codebound.audit.dossier": "unit/cli/test_audit.py",
     "codebound_papers.arora18.requirements": "unit/papers/plan/test_requirements.py",
     "codebound_papers.compress.catalogue": "contract/test_compressors.py",
     "codebound_papers.guha23.requirements": "unit/papers/plan/test_requirements.py",

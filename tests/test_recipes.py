@@ -33,8 +33,7 @@ from codebound.classifier import load_classifier
 from codebound.known.base import Pretrained
 from codebound.methods.registry import METHODS, Method, known_methods
 from codebound.methods.search import UnsuitedError
-from codebound.report.formula import formulas
-from codebound.report.html import scale_rows
+from codebound.report.html import formulas, scale_rows
 from codebound.run.errors import CertificateError
 from codebound.run.extensions import Verb, find_extensions
 from codebound.run.references import REGISTRY, implements

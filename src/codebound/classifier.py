@@ -28,7 +28,7 @@ from codebound.learn.kernel_network import PickedNetwork
 from codebound.report.folder import HELPER, RESULT, WEIGHTS
 from codebound.run.errors import FormatError, ModelError, UsageError
 from codebound.run.files import read_json, write_atomically
-from codebound.run.weight_files import load_arrays
+from codebound.run.tensor_files import load_arrays
 from codebound.sample.columns import Title
 from codebound.sample.dataset import LARGEST, Scaling
 from codebound.sample.frames import rows_like

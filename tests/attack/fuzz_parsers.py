@@ -39,8 +39,7 @@ from codebound.holdout.ledger import parsed_ledger
 from codebound.holdout.sealed import SealSettings, seal
 from codebound.run.errors import CodeboundError
 from codebound.run.files import read_json, read_toml
-from codebound.run.tensor_files import load_tensors, peek_record, save_tensors
-from codebound.run.weight_files import load_weights
+from codebound.run.tensor_files import load_tensors, load_weights, peek_record, save_tensors
 from codebound.sample.arrays import from_arrays, read_arrays
 from codebound.sample.formats.idx import parse_idx
 from codebound.sample.formats.pictures import read_image_folder

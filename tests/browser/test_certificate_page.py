@@ -16,7 +16,7 @@ from codebound.certificate.claims import AboutG, ByDisagreement
 from codebound.certificate.statement import bound_at
 from codebound.certification import certify
 from codebound.known.base import Pretrained
-from codebound.report.formula import formulas
+from codebound.report.html import formulas
 from codebound.sample.arrays import from_arrays
 from codebound.sample.losses import parse_fault
 

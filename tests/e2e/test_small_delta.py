@@ -66,7 +66,7 @@ def test_bound_holdout_and_advise(codebound, tmp_path, monkeypatch):
     line = json.loads(out)["looks"][-1]
     assert is_just_above(line["bound"], limit(4, 300, parts=10))
     assert is_just_above(line["by_class"][2][1], limit(line["by_class"][2][0], 100, parts=30))
-    code, out, _ = codebound("holdout", "verify", "test.looks.jsonl", "--data", "test.npz")
+    code, out, _ = codebound("verify", "test.looks.jsonl", "--data", "test.npz")
     assert (code, out.split()[0]) == (0, "ACCEPT")
     code, out, err = codebound(
         "advise", "--n", 2000, "--errors-guess", 0.02, "--delta", DELTA, "--bits", 60, "--format", "json"

@@ -247,7 +247,6 @@ def commands_into(place):
             f"{place}/g.safetensors",
         ),
         "sweep": ("sweep", "plan.toml", "--out", f"{place}/a"),
-        "advise": ("advise", "--n", "100", "--errors-guess", "0.1", "--picture", f"{place}/a.png"),
         "measure": ("measure", "--model", "linear", "--data", "sample.npz", "--out", f"{place}/a"),
         "reproduce": ("reproduce", "S-Fig1", "--quick", "--out", f"{place}/a"),
         "get": ("data", "get", "mnist"),

@@ -14,7 +14,7 @@ from safetensors.numpy import save
 from worlds.files import LIMIT_BYTES, archive, damaged, idx, npy, promising_headers, survives
 
 from codebound.run.errors import DataError, ModelError
-from codebound.run.weight_files import load_weights
+from codebound.run.tensor_files import load_weights
 from codebound.sample.arrays import read_arrays
 from codebound.sample.formats.idx import parse_idx
 from codebound_verify import Refused

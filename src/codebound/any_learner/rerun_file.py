@@ -20,9 +20,9 @@ from codebound.any_learner.candidates import RuleMessage
 from codebound.any_learner.pick_to_learn import PickToLearn
 from codebound.bounds.risk import count_of
 from codebound.run.errors import CertificateError, DataError, FormatError, UsageError
+from codebound.run.extensions import import_named
 from codebound.run.files import read_json, write_json
 from codebound.run.store import differences, source_sha256
-from codebound.run.user_code import import_named
 
 KIND = "codebound rerun 1"
 SAYS = (

@@ -9,7 +9,6 @@ makes an application compliant.
 from __future__ import annotations
 
 import datetime
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from codebound.bounds.facts import HoldoutFacts
@@ -69,39 +68,10 @@ PROFILES: dict[str, dict[str, str]] = {
 """For each profile, which requirement an item answers, in our own words."""
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """Sources of a page.
-
-    Attributes:
-        certificate: The certificate.
-        result: What ``certify`` wrote beside it.
-        verdict: What the independent program says of it today, as JSON.
-        file_sha256: Hash of the file.
-        ledger: What the same program says of a ledger of looks, where there is one.
-        today: The date.
-    """
-
-    certificate: Certificate
-    result: Mapping[str, Any]
-    verdict: Mapping[str, Any]
-    file_sha256: str
-    ledger: Mapping[str, Any] | None
-    today: str
-
-
-def write_dossier(
-    folder: Path,
-    *,
-    profile: str = "plain",
-    ledger: Path | None = None,
-) -> Mapping[str, Any]:
+def write_dossier(folder: Path, *, profile: str = "plain", ledger: Path | None = None) -> Mapping[str, Any]:
     """Has the certificate in a folder checked again, writes the page, and returns the verdict as JSON.
 
-    Args:
-        folder: A folder that ``certify`` wrote, perhaps a stranger's: no code that it names is run.
-        profile: Whose requirements stand beside the items.
-        ledger: Of the looks at the test data.
+    The folder may be a stranger's: no code that it names is run.
 
     Raises:
         UsageError: The author's words are missing, or something that the second program needs.
@@ -112,22 +82,43 @@ def write_dossier(
     path = folder / CERTIFICATE
     certificate = Certificate.load(path)
     result = read_json(folder / "result.json", advice="`codebound certify` writes it beside a certificate.")
-    words = author_words(folder, certificate)
-    asked = asked_by(folder, result)
-    evidence = Evidence(
-        certificate=certificate,
-        result={**result, "verify_here": words_to_ask(asked)},
-        verdict=ask(folder, asked),
-        file_sha256=file_sha256(path),
-        ledger=None if ledger is None else ask_about_ledger(ledger),
-        today=datetime.date.today().isoformat(),
-    )
+    words, asked = author_words(folder, certificate), asked_by(folder, result)
+    verdict, today = ask(folder, asked), datetime.date.today().isoformat()
+    found = {
+        "looks": _looks(None if ledger is None else ask_about_ledger(ledger)),
+        "verifier": f"{verdict['verdict']}, {today}: {words_to_ask(asked)}",
+    }
     try:
-        page = dossier_page(evidence, words, profile=profile)
+        program = f"codebound {certificate.made_by['codebound']}"
+        found["versions"] = f"{program}, {certificate.made_by['date']}; file SHA-256 {file_sha256(path)}"
+        items = _items(certificate, result, words | found)
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise FormatError(f"{folder}/result.json is not what certify writes: {error!r}.") from error
+    requirements = PROFILES[profile]
+    page = rendered(
+        "dossier.html.j2",
+        {
+            "title": "What was shown, and what it rests on",
+            "subtitle": f"{today}; profile {profile}; {program}",
+            "sentence": certificate.sentence,
+            "is_accepted": verdict["verdict"] == "ACCEPT",
+            "verdict": verdict["verdict"],
+            "rows": [
+                {"item": name, "content": value}
+                | ({"answers": requirements.get(key, "")} if requirements else {})
+                for key, name, value in items
+            ],
+            "met": [
+                {"assumption": line, "how it was met": words[f"assumption_{i}"]}
+                for i, line in enumerate(certificate.declarations, start=1)
+            ],
+            "responsible": words["responsible"],
+            "today": today,
+            "page": PAGE,
+        },
+    )
     write_text(folder / PAGE, page)
-    return evidence.verdict
+    return verdict
 
 
 def author_words(folder: Path, certificate: Certificate) -> dict[str, Any]:
@@ -152,77 +143,37 @@ def author_words(folder: Path, certificate: Certificate) -> dict[str, Any]:
     return words
 
 
-def dossier_page(evidence: Evidence, words: Mapping[str, Any], *, profile: str) -> str:
-    """The page."""
-    requirements = PROFILES[profile]
-    rows = [
-        {"item": name, "content": value} | ({"answers": requirements.get(key, "")} if requirements else {})
-        for key, name, value in _items(evidence, words)
-    ]
-    met = [
-        {"assumption": line, "how it was met": words[f"assumption_{i}"]}
-        for i, line in enumerate(evidence.certificate.declarations, start=1)
-    ]
-    return rendered(
-        "dossier.html.j2",
-        {
-            "title": "What was shown, and what it rests on",
-            "subtitle": f"{evidence.today}; profile {profile}; "
-            f"codebound {evidence.certificate.made_by['codebound']}",
-            "sentence": evidence.certificate.sentence,
-            "is_accepted": evidence.verdict["verdict"] == "ACCEPT",
-            "verdict": evidence.verdict["verdict"],
-            "rows": rows,
-            "met": met,
-            "responsible": words["responsible"],
-            "today": evidence.today,
-            "page": PAGE,
-        },
-    )
-
-
-def _items(evidence: Evidence, words: Mapping[str, Any]) -> Sequence[tuple[str, str, str]]:
-    """Key, name and content of every item."""
-    certificate, result = evidence.certificate, evidence.result
-    facts, made_by = certificate.facts, certificate.made_by
+def _items(
+    certificate: Certificate, result: Mapping[str, Any], words: Mapping[str, Any]
+) -> list[tuple[str, str, str]]:
+    """Key, name and content of every item; ``words`` has what neither the file nor its result says."""
+    facts, claim = certificate.facts, certificate.claim
     counted = "; ".join(map(str, certificate.counts))
     items = [
         ("intended_use", "intended use", words["intended_use"]),
         ("operating_conditions", "operating conditions", words["operating_conditions"]),
         ("data", "sample", f"{words['data']} {facts.n} examples counted; SHA-256 {facts.sample_sha256}"),
-        (
-            "threshold",
-            "fixed in advance",
-            f"{words['threshold']} Failure probability {certificate.claim.delta!r}.",
-        ),
-        ("statement", "shown", f"{certificate.sentence} ({certificate.claim.statement}; {counted})"),
+        ("threshold", "fixed in advance", f"{words['threshold']} Failure probability {claim.delta!r}."),
+        ("statement", "shown", f"{certificate.sentence} ({claim.statement}; {counted})"),
+    ]
+    if claim.subject == "f":
+        told = "f is bounded through the compressed network g, and what sets them apart is part of the bound"
+        items.append(("surrogate", "surrogate", told))
+    if rows := result.get("by_class"):
+        items.append(("by_class", "every class, all at once", f"{_AUTHORS}: {_classes(rows)}"))
+    before, size = result["original_train_errors"], result["original_train_n"]
+    was = "" if before is None else f"; {_AUTHORS}: {before} errors before, on {size}"
+    how = "errors of the decoded network, in float64; it decodes bit for bit from the file"
+    return [
+        *items,
         ("test", "test data", _test(certificate, result)),
-        ("looks", "looks at test data", _looks(evidence.ledger)),
-        ("message", "compression", _compression(evidence)),
-        (
-            "counting",
-            "as counted",
-            "errors of the decoded network, in float64; it decodes bit for bit from the file",
-        ),
-        (
-            "verifier",
-            "independent program",
-            f"{evidence.verdict['verdict']}, {evidence.today}: {result['verify_here']}",
-        ),
-        (
-            "versions",
-            "versions",
-            f"codebound {made_by['codebound']}, {made_by['date']}; file SHA-256 {evidence.file_sha256}",
-        ),
+        ("looks", "looks at test data", words["looks"]),
+        ("message", "compression", f"method {result['method']}, {result['code_bits']} bits{was}"),
+        ("counting", "as counted", how),
+        ("verifier", "independent program", words["verifier"]),
+        ("versions", "versions", words["versions"]),
         ("responsible", "responsible", words["responsible"]),
     ]
-    at = 1 + next(i for i, (key, *_) in enumerate(items) if key == "statement")
-    if rows := result.get("by_class"):
-        items.insert(at, ("by_class", "every class, all at once", f"{_AUTHORS}: {_classes(rows)}"))
-    if certificate.claim.subject == "f":
-        told = "f is bounded through the compressed network g, and what sets them apart is part of the bound"
-        items.insert(at, ("surrogate", "surrogate", told))
-    return items
 
 
 def _test(certificate: Certificate, result: Mapping[str, Any]) -> str:
@@ -256,10 +207,3 @@ def _looks(ledger: Mapping[str, Any] | None) -> str:
     if ledger["by_class"]:
         told += f"; on every class of {ledger['by_class_model']}, at once: {_classes(ledger['by_class'])}"
     return f"{count_of(ledger['looks'], 'look')}, all paid for; {told}"
-
-
-def _compression(evidence: Evidence) -> str:
-    result = evidence.result
-    before = result["original_train_errors"]
-    was = "" if before is None else f"; {_AUTHORS}: {before} errors before, on {result['original_train_n']}"
-    return f"method {result['method']}, {result['code_bits']} bits{was}"

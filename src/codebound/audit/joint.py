@@ -19,15 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FileStatement:
-    """The statement that a file makes.
-
-    Attributes:
-        name: Its file.
-        statement: Its ID.
-        sample_sha256: What it was drawn from.
-        delta: Its failure probability.
-        event: What names the event on which it holds: statements with the same event fail together.
-    """
+    """The statement that a file makes. Those that hold on the same event fail together."""
 
     name: str
     statement: str

@@ -31,7 +31,7 @@ from codebound.sample.losses import WRONG
 if TYPE_CHECKING:
     from torch import nn
 
-    from codebound.bits.message import AbstractMessage
+    from codebound.bits.options import AbstractMessage
     from codebound.bounds.risk import RiskBound
     from codebound.certificate.file import Certificate, CertificateFacts
     from codebound.certificate.task import Task

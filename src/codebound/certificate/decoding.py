@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from codebound.bits.bitstring import Bits
-    from codebound.bits.message import AbstractMessage
+    from codebound.bits.options import AbstractMessage
     from codebound.bits.setting import Setting
     from codebound.known.encoder import Encoder
     from codebound.learn.rule import PickedMessage
@@ -87,7 +87,7 @@ def require_declared(encoder: Encoder, certificate: Certificate) -> None:
 def _learned(certificate: Certificate, weights: Path | str | None) -> nn.Module:
     """The network that was learned by the rule of the message, from its file."""
     from codebound.learn.kernel_network import PickedNetwork
-    from codebound.run.weight_files import load_weights
+    from codebound.run.tensor_files import load_weights
 
     if weights is None:
         raise CertificateError(

@@ -6,11 +6,9 @@ Options have the names that they have on the command line, with underscores, and
 from __future__ import annotations
 
 import tempfile
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import torch
 
 from codebound.certificate.verification import CERTIFICATE
 from codebound.certification import SHARES, certify
@@ -18,18 +16,18 @@ from codebound.known.base import MAX_WORDS, Pretrained
 from codebound.known.encoded_tables import load_table
 from codebound.known.encoder import load_encoder
 from codebound.methods.inputs import ENCODES
-from codebound.run.errors import CodeboundError, DataError, UsageError
-from codebound.run.extensions import reader
+from codebound.run.errors import CodeboundError, UsageError
+from codebound.run.extensions import import_named, reader
 from codebound.run.progress import NOBODY, Listener, Progress, silent
 from codebound.run.store import new_folder, source_sha256
-from codebound.run.user_code import import_named
+from codebound.run.tensor_files import state_sha256, state_tensors
 from codebound.sample.caveats import remarks
 from codebound.sample.dataset import as_read, split
 from codebound.sample.formats.catalogue import KNOWN
 from codebound.sample.load import load_dataset
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from torch import nn
 
@@ -82,21 +80,18 @@ def certify_from_options(
         base = reader("class names")(encoder, options["class_names"], sample)
     if base is not None and options["weights"] is None:
         network = base.network
-    elif base is not None and _are_equal(network, base.network):
-        raise UsageError(
-            "weights and base are the same network. Where it never saw the sample, leave out the weights; "
-            "where it did, it is no base."
-        )
+    elif base is not None and network is not None:
+        if state_sha256(state_tensors(network)) == state_sha256(state_tensors(base.network)):
+            raise UsageError(
+                "weights and base are the same network. Where it never saw the sample, leave out the "
+                "weights; where it did, it is no base."
+            )
     elif network is not None and options["weights"] is None and options["helper_weights"] is None:
         listener.note(f"Warning: no weights were given: {model} is as random as it was made.")
     unlabelled = None if fresh is None else _loaded(fresh, "unlabelled", folder_of_data, encoder=encoder)
     fraction, helper = options["prior_fraction"], _given_helper(options, sample)
     is_encoding = helper is not None and options["method"] in ENCODES
-    with (
-        new_folder(out) as folder,
-        _unchanged_or_said(options["data"], content),
-        listener.bar("certify") as progress,
-    ):
+    with new_folder(out) as folder, listener.bar("certify") as progress:
         found = certify(
             network,
             sample,
@@ -126,28 +121,9 @@ def certify_from_options(
         )
 
 
-def _are_equal(one: nn.Module | None, other: nn.Module) -> bool:
-    """Return True if two networks have the same numbers."""
-    own, its = {} if one is None else one.state_dict(), other.state_dict()
-    return own.keys() == its.keys() and all(torch.equal(own[name], its[name]) for name in own)
-
-
 def _content(data: str) -> str:
     """Hash of the files that a sample comes from; those of a known name are checked as they are read."""
     return "" if data.lower() in KNOWN else source_sha256(data)
-
-
-@contextmanager
-def _unchanged_or_said(data: str, content: str) -> Iterator[None]:
-    """Says so where something fails because a file, which may be read as it is used, was written to."""
-    try:
-        yield
-    except CodeboundError as error:
-        if _content(data) == content:
-            raise
-        raise DataError(
-            f"{data} changed while it was in use ({error}). Start again with a file that nobody writes to."
-        ) from error
 
 
 def save_or_rescue(found: Certification, folder: Path, **where: Any) -> Saved:
@@ -159,13 +135,8 @@ def save_or_rescue(found: Certification, folder: Path, **where: Any) -> Saved:
         return found.save_to(folder, **where)
     except CodeboundError as error:
         with suppress(CodeboundError, OSError):
-            kept = Path(tempfile.mkdtemp(prefix="codebound-")) / CERTIFICATE
-            try:
-                found.save(kept)
-            except CodeboundError:
-                kept.parent.rmdir()
-            else:
-                error.args = (f"{error} What was found is not lost: the certificate is in {kept}.",)
+            kept = found.save(Path(tempfile.mkdtemp(prefix="codebound-")) / CERTIFICATE)
+            error.args = (f"{error} What was found is not lost: the certificate is in {kept}.",)
         raise
 
 
@@ -178,15 +149,11 @@ def _tenths(fraction: str | float, *, is_one: bool = False) -> int | tuple[int, 
     if fraction == "auto":
         return _HALF if is_one else SHARES
     try:
-        exact = 10 * float(fraction)
-    except ValueError:
-        exact = 0.0
-    tenths = round(exact)
-    if abs(tenths - exact) > 1e-9 or not 1 <= tenths <= 9:
+        return {tenths / 10: tenths for tenths in range(1, 10)}[float(fraction)]
+    except (KeyError, ValueError) as error:
         raise UsageError(
             f"prior_fraction is 0.1, 0.2, ... or 0.9: that grid is in the code; or auto. Got {fraction}."
-        )
-    return tenths
+        ) from error
 
 
 def _given_helper(

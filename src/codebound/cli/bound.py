@@ -1,16 +1,19 @@
-"""``codebound bound``: the calculator behind every certificate."""
+"""Verbs that only compute: ``codebound bound``, behind every certificate, and ``advise``, before it."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from codebound.cli import options as opt
 from codebound.cli.console import Format, emit, note
 from codebound.cli.options import option
 from codebound.report.tables import tabulate
 
+if TYPE_CHECKING:
+    from codebound.holdout.advice import Advice
 
-def command(
+
+def bound(
     n: Annotated[int, option("Sample size.", None, "--n")],
     errors: Annotated[int, option("Errors of the network on the sample; ties count as errors.")],
     bits: Annotated[
@@ -70,3 +73,81 @@ def command(
     emit(found.record(), output, [tabulate(("form", "reference", "bound", "what it is"), rows)])
     if output is Format.table:
         note(found.sentence)
+
+
+def advise(
+    n: Annotated[int, option("Labels there are, or will be.", None, "--n")],
+    errors_guess: Annotated[
+        float, option("Error on new data that a network trained on all of them would have: a guess.")
+    ],
+    delta: opt.Delta = 0.05,
+    target: Annotated[
+        float | None, option("The certified error that is wanted: how many labels does it need?")
+    ] = None,
+    looks: Annotated[
+        int, option("Networks that will be tried on the held-out examples, all fixed before the first.")
+    ] = 1,
+    bits: Annotated[float | None, option("Length of a message in bits, where one is in sight.")] = None,
+    picks: Annotated[int | None, option("Examples that a rule would pick, where that is known.")] = None,
+    output: opt.Output = Format.table,
+) -> None:
+    """Compare a hold-out set, a split, a message and picks; says when holding out is better.
+
+    Example: codebound advise --n 2000 --errors-guess 0.05 --delta 1e-6 --bits 60 --target 0.08
+    """
+    from dataclasses import asdict
+
+    from codebound.bounds.risk import percent
+    from codebound.holdout import advice
+
+    situation = advice.Situation(n=n, error=errors_guess, delta=delta, looks=looks, bits=bits, picks=picks)
+    found = advice.advise(situation, target=target)
+    needed = {
+        name: "more than a hundred million" if count is None else f"about {count:,}"
+        for name, count in found.needed.items()
+    }
+    rows = [
+        (
+            way.name,
+            percent(way.expected),
+            f"{percent(way.low)} to {percent(way.high)}",
+            f"{n - way.held_out} to learn from, {way.held_out} held out"
+            if way.held_out
+            else "all learned from",
+            "-" if target is None else needed[way.name],
+        )
+        for way in found.ways
+    ]
+    columns = (
+        "way",
+        "certified error",
+        "in 8 draws of 10, if the guess is right",
+        "labels",
+        "labels for the target",
+    )
+    record = {**asdict(found), "paragraph": _paragraph(found, n)}
+    emit(record, output, [tabulate(columns, rows)])
+    if output is Format.table:
+        note(record["paragraph"])
+
+
+def _paragraph(found: Advice, n: int) -> str:
+    """Advice on the best use of the labels, with break-even points."""
+    from codebound.bounds.risk import count_of
+
+    best, held_out = found.ways[0], next(way for way in found.ways if way.name == "hold-out")
+    advice = {
+        "hold-out": f"Hold out {held_out.held_out} of the {n} labels, before anything is tried",
+        "split": f"Set {best.held_out} of the {n} labels apart by `certify`, which counts on them",
+        "message": "Learn from all labels and certify the message",
+        "picks": "Learn from picks, with all labels as the test set",
+    }[best.name]
+    bits, picks = "no message does", "no picks do"
+    if found.most_bits is not None:
+        bits = f"a message of at most {count_of(found.most_bits, 'bit')} does"
+    if found.most_picks is not None:
+        picks = f"so do at most {count_of(found.most_picks, 'pick')}"
+    return (
+        f"{advice}. At this error and delta, {bits} as well as the best hold-out set, and {picks}; longer "
+        "ones lose to it. All of this rests on the guessed error and proves nothing."
+    )

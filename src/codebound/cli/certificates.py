@@ -1,17 +1,23 @@
-"""Verbs on a certificate: ``codebound verify``, ``check``, ``decode`` and ``show``."""
+"""Verbs on a certificate: to check, show and decode it, and those of an auditor."""
 
 from __future__ import annotations
 
+import argparse
+import shlex
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from codebound.cli import options as opt
 from codebound.cli.console import Format, emit, note, printable
 from codebound.cli.options import option
-from codebound.report.tables import Table
+from codebound.report.tables import Table, tabulate
 from codebound.run.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 verify = typer.Typer(add_completion=False)
 
@@ -27,12 +33,42 @@ def _verify(context: typer.Context) -> None:
     Example: codebound verify runs/certify-1/certificate.cbound --data digits
     """
     if any(each.split("=")[0] == "--rerun" for each in context.args):
-        from codebound.cli import rerun
-
-        raise typer.Exit(rerun.main(context.args))
+        raise typer.Exit(_rerun(context.args))
     from codebound_verify.__main__ import main
 
     raise typer.Exit(main(context.args or ["--help"], prog="codebound verify"))
+
+
+def _rerun(arguments: Sequence[str]) -> int:
+    """Runs the learner of a certificate of the second kind again; 0 if it does the same, 1 if not."""
+    parser = argparse.ArgumentParser(
+        prog="codebound verify",
+        description="Run the learner of a certificate of the second kind again, and compare. This runs "
+        "the code that --learner names.",
+    )
+    add = parser.add_argument
+    add("--rerun", type=Path, required=True, help="the certificate (.json)")
+    add("--learner", help="package.module:factory of the learner, which is run; the one that the file names")
+    add(
+        "--data",
+        required=True,
+        help="the sample: an .npz file (x, y), a name such as digits, or package.module:factory",
+    )
+    add("--data-folder", type=Path, help="where the files of a named dataset lie, if not in the cache")
+    add("--format", choices=("text", "json"), default="text", help="how to print the verdict")
+    options = parser.parse_args(arguments)
+    from codebound.any_learner.rerun_file import RerunCertificate, load_examples, rerun
+
+    certificate = RerunCertificate.load(options.rerun)
+    if options.learner is None:
+        parser.error(
+            f"--learner is missing: the file names {printable(certificate.learner)}. Name it to run it."
+        )
+    examples = load_examples(options.data, options.data_folder)
+    found = rerun(certificate, *examples, learner=options.learner)
+    record = {"verdict": found.verdict, "is_reproduced": found.is_reproduced, **asdict(found)}
+    emit(record, Format.json if options.format == "json" else Format.table, [str(found)])
+    return 0 if found.is_reproduced else 1
 
 
 check = typer.Typer(add_completion=False)
@@ -94,8 +130,6 @@ def decode(
 
 def show(file: opt.CertificateFile, output: opt.Output = Format.table) -> None:
     """Print the claim, where the bits went, and what is declared; checks nothing (see verify)."""
-    from dataclasses import asdict
-
     from codebound.certificate.file import Certificate
 
     certificate = Certificate.load(file)
@@ -108,3 +142,70 @@ def show(file: opt.CertificateFile, output: opt.Output = Format.table) -> None:
         note("Declared, and not checkable by any program:")
         for line in certificate.declarations:
             note(f"  - {printable(line)}")
+
+
+def joint(
+    files: Annotated[
+        list[Path], typer.Argument(help="Certificates (.cbound) and ledgers of looks (.jsonl).")
+    ],
+    output: opt.Output = Format.table,
+) -> None:
+    """Say with what probability all statements hold together; each is checked by verify, not here.
+
+    Example: codebound joint a.cbound b.cbound test.looks.jsonl
+    """
+    from codebound.audit.joint import joint_delta, read_statement
+
+    made = [read_statement(file) for file in files]
+    events = list(dict.fromkeys(each.event for each in made))
+    rows = [
+        (each.name, each.statement, each.delta, each.sample_sha256[:12], events.index(each.event) + 1)
+        for each in made
+    ]
+    delta = joint_delta(made)
+    table = tabulate(("file", "statement", "delta", "sample", "event"), rows)
+    emit({"delta": delta, "statements": table.rows}, output, [table], rows=table.rows)
+    if output is Format.table:
+        note(
+            f"All {len(made)} statements hold together with probability at least 1 - {delta!r}: the deltas "
+            f"of {len(events)} different events are added."
+        )
+
+
+def report(
+    folder: Annotated[Path, typer.Argument(help="A folder that `codebound certify` wrote.")],
+    profile: Annotated[
+        str, option("Whose requirements stand beside the items: plain, easa or eu-ai-act.")
+    ] = "plain",
+    ledger: Annotated[
+        Path | None, option("The ledger of looks at the test data (`codebound holdout`).")
+    ] = None,
+) -> None:
+    """Write one page for an auditor: dossier.html, with the author's words from dossier.toml.
+
+    Example: codebound report cert --profile easa --ledger test.looks.jsonl
+    """
+    from codebound.audit.dossier import PAGE, write_dossier
+
+    verdict = write_dossier(folder, profile=profile, ledger=ledger)
+    command = shlex.join(["codebound", "sign", str(folder / PAGE), "--key", "KEY"])
+    note(f"Written: {folder / PAGE}. Sign it: {command}")
+    if verdict["verdict"] != "ACCEPT":
+        note("The independent program REFUSES the certificate today: " + " ".join(verdict["reasons"]))
+        raise typer.Exit(1)
+
+
+def sign(
+    file: Annotated[Path, typer.Argument(help="A certificate, a ledger or a report.")],
+    key: Annotated[
+        Path, option("Private Ed25519 key in PEM form: openssl genpkey -algorithm ed25519 -out key.pem")
+    ],
+) -> None:
+    """Write a detached signature over the bytes of a file; codebound verify --signed-by checks it.
+
+    Example: codebound sign runs/certify-1/certificate.cbound --key key.pem
+    """
+    from codebound.audit.signature import sign_file
+
+    note(f"Signed: {sign_file(file, key)}")
+    note("Give away the public key: openssl pkey -in KEY -pubout -out PUBLIC; never the private one.")

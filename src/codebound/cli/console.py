@@ -19,8 +19,6 @@ _GLUE = "\ue000"  # stands for a space at which no line is broken; no text has i
 _PER_CENT = re.compile(r"(?<=\d) (?=%)")
 _LONG = 24  # letters: longer words are paths and hashes
 _PIPED_WIDTH = 160  # columns when nobody looks at a terminal: files and pipes should not be folded
-
-
 REFUTED = 3
 """Exit status where test data refute what was certified: a script must not miss it."""
 
@@ -40,20 +38,18 @@ def emit(
     *,
     rows: Sequence[Mapping[str, object]] | None = None,
 ) -> None:
-    """Prints a result on stdout, as it was asked for.
+    """Prints a result on stdout: all of it as JSON, ``shown`` to people, or ``rows`` as CSV.
 
-    Args:
-        record: The whole of it, one JSON document.
-        output: The format.
-        shown: What people see: tables, and lines between them.
-        rows: What goes into a CSV (default: the record as one line, without what has parts of its own).
+    Without rows the record is one line of the CSV, less what has parts of its own.
     """
     if output is Format.json:
         sys.stdout.write(json.dumps(record, indent=2, allow_nan=False) + "\n")
     elif output is Format.csv:
         if rows is None:
             assert isinstance(record, dict)
-            rows = [{key: value for key, value in record.items() if not isinstance(value, dict)}]
+            plain = {key: value for key, value in record.items() if not isinstance(value, dict)}
+            joined = {key: " ".join(map(str, each)) for key, each in plain.items() if isinstance(each, list)}
+            rows = [plain | joined]
         sys.stdout.write(csv_text(rows))
     else:
         for each in shown:
@@ -87,17 +83,20 @@ def print_table(table: Table) -> None:
     widths = column_widths(cells, console.width - 3 * len(columns) + 1)
     if widths is None:
         _print_stacked(table, console.width)
-        return
-    if table.title:  # a title of the table itself is no wider than the table
-        console.print(escape(printable(table.title)), style="italic", highlight=False)
-    drawn = Drawn(box=SIMPLE_HEAD, pad_edge=False)
-    for key, width in zip(columns, widths, strict=True):
-        numeric = all(isinstance(row[key], int | float) for row in rows)
-        drawn.add_column(escape(printable(key)), justify="right" if numeric else "left", width=width)
-    for row in zip(*(column[1:] for column in cells), strict=True):
-        drawn.add_row(*(escape(_folded(text, width)) for text, width in zip(row, widths, strict=True)))
-    console.print(drawn)
-    _print_legend(table)
+    else:
+        if table.title:  # a title of the table itself is no wider than the table
+            console.print(escape(printable(table.title)), style="italic", highlight=False)
+        drawn = Drawn(box=SIMPLE_HEAD, pad_edge=False)
+        for key, width in zip(columns, widths, strict=True):
+            numeric = all(isinstance(row[key], int | float) for row in rows)
+            drawn.add_column(escape(printable(key)), justify="right" if numeric else "left", width=width)
+        for row in zip(*(column[1:] for column in cells), strict=True):
+            drawn.add_row(*(escape(_folded(text, width)) for text, width in zip(row, widths, strict=True)))
+        console.print(drawn)
+    for column, sentence in table.legend.items():
+        write_lines(f"{column}: {sentence}", sys.stdout, indent="  ")
+    if table.legend:
+        sys.stdout.write("\n")
 
 
 def printable(text: str) -> str:
@@ -138,14 +137,6 @@ def _print_stacked(table: Table, width: int) -> None:
             sys.stdout.write(f"{printable(key):<{names}}{lines[0]}\n")
             sys.stdout.writelines(f"{'':<{names}}{line}\n" for line in lines[1:])
         sys.stdout.write("\n")
-    _print_legend(table)
-
-
-def _print_legend(table: Table) -> None:
-    for column, sentence in table.legend.items():
-        write_lines(f"{column}: {sentence}", sys.stdout, indent="  ")
-    if table.legend:
-        sys.stdout.write("\n")
 
 
 def column_widths(cells: Sequence[Sequence[str]], room: int) -> list[int] | None:
@@ -170,12 +161,6 @@ def column_widths(cells: Sequence[Sequence[str]], room: int) -> list[int] | None
     return least
 
 
-def wrapped(text: str, width: int) -> list[str]:
-    """The text in lines that break no word, and no number from its per cent sign."""
-    lines = textwrap.wrap(_glued(text), width, break_long_words=False, break_on_hyphens=False)
-    return [line.replace(_GLUE, " ") for line in lines]
-
-
 def cell(value: object) -> object:
     """Four digits are enough for a table; the files have them all."""
     if value is None:
@@ -194,9 +179,12 @@ def write_lines(text: str, stream: TextIO, *, indent: str = "") -> None:
     for line in _lines(text):
         is_item = line.startswith("  - ")
         is_whole = len(line) <= room or "codebound-verify " in line or (line.startswith(" ") and not is_item)
-        parts = [line] if is_whole else wrapped(line, int(room) - 4 * is_item)
         inner = "    " if is_item else indent * 2
-        stream.write(f"\n{inner}".join([indent + parts[0], *parts[1:]]) + "\n")
+        if not is_whole:
+            width = int(room) - 4 * is_item
+            parts = textwrap.wrap(_glued(line), width, break_long_words=False, break_on_hyphens=False)
+            line = f"\n{inner}".join(parts).replace(_GLUE, " ")
+        stream.write(f"{indent}{line}\n")
 
 
 def listener(*, quiet: bool) -> Listener:

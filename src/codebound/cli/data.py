@@ -1,4 +1,4 @@
-"""``codebound data``: which datasets there are, getting them, and looking at a sample."""
+"""``codebound data``: which datasets there are, getting them, and looking at a sample; and ``encode``."""
 
 from __future__ import annotations
 
@@ -8,21 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from codebound.cli import options as opt
-from codebound.cli.console import Format, emit, emit_rows, note
+from codebound.cli.console import Format, emit, emit_rows, listener, note
 from codebound.cli.options import option
 from codebound.report.tables import Table, tabulate
 from codebound.run.progress import progress_bar
 
 if TYPE_CHECKING:
-    from codebound.sample.dataset import Dataset, Scaling
+    from codebound.sample.dataset import Scaling
     from codebound.sample.description import Description
 
 app = typer.Typer(help="List, fetch and inspect datasets.", no_args_is_help=True, add_completion=False)
-
-_RAMP = " .:-=+*#%@"
-_THUMBNAIL_WIDTH = 32
-_MAX_THUMBNAILS = 4
-
 
 _Spec = Annotated[
     str, typer.Argument(help="A name, an .npz file, table.csv:LABELS, a folder, or package.module:factory.")
@@ -44,11 +39,10 @@ def list_datasets(folder: _Folder = None, output: opt.Output = Format.table) -> 
         known = KNOWN[name]
         advice = "" if found else f"codebound data get {name}"
         facts = {"train": known.sizes["train"], "test": known.sizes.get("test", 0)}
-        row = {"name": name, **facts, "input": _shape(known.input_shape), "classes": known.classes}
-        if output is Format.table:
-            rows.append({**row, "where": found or f"not here: {advice}"})
-        else:
-            rows.append({**row, "found": found, "remedy": advice})
+        where = {"where": found or f"not here: {advice}"}
+        where = where if output is Format.table else {"found": found, "remedy": advice}
+        shape = {"input": _shape(known.input_shape), "classes": known.classes}
+        rows.append({"name": name, **facts, **shape, **where})
     emit_rows(rows, output)
     if output is Format.table:
         note(
@@ -92,11 +86,7 @@ def show(
     found = describe_sample(spec, role=role.value, folder=folder)
     if found.not_compared:
         note(found.not_compared)
-    record = found.record()
-    flat = {
-        key: " ".join(map(str, value)) if isinstance(value, list) else value for key, value in record.items()
-    }
-    emit(record, output, [_described(found), *_thumbnails(found.sample)], rows=[flat])
+    emit(found.record(), output, [_described(found)])
     if output is Format.table:
         for warning in found.warnings:
             note(f"Warning: {warning}.")
@@ -117,6 +107,50 @@ def save(
     from codebound.sample.description import save_sample
 
     typer.echo(save_sample(spec, out, role=role.value, holdout=holdout, folder=folder).sha256)
+
+
+def encode(
+    encoder: Annotated[str, option("The function that makes the encoder: package.module:factory.")],
+    data: opt.Data,
+    out: opt.SomeTable = None,
+    compare: Annotated[Path | None, option("A table (.npz) to compare with: says what differs.")] = None,
+    role: opt.Role = opt.SplitRole.train,
+    data_folder: opt.DataFolder = None,
+    device: opt.Device = "cpu",
+    output: opt.Output = Format.table,
+    quiet: opt.Quiet = False,
+) -> None:
+    """Turn a sample into the table of its encoded inputs, which is a sample like any other.
+
+    Example: codebound encode --encoder efficientnet:features --data cifar10 --out table.npz
+    """
+    from codebound.known.encoded_tables import differing, load_table, save_table
+    from codebound.known.encoder import load_encoder
+    from codebound.run.device import resolve_device
+    from codebound.sample.load import load_dataset
+
+    place = resolve_device(device)
+    found = load_encoder(encoder, device=place)
+    with listener(quiet=quiet).bar("encode") as progress:
+        table = load_table(found, data, role=role.value, folder=data_folder, device=place, progress=progress)
+    record = {
+        "encoder": found.name,
+        "encoder_sha256": found.sha256,
+        "licence": found.licence,
+        "data": data,
+        "n": table.n,
+        "columns": table.input_shape[0],
+        "classes": table.classes,
+        "sha256": table.sha256,
+    }
+    if compare is not None:
+        record["differs"] = differing(table, load_dataset(str(compare)))
+    if out is not None:
+        save_table(out, table)
+        record["out"] = str(out)
+    emit(record, output, [tabulate(("what", "value"), list(record.items()))])
+    if output is Format.table and not quiet:
+        note(f"A certificate on this table declares: {table.encoder}")
 
 
 def _described(found: Description) -> Table:
@@ -150,28 +184,6 @@ def _scaling_in_words(scaling: Scaling) -> tuple[str, str]:
     if any(scaling.mean) or any(std != 1.0 for std in scaling.std):
         steps = f"({steps} - mean) / std with mean {scaling.mean} and std {scaling.std}"
     return steps, "constants fixed in advance, not estimated from the sample"
-
-
-def _thumbnails(dataset: Dataset) -> list[str]:
-    """The first examples in characters, as many as fit beside each other; empty for what is no image."""
-    import shutil
-
-    if dataset.x.ndim != 4 or min(dataset.input_shape[1:]) < 4:
-        return []
-    images = dataset.x[:_MAX_THUMBNAILS].mean(axis=1)
-    step = -(-images.shape[2] // _THUMBNAIL_WIDTH)
-    # A character is about twice as high as wide: every column twice, or every second row.
-    is_tiny = 2 * images.shape[2] <= _THUMBNAIL_WIDTH
-    small = images.repeat(2, axis=2) if is_tiny else images[:, :: 2 * step, ::step]
-    fit = min(len(small), shutil.get_terminal_size().columns // (small.shape[2] + 2))
-    low, high = float(small.min()), float(small.max())
-    levels = ((small - low) / max(high - low, 1e-12) * (len(_RAMP) - 1)).round().astype(int)
-    lines = [
-        "  ".join("".join(_RAMP[level] for level in row) for row in rows)
-        for rows in levels[:fit].transpose(1, 0, 2).tolist()
-    ]
-    labels = "  ".join(f"class {label}".ljust(small.shape[2]) for label in dataset.y[:fit].tolist())
-    return [labels, *lines] if fit else []
 
 
 def _shape(sizes: tuple[int, ...]) -> str:

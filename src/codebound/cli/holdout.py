@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,8 +14,6 @@ from codebound.report.tables import Table, tabulate
 from codebound.run.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from codebound.holdout.ledger import Ledger
 
 app = typer.Typer(
@@ -74,7 +72,10 @@ def seal(
     from codebound.holdout.from_files import seal_from_options
     from codebound.run.progress import Listener
 
-    _show(seal_from_options(options, looks=_looks(looks), out=out, listener=Listener(note)), output)
+    if looks != "open" and not looks.isdecimal():
+        raise UsageError(f"--looks is a number, or open. Got {looks!r}.")
+    planned = None if looks == "open" else int(looks)
+    _show(seal_from_options(options, looks=planned, out=out, listener=Listener(note)), output)
 
 
 @app.command()
@@ -113,59 +114,42 @@ def show(ledger: _LedgerFile, output: opt.Output = Format.table) -> None:
     _show(read_ledger(ledger), output)
 
 
-@app.command()
-def verify(
-    ledger: _LedgerFile,
-    data: Annotated[
-        str | None, option("The sealed examples: an .npz file, or a name such as mnist:test.")
-    ] = None,
-    data_folder: opt.DataFolder = None,
-    head: Annotated[str | None, option("Hash of the last line, if it was written down elsewhere.")] = None,
-    output: opt.Output = Format.table,
-) -> None:
-    """Check a ledger with the independent program: chain, prices, bounds; the same as codebound-verify."""
-    from codebound_verify.__main__ import main
-
-    arguments = [str(ledger), "--format", "json" if output is Format.json else "text"]
-    for name, value in (("--data", data), ("--data-folder", data_folder), ("--head", head)):
-        arguments += [] if value is None else [name, str(value)]
-    raise typer.Exit(main(arguments))
-
-
-def _looks(text: str) -> int | None:
-    if text == "open":
-        return None
-    if not text.isdecimal():
-        raise UsageError(f"--looks is a number, or open. Got {text!r}.")
-    return int(text)
-
-
 def _show(ledger: Ledger, output: Format) -> None:
-    """The ledger as a table; for people, the last answer and the head on stderr."""
+    """The ledger as tables; for people, the last answer and the head on stderr."""
     from codebound.bounds.risk import percent
     from codebound.sample.losses import parse_fault
 
-    told, fault = ledger.seal, parse_fault(ledger.seal["fault"])
+    told, is_exact = ledger.seal, ledger.seal["levels"] is None
     rows = [
         {
             "look": number,
             "model": each["model"]["name"],
             "listed": "yes" if each["listed"] else "no",
-            "errors": "not better" if each["answer"] is None else _errors(each, told["levels"] is None),
+            "errors": "not better"
+            if each["answer"] is None
+            else f"{'' if is_exact or each['final'] else 'at most '}{each['answer']}",
             "answers paid": f"{each['answer_bits']:.1f} bits",
             "bound": "-" if each["bound"] is None else percent(each["bound"]),
         }
         for number, each in enumerate(ledger.looks, start=1)
     ]
-    record = {"seal": told, "looks": list(ledger.looks), "head": ledger.head}
-    shown = tabulate(("what", "value"), _seal_rows(ledger))
-    tables = [shown, *([Table("", rows)] if rows else []), *_class_table(ledger)]
-    emit(record, output, tables, rows=rows)
+    tables = [tabulate(("what", "value"), _seal_rows(ledger)), *([Table("", rows)] if rows else [])]
+    if looks := [each for each in ledger.looks if each.get("by_class")]:
+        name = looks[-1]["model"]["name"]
+        by_class = [
+            (label, "no examples" if bound is None else percent(bound), f"{errors} of {size}")
+            for label, ((errors, bound), size) in enumerate(
+                zip(looks[-1]["by_class"], told["by_class"], strict=True)
+            )
+        ]
+        title = f"Errors of {name} on each class; they hold at once, with all other bounds"
+        tables.append(tabulate(("class", "bound", "errors"), by_class, title=title))
+    emit({"seal": told, "looks": list(ledger.looks), "head": ledger.head}, output, tables, rows=rows)
     if output is not Format.table:
         return
     last = ledger.looks[-1] if ledger.looks else None
     if last is not None and last["bound"] is not None:
-        does = fault.says(percent(last["bound"]))
+        does = parse_fault(told["fault"]).says(percent(last["bound"]))
         note(
             f"With probability at least 1 - {told['delta']!r} over the draw of the test sample, for all "
             f"looks at once: {last['model']['name']} {does}."
@@ -177,38 +161,11 @@ def _show(ledger: Ledger, output: Format) -> None:
     note(f"Head, to be written down elsewhere: {ledger.head}")
 
 
-def _class_table(ledger: Ledger) -> list[Table]:
-    """The errors on every class in the last look that tells them."""
-    from codebound.bounds.risk import percent
-
-    told = [each for each in ledger.looks if each.get("by_class")]
-    if not told:
-        return []
-    rows: list[dict[str, object]] = [
-        {
-            "class": label,
-            "bound": "no examples" if bound is None else percent(bound),
-            "errors": f"{errors} of {size}",
-        }
-        for label, ((errors, bound), size) in enumerate(
-            zip(told[-1]["by_class"], ledger.seal["by_class"], strict=True)
-        )
-    ]
-    title = f"Errors of {told[-1]['model']['name']} on each class; they hold at once, with all other bounds"
-    return [Table(title, rows)]
-
-
-def _errors(look: Mapping[str, Any], is_exact: bool) -> str:
-    return f"{look['answer']}" if is_exact or look["final"] else f"at most {look['answer']}"
-
-
 def _seal_rows(ledger: Ledger) -> list[tuple[str, object]]:
     told = ledger.seal
-    left = (
-        "no end"
-        if told["looks"] is None
-        else f"{told['looks']} planned, {len(told['models'])} of them listed"
-    )
+    left = "no end"
+    if told["looks"] is not None:
+        left = f"{told['looks']} planned, {len(told['models'])} of them listed"
     answers = "exact" if told["levels"] is None else f"by {len(told['levels'])} levels"
     return [
         ("sealed", f"{told['data']['name']}, {told['data']['examples']} examples, {told['date']}"),

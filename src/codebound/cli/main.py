@@ -1,13 +1,18 @@
-"""The command line: verbs, each loaded when it is asked for."""
+"""The command line: verbs, each loaded when it is asked for.
+
+``--config run.toml`` gives the options of a verb from a file; flags go on top. Its keys are the long options,
+with hyphens or underscores, and the names of arguments; not what ends it at once, such as ``--help``.
+"""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import io
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from inspect import getdoc
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,45 +20,119 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from codebound import __version__
-from codebound.cli.config import with_config
 from codebound.cli.console import note
 from codebound.run.errors import CodeboundError, UsageError
 from codebound.run.extensions import Verb, find_extensions, loaded
-from codebound.run.interrupts import answering_interrupts, interrupt_on_signals
+from codebound.run.files import read_toml
+from codebound.run.interrupts import INTERRUPTED, answering_interrupts, interrupt_on_signals
 
 OWN_VERBS = {
     "data": Verb("codebound.cli.data:app"),
-    "encode": Verb("codebound.cli.encode:command", has_config=False),
+    "encode": Verb("codebound.cli.data:encode", has_config=False),
     "certify": Verb("codebound.cli.certify:command"),
     "verify": Verb("codebound.cli.certificates:verify"),
     "check": Verb("codebound.cli.certificates:check", has_config=False),
-    "joint": Verb("codebound.cli.joint:command", has_config=False),
-    "report": Verb("codebound.cli.report:command", has_config=False),
-    "sign": Verb("codebound.cli.sign:command", has_config=False),
+    "joint": Verb("codebound.cli.certificates:joint", has_config=False),
+    "report": Verb("codebound.cli.certificates:report", has_config=False),
+    "sign": Verb("codebound.cli.certificates:sign", has_config=False),
     "decode": Verb("codebound.cli.certificates:decode", has_config=False),
     "show": Verb("codebound.cli.certificates:show", has_config=False),
-    "advise": Verb("codebound.cli.advise:command", has_config=False),
+    "advise": Verb("codebound.cli.bound:advise", has_config=False),
     "holdout": Verb("codebound.cli.holdout:app", has_config=False),
-    "bound": Verb("codebound.cli.bound:command", has_config=False),
+    "bound": Verb("codebound.cli.bound:bound", has_config=False),
 }
 
 
-class _Commands(Mapping[str, Any]):
+def with_config(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with one option more, ``--config``."""
+
+    @functools.wraps(command)
+    def configured(*, config: Path | None, **options: object) -> None:
+        command(**options)  # the file has been read by the callback of its option
+
+    own = inspect.signature(command, eval_str=True).parameters.values()
+    config = inspect.Parameter("config", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_Config)
+    configured.__signature__ = inspect.Signature([*own, config])  # type: ignore[attr-defined]
+    configured.__annotations__ = {each.name: each.annotation for each in (*own, config)}
+    return configured
+
+
+def _defaults_from(context: typer.Context, path: Path | None) -> None:
+    if path is not None:
+        context.default_map = _checked(read_toml(path, "--config"), context.command.params, path)
+
+
+_Config = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        callback=_defaults_from,
+        is_eager=True,  # the other options look their defaults up after this
+        help="TOML file with options of this command; flags go on top.",
+    ),
+]
+
+
+def _checked(table: dict[str, Any], parameters: Any, path: Path) -> dict[str, Any]:
+    """The values by the names of the parameters, or a refusal that names the file and the key."""
+    known = {_key(each): each for each in parameters if not each.is_eager}
+    found: dict[str, Any] = {}
+    for written, value in table.items():
+        key = written.replace("_", "-")
+        if key not in known:
+            import difflib
+
+            (nearest,) = difflib.get_close_matches(key, known, n=1, cutoff=0.0)
+            raise UsageError(f"{path}: this command has no option {written!r}; the nearest is {nearest!r}.")
+        parameter = known[key]
+        if parameter.name in found:
+            raise UsageError(f"{path}: {key!r} is given twice.")
+        is_flag = getattr(parameter, "is_flag", False)
+        is_list = getattr(parameter, "multiple", False) or parameter.nargs != 1
+        values = value if is_list and isinstance(value, list) else [value]
+        if is_list != isinstance(value, list) or any(
+            not isinstance(each, str | int | float) or isinstance(each, bool) != is_flag for each in values
+        ):
+            form = "true or false" if is_flag else "a list" if is_list else "a text or a number"
+            raise UsageError(f"{path}: {key!r} is {form}. Got {value!r}.")
+        found[parameter.name] = value
+    return found
+
+
+def _key(parameter: Any) -> str:
+    """The long option, or the name of an argument."""
+    long = [word for word in parameter.opts if word.startswith("--")]
+    return long[0].removeprefix("--") if long else str(parameter.name).replace("_", "-")
+
+
+class _Group(TyperGroup):
     """Our own verbs and those of extensions, each after the one that it names."""
 
-    def __init__(self) -> None:
-        self._verbs: dict[str, Verb] = {**find_extensions()["VERBS"], **OWN_VERBS}
-        self._order = list(OWN_VERBS)
-        for name, verb in find_extensions()["VERBS"].items():
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        others, order = find_extensions()["VERBS"], list(OWN_VERBS)
+        for name, verb in others.items():
             if name not in OWN_VERBS:
-                place = self._order.index(verb.after) + 1 if verb.after in self._order else len(self._order)
-                self._order.insert(place, name)
+                order.insert(order.index(verb.after) + 1 if verb.after in order else len(order), name)
+        self._verbs: dict[str, Verb] = {**others, **OWN_VERBS}
+        self.commands: dict[str, Any] = dict.fromkeys(order)  # typer has their names, and asks for one
 
-    def __getitem__(self, name: str) -> Any:
-        if name not in self._verbs:
-            if advice := find_extensions().advice:
-                raise UsageError(f"there is no verb {name!r}.{advice}")
-            raise KeyError(name)  # then typer says which name is near
+    def get_command(self, ctx: Any, name: str) -> Any:
+        if name in self._verbs:
+            return self.commands[name] or self._command(name)
+        if advice := find_extensions().advice:
+            raise UsageError(f"there is no verb {name!r}.{advice}")
+        return None  # then typer says which name is near
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        for name in self.commands:  # most without their options: these take longer than the list
+            found = self._load(name)
+            is_group = isinstance(found, typer.Typer)
+            summary = None if is_group else TyperCommand(name, help=inspect.getdoc(found))
+            self.commands[name] = summary or self._command(name)
+        super().format_help(ctx, formatter)
+
+    def _command(self, name: str) -> Any:
         found = self._load(name)
         if not isinstance(found, typer.Typer):
             function, found = found, typer.Typer(add_completion=False)
@@ -62,36 +141,11 @@ class _Commands(Mapping[str, Any]):
         command.name = name
         return command
 
-    def summaries(self) -> dict[str, Any]:
-        """The verbs for a list of them, most without their options: these take longer than the list."""
-        found = {name: self._load(name) for name in self}
-        return {
-            name: self[name] if isinstance(each, typer.Typer) else TyperCommand(name, help=getdoc(each))
-            for name, each in found.items()
-        }
-
     def _load(self, name: str) -> Any:
         try:
             return loaded(self._verbs[name].function)
         except ImportError as error:
             raise UsageError(f"the verb {name!r} is not available: {error}.") from error
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._order)
-
-    def __len__(self) -> int:
-        return len(self._order)
-
-
-class _Group(TyperGroup):
-    def __init__(self, **attributes: Any) -> None:
-        super().__init__(**attributes)
-        self._verbs = _Commands()
-        self.commands = self._verbs  # type: ignore[assignment]  # nobody adds one here
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        self.commands = self._verbs.summaries()
-        super().format_help(ctx, formatter)
 
 
 app = typer.Typer(
@@ -122,9 +176,6 @@ def _root(
     """Options before the verb."""
 
 
-_INTERRUPTED = 130
-
-
 def _open_streams() -> None:
     """Send output nowhere if nobody listens. Escape letters that a terminal does not have."""
     for name in ("stdout", "stderr"):
@@ -147,10 +198,10 @@ def main() -> None:
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, SystemExit) as end:
         # typer ends a command that was interrupted with this code, and in silence
-        if isinstance(end, SystemExit) and end.code != _INTERRUPTED:
+        if isinstance(end, SystemExit) and end.code != INTERRUPTED:
             raise
         sys.stderr.write("Interrupted.\n")
-        sys.exit(_INTERRUPTED)
+        sys.exit(INTERRUPTED)
     except BrokenPipeError:
         sys.exit(0)
     except OSError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,8 +13,6 @@ from codebound.cli.console import Format
 from codebound.run.errors import UsageError
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from codebound.run.job import Engine
 
 # panels of the help pages
@@ -23,13 +22,7 @@ BASE = "Certificates of a fine-tuned network"
 
 
 def option(help: str, panel: str | None = None, *names: str) -> Any:
-    """An option of a verb.
-
-    Args:
-        help: What it says, in a sentence.
-        panel: Where it stands on the help page (default: among those without a panel).
-        names: What it is called (default: the name of the parameter, with hyphens).
-    """
+    """An option of a verb, on a panel of its help page; the name of the parameter is its usual name."""
     return typer.Option(*names, help=help, rich_help_panel=panel)
 
 
@@ -132,9 +125,7 @@ def given_engine(
     kind: str | None, workers: int | None, address: str | None
 ) -> AbstractContextManager[Engine | None]:
     """The engine that was asked for, if any."""
-    from contextlib import nullcontext
-
-    from codebound.run.processes import open_engine
+    from codebound.run.job import open_engine
 
     if kind is None:
         if workers is not None or address is not None:

@@ -20,9 +20,9 @@ from codebound.known.declared import DECLARED
 from codebound.known.provenance import Origin, origin_of_parts
 from codebound.known.unseen import count_seen, require_unseen
 from codebound.run.errors import DataError, ModelError, UsageError
+from codebound.run.extensions import import_named
 from codebound.run.progress import Progress, silent
 from codebound.run.store import source_sha256
-from codebound.run.user_code import import_named
 from codebound.sample.caveats import development_sample, known_by_name
 from codebound.sample.dataset import Dataset, Scaling
 from codebound.sample.formats.texts import Texts, load_texts

@@ -28,7 +28,7 @@ from codebound.methods.rule_search import families_of
 from codebound.run.device import exact_products
 from codebound.run.errors import FormatError, ModelError, UsageError
 from codebound.run.progress import Progress, silent
-from codebound.run.weight_files import load_weights
+from codebound.run.tensor_files import load_weights
 from codebound.sample.dataset import Dataset, Scaling
 
 if TYPE_CHECKING:

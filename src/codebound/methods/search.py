@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     import torch
 
-    from codebound.bits.message import AbstractMessage
+    from codebound.bits.options import AbstractMessage
     from codebound.certificate.assessment import AbstractAssessed, Encoded, Guess
     from codebound.certificate.task import Task
     from codebound.methods.holdout_baseline import HeldOut

@@ -15,7 +15,7 @@ from codebound.methods.inputs import ENCODES, largest_input
 from codebound.methods.offers import Offer, Refusal, all_refused
 from codebound.methods.search import OutOfTimeError
 from codebound.run.errors import CertificateError, CodeboundError, RefusedError
-from codebound.run.extensions import form_of, has_form
+from codebound.run.extensions import find_extensions, form_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -226,7 +226,7 @@ class Course:
     def _go_other_ways(self, until: float | None, *, helps: bool) -> None:
         """Linear helpers of a table, and the helper of a large share."""
         common, sample = self.common, self.common.sample
-        if not has_form("message"):
+        if "message" not in find_extensions()["FORMS"]:
             self.attempts[0].search.skipped[BY_HELPER] = (
                 "a helper is a network, and the extension for networks is not installed."
             )

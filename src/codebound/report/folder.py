@@ -16,11 +16,19 @@ from codebound.known.base import BASE_FILE
 from codebound.known.provenance import UNKNOWN, Origin
 from codebound.methods.comparison import BY_HELPER, advice
 from codebound.methods.registry import known_methods
-from codebound.report.fresh_examples import said_of_test
 from codebound.report.plain import DECLARED_SCORES
+from codebound.report.summary import (
+    README,
+    fault_words,
+    folder_guide,
+    holdout_rows,
+    inputs_record,
+    refused_lines,
+    said_of_test,
+    summary_html,
+)
 from codebound.run.errors import UsageError
 from codebound.run.files import (
-    make_folder,
     replacing,
     write_arrays,
     write_atomically,
@@ -114,8 +122,6 @@ class Certification:
     is_behind_f: bool = False
 
     def __str__(self) -> str:
-        from codebound.report.summary import holdout_rows, refused_lines
-
         result = self.result
         whose = f"g is {result['network']}." if self.is_new else ""
         tested = (f"{name}: {value} ({words})." for name, value, words in holdout_rows(result))
@@ -128,8 +134,6 @@ class Certification:
 
     def _repr_html_(self) -> str:
         """Summary that a notebook shows."""
-        from codebound.report.summary import summary_html
-
         return summary_html(self.certificate.sentence, self.result)
 
     @property
@@ -172,8 +176,6 @@ class Certification:
         """The certified error beside the test sample, where one was given."""
         if self.holdout is None:
             return None
-        from codebound.report.summary import fault_words
-
         assert isinstance(self.holdout.facts, HoldoutFacts)
         return confront(
             self.certificate.claim.bound, self.holdout.facts, does=fault_words(self.certificate.claim.fault)
@@ -216,21 +218,13 @@ class Certification:
         """Writes the certificate."""
         return self.certificate.save(path)
 
-    def report(self, path: Path | str = "report.html") -> Path:
-        """Writes the page about the certificate; ``save_to`` writes it with all that belongs to it."""
-        target = Path(path)
-        make_folder(target.parent)
-        write_text(target, self._page(self.result, self.settings))
-        return target
-
     def _title(self, words: Mapping[str, Any]) -> str:
         is_given = not self.is_new and words["model"] not in (None, "none")
         subject = words["model"] if is_given else f"a new network made by {self.maker}"
         return f"Certificate for {subject} on {words['data']}"
 
     def _page(self, result: Mapping[str, Any], words: Mapping[str, Any]) -> str:
-        from codebound.report.examples import shown_examples
-        from codebound.report.html import certificate_page
+        from codebound.report.html import certificate_page, shown_examples
 
         shown = shown_examples(self.network, self.sample, self.certificate.fault)
         return certificate_page(self.certificate, result, title=self._title(words), shown=shown)
@@ -257,8 +251,7 @@ class Certification:
         from safetensors.torch import save as tensor_bytes
 
         from codebound.learn.kernel_network import PickedNetwork
-        from codebound.report.examples import picks_table
-        from codebound.report.guide import README, folder_guide
+        from codebound.report.html import picks_table
 
         folder = Path(folder)
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -352,8 +345,6 @@ def _verifier_options(
 
 def _result(found: Certification, path: str, commands: Mapping[str, Any]) -> dict[str, Any]:
     """The result as plain JSON."""
-    from codebound.report.guide import inputs_record
-
     claim, facts = found.certificate.claim, found.certificate.facts
     counts, part = found.certificate.counts, found.certificate.first_part
     result = {

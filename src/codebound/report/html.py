@@ -1,27 +1,66 @@
-"""Self-contained pages from templates; the page about a certificate."""
+"""Self-contained pages from templates; the page about a certificate: its slider, and some of the examples."""
 
 from __future__ import annotations
 
+import base64
+import io
 import math
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from functools import partial
-from importlib import resources
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import torch
+
 from codebound.bounds.risk import percent, rate
-from codebound.report.examples import Shown
-from codebound.report.formula import costs, formulas
-from codebound.report.guide import snippet, usage_notes
+from codebound.certificate.statement import Term, bound_at
+from codebound.learn.kernel_network import PickedNetwork
 from codebound.report.plain import TERMS, answer, how_it_fails, how_sure, meanings
-from codebound.report.summary import holdout_rows, original_name, original_words
+from codebound.report.summary import holdout_rows, original_name, original_words, snippet, usage_notes
 from codebound.sample.losses import WRONG
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+    from torch import nn
 
     from codebound.certificate.file import Certificate
-    from codebound.certificate.statement import Term
+    from codebound.sample.dataset import Dataset
+    from codebound.sample.losses import Fault
+
+_LEARNED, _WRONG = 48, 24  # shown
+_ROWS = 12  # of each, where they are no pictures
+_LOOKED_AT = 10_000  # examples that are searched for wrong ones
+_CHUNK = 500
+_LARGEST = 64  # pixels along a side of a picture
+_SMALLEST = 3
+_NUMBERS = 8  # of a row
+_CLOSE = 1e-8  # relative: what is not the same number gets no slider
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One example on a page: a picture, as a link to itself, or else the first numbers of its row.
+
+    Answers have the names of their classes; ``said`` is None where nobody asked the network.
+    """
+
+    number: int
+    label: str
+    said: str | None
+    picture: str
+    row: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The first picks, in their order, and the first wrong ones among so many that were looked at."""
+
+    learned: tuple[Tile, ...] = ()
+    wrong: tuple[Tile, ...] = ()
+    looked_at: int = 0
 
 
 def rendered(template: str, values: Mapping[str, object], *, package: str = "codebound.report") -> str:
@@ -31,13 +70,8 @@ def rendered(template: str, values: Mapping[str, object], *, package: str = "cod
     """
     import jinja2
 
-    folders = [resources.files(name) for name in dict.fromkeys((package, "codebound.report"))]
-
-    def source(name: str) -> str | None:
-        files = [folder / name for folder in folders]
-        return next((file.read_text("utf-8") for file in files if file.is_file()), None)
-
-    environment = jinja2.Environment(autoescape=True, loader=jinja2.FunctionLoader(source))
+    places = [jinja2.PackageLoader(name, "") for name in dict.fromkeys((package, "codebound.report"))]
+    environment = jinja2.Environment(autoescape=True, loader=jinja2.ChoiceLoader(places))
     return environment.get_template(template).render(values)
 
 
@@ -52,28 +86,38 @@ def certificate_page(
     facts, made_by, ledger = certificate.facts, certificate.made_by, certificate.ledger
     largest = max((bits for _, bits in ledger), default=1) or 1
     means, not_means = meanings(certificate, result)
+    examples, counted = f"{result['original_train_n']:,} examples", result["n"]
+    if counted != result["original_train_n"]:
+        examples += f", {counted:,} of them counted"
+    slider, delta, terms = None, certificate.claim.delta, formulas(certificate, result)
+    if "certified" in terms and delta <= 0.5:  # the page solves the lower tail alone
+        plain = {name: [asdict(term) for term in parts] for name, parts in terms.items()}
+        slider = {"delta": delta, "most": max(9, math.ceil(1 - math.log10(delta))), "terms": plain}
+    steps = costs(certificate)
+    most = max((value for _, value in steps), default=1.0)
+    parts = [(name, f"{100 * value:.2f} %", round(100 * value / most, 1)) for name, value in steps]
     return rendered(
         "certificate.html.j2",
         {
             "title": title,
-            "subtitle": f"{_examples(result)}, {facts.classes} classes; made by codebound "
+            "subtitle": f"{examples}, {facts.classes} classes; made by codebound "
             f"{made_by['codebound']} on {made_by['date']}",
             "answer": answer(certificate, result),
-            "how_sure": how_sure(certificate.claim.delta),
+            "how_sure": how_sure(delta),
             "sentence": certificate.sentence,
             "vacuous": result["vacuous"],
             "alarm": result.get("alarm", ""),
             "advice": result.get("advice", ""),
             "scale": scale_rows(certificate, result),
             "ticks": [(f"{share:g} %", place(share / 100.0)) for share in _TICKS],
-            "delta": certificate.claim.delta,
-            "slider": _slider(certificate.claim.delta, formulas(certificate, result)),
+            "delta": delta,
+            "slider": slider,
             "means": means,
             "not_means": not_means,
             "numbers": _number_rows(certificate, result),
             "classes": list(zip(class_rows(result), result.get("by_class", ()), strict=True)),
             "shown": shown,
-            "costs": _cost_rows(certificate),
+            "costs": parts and [*parts, ("together", percent(certificate.claim.bound), 0.0)],
             "code_bits": f"{facts.code_bits:,}",
             "ledger": [(part, f"{bits:,}", max(0, 100 * bits // largest)) for part, bits in ledger],
             "snippet": snippet(result),
@@ -90,26 +134,49 @@ def certificate_page(
     )
 
 
-def _examples(result: Mapping[str, Any]) -> str:
-    """Number of examples, and of those that are counted, in words."""
-    n, counted = result["original_train_n"], result["n"]
-    return f"{n:,} examples" + ("" if n == counted else f", {counted:,} of them counted")
+def formulas(certificate: Certificate, result: Mapping[str, Any]) -> dict[str, list[Term]]:
+    """The terms of every bound on a page, by its name there; of those that this module gets right."""
+    certified = certificate.kind.terms(certificate)
+    found = {"certified": (certificate.claim.bound, certified)}
+    for name, errors in (("holdout", "test_errors"), ("holdout_f", "test_errors_f")):
+        if name in result:
+            found[name] = (result[name], [Term("binomial", result[errors], result["test_n"])])
+    rows, is_picked = result.get("by_class", ()), certified[0].law == "picked"
+    for row in rows:
+        if row["bound"] is not None:
+            counted = row["errors"] + row["picks"]
+            term = Term(
+                "picked" if is_picked else "binomial",
+                counted,
+                row["n"],
+                certificate.facts.code_bits,
+                1.0 / len(rows),
+            )
+            found[f"class-{row['label']}"] = (row["bound"], [term])
+    return {
+        name: terms
+        for name, (stated, terms) in found.items()
+        if math.isclose(bound_at(terms, certificate.claim.delta), stated, rel_tol=_CLOSE)
+    }
 
 
-def _slider(delta: float, terms: Mapping[str, Sequence[Term]]) -> dict[str, Any] | None:
-    """Data for the slider. None where the page cannot compute the bound."""
-    if "certified" not in terms or delta > 0.5:  # the page solves the lower tail alone
-        return None
-    plain = {name: [asdict(term) for term in parts] for name, parts in terms.items()}
-    return {"delta": delta, "most": max(9, math.ceil(1 - math.log10(delta))), "terms": plain}
-
-
-def _cost_rows(certificate: Certificate) -> list[tuple[str, str, float]]:
-    """Rows with the parts of the certified error. Empty where these are not known."""
-    parts = costs(certificate)
-    largest = max((value for _, value in parts), default=1.0)
-    rows = [(name, f"{100.0 * value:.2f} %", round(100.0 * value / largest, 1)) for name, value in parts]
-    return [*rows, ("together", percent(certificate.claim.bound), 0.0)] if rows else []
+def costs(certificate: Certificate) -> list[tuple[str, float]]:
+    """Parts of a certified error. Empty where they do not add up to it."""
+    claim, facts = certificate.claim, certificate.facts
+    first, *others = certificate.kind.terms(certificate)
+    if first.outside is not None:
+        return []
+    plain = replace(first, law="binomial", count=facts.errors, bits=0.0)
+    steps = [("what is still wrong", facts.errors / first.n), ("chance", plain.limit(claim.delta))]
+    if picks := first.count - facts.errors:
+        steps.append((f"{picks:,} picked examples", replace(first, bits=0.0).limit(claim.delta)))
+    steps.append((f"{facts.code_bits:,} bits of message", first.limit(claim.delta)))
+    if others:
+        steps.append(("where f and g differ", claim.bound))
+    if not math.isclose(steps[-1][1], claim.bound, rel_tol=_CLOSE):
+        return []
+    before = [0.0, *(value for _, value in steps)]
+    return [(name, max(0.0, value - least)) for (name, value), least in zip(steps, before, strict=False)]
 
 
 _TICKS = (0, 1, 5, 10, 25, 50, 100)
@@ -141,8 +208,7 @@ def scale_rows(certificate: Certificate, result: Mapping[str, Any]) -> list[dict
     of_it = "of the network that was given" if result["subject"] == "f" else "of this classifier"
     for key, whose in (("holdout", of_it), ("holdout_f", "of the network that was given")):
         if key in result:
-            copies = " (no guarantee: copies of the sample)" if result["test_copies_in_sample"] else ""
-            words = f"{whose}, by the test set{result.get(f'{key}_words', copies)}"
+            words = f"{whose}, by the test set{result[f'{key}_words']}"
             rows.append((key, "hold-out bound", result[key], words))
     shown = ("faults", "" if certificate.kind.has_margin else certificate.kind.errors_key)
     for each in result["counts"]:
@@ -173,11 +239,14 @@ def _number_rows(certificate: Certificate, result: Mapping[str, Any]) -> list[tu
             percent(result["bound"]),
             f"{result['statement']}, the exact limit: the guarantee",
         ),
-        *(_looser_rows(result) if certificate.kind.has_looser_forms else ()),
-        *(
-            (each["name"], f"{each['count']:,} of {each['of']:,}", each["meaning"])
-            for each in result["counts"]
-        ),
+    ]
+    if certificate.kind.has_looser_forms:
+        rows += [
+            ("the same, kl form", percent(result["kl"]), "a little looser, easier to compute"),
+            ("the same, Hoeffding form", percent(result["hoeffding"]), "the form that papers print"),
+        ]
+    rows += [
+        (each["name"], f"{each['count']:,} of {each['of']:,}", each["meaning"]) for each in result["counts"]
     ]
     if result["original_train_errors"] is not None:
         before = f"{result['original_train_errors']:,} of {result['original_train_n']:,}"
@@ -207,9 +276,89 @@ def class_rows(result: Mapping[str, Any]) -> list[dict[str, object]]:
     ]
 
 
-def _looser_rows(result: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Forms of the bound that are easier to compute."""
-    return [
-        ("the same, kl form", percent(result["kl"]), "a little looser, easier to compute"),
-        ("the same, Hoeffding form", percent(result["hoeffding"]), "the form that papers print"),
-    ]
+def shown_examples(network: nn.Module, sample: Dataset, fault: Fault) -> Shown:
+    """Learned and wrong examples of a network, for its page."""
+    learned: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+    first = 0
+    if isinstance(network, PickedNetwork):
+        learned, first = network.examples.numpy(), network.rule.first
+    picks, most = (_LEARNED, _WRONG) if _has_pictures(sample) else (_ROWS, _ROWS)
+    wrong, looked_at = _wrong_examples(network, sample, fault, set(learned.tolist()), most)
+    return Shown(
+        tuple(_tile(sample, number) for number in learned[first : first + picks].tolist()),
+        tuple(_tile(sample, number, said) for number, said in wrong),
+        looked_at,
+    )
+
+
+def _has_pictures(sample: Dataset) -> bool:
+    shape = sample.input_shape
+    return len(shape) == 3 and shape[0] in (1, 3) and min(shape[1:]) >= _SMALLEST
+
+
+@torch.no_grad()
+def _wrong_examples(
+    network: nn.Module, sample: Dataset, fault: Fault, learned: set[int], most: int
+) -> tuple[list[tuple[int, int]], int]:
+    """Examples that were not learned from and are wrong, each with what is said; how far the search went."""
+    found: list[tuple[int, int]] = []
+    end = min(sample.n, _LOOKED_AT)
+    for start in range(0, end, _CHUNK):
+        stored = torch.from_numpy(np.ascontiguousarray(sample.x[start : start + _CHUNK]))
+        labels = torch.from_numpy(sample.y[start : start + _CHUNK])
+        inputs = stored if isinstance(network, PickedNetwork) else sample.scaling.apply(stored)
+        outputs = network(inputs)
+        is_wrong = fault.is_made(outputs, labels)
+        said = outputs.argmax(dim=1)
+        for at in is_wrong.nonzero()[:, 0].tolist():
+            if start + at not in learned:
+                found.append((start + at, int(said[at])))
+                if len(found) == most:
+                    return found, start + at + 1
+    return found, end
+
+
+def _tile(sample: Dataset, number: int, said: int | None = None) -> Tile:
+    stored, names = sample.x[number], sample.class_names or tuple(map(str, range(sample.classes)))
+    label, heard = names[int(sample.y[number])], None if said is None else names[said]
+    if _has_pictures(sample):
+        return Tile(number, label, heard, _picture(stored, sample.scaling.divisor), "")
+    return Tile(number, label, heard, "", _row(stored))
+
+
+def _row(stored: NDArray[np.generic]) -> str:
+    """The first numbers of an input.
+
+    Example:
+        >>> _row(np.array([1.5, 20.0]))
+        '1.5, 20'
+    """
+    numbers = stored.ravel()
+    text = ", ".join(f"{float(value):.4g}" for value in numbers[:_NUMBERS])
+    return text + (", ..." if len(numbers) > _NUMBERS else "")
+
+
+def _picture(stored: NDArray[np.generic], divisor: float) -> str:
+    """A picture inside a page; what is no byte is stretched from its smallest to its largest value."""
+    from PIL import Image
+
+    values = stored.astype(np.float64)
+    low, high = (0.0, divisor) if stored.dtype == np.uint8 else (float(values.min()), float(values.max()))
+    grey = np.clip((values - low) / max(high - low, 1e-300) * 255.0, 0.0, 255.0).astype(np.uint8)
+    picture = Image.fromarray(
+        grey.transpose(1, 2, 0).squeeze(axis=2) if len(grey) == 1 else grey.transpose(1, 2, 0)
+    )
+    picture.thumbnail((_LARGEST, _LARGEST))
+    content = io.BytesIO()
+    picture.save(content, format="PNG", optimize=True)
+    return f"data:image/png;base64,{base64.b64encode(content.getvalue()).decode('ascii')}"
+
+
+def picks_table(network: PickedNetwork, sample: Dataset) -> str:
+    """Every picked example in the order of picking, as CSV; round 0 is that of the first ones."""
+    rule, lines = network.rule, ["number,round,example,label"]
+    sizes = [rule.first, *(rule.batch_of(each) for each in range(rule.rounds))]
+    rounds = np.repeat(np.arange(len(sizes)), sizes)
+    for number, (turn, example) in enumerate(zip(rounds, network.examples.tolist(), strict=True)):
+        lines.append(f"{number},{turn},{example},{sample.y[example]}")
+    return "\n".join(lines) + "\n"

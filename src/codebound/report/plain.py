@@ -122,7 +122,10 @@ _FAILURES = {
     ),
 }
 _LOWER = "In use it runs in lower precision, such as float16 or int8."
-_STARTS = {
+_PARTS = {
+    "About the data:": (
+        "This is a warning of the program about these very data. If it applies, the promise is void."
+    ),
     "The inputs are rows of the encoder": _SEEN,
     "The base, of SHA-256": _SEEN,
     "The format (": "The designers of the format had looked at these data before they froze it.",
@@ -134,11 +137,6 @@ _STARTS = {
     ),
     "The network is run in": _LOWER,
     "The network behind the encoder is run in": _LOWER,
-    "About the data:": (
-        "This is a warning of the program about these very data. If it applies, the promise is void."
-    ),
-}
-_PARTS = {
     "independent draws that happen to be equal": (
         "The copies are repeats of one measurement. Then there are fewer examples than were counted."
     ),
@@ -147,11 +145,8 @@ _PARTS = {
 
 def how_it_fails(declaration: str) -> str:
     """Example of a way to break an assumption. Empty if none is known."""
-    if declaration in _FAILURES:
-        return _FAILURES[declaration]
-    return next((words for start, words in _STARTS.items() if declaration.startswith(start)), "") or next(
-        (words for part, words in _PARTS.items() if part in declaration), ""
-    )
+    known = (words for part, words in _PARTS.items() if part in declaration)
+    return _FAILURES.get(declaration) or next(known, "")
 
 
 def in_words(share: float) -> str:

@@ -1,16 +1,50 @@
-"""A certificate in a few rows: the same on the screen, in a notebook and on the page."""
+"""A certificate in a few rows: the same on the screen, in a notebook, on the page and in the README.
+
+Test examples beside it: what they say of g and of f, and on which condition. Code and notes for its users.
+"""
 
 from __future__ import annotations
 
+import json
+import re
+from dataclasses import asdict
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from codebound.bounds.facts import HoldoutFacts
+from codebound.bounds.original import through_disagreement
 from codebound.bounds.risk import count_of, percent
 from codebound.certificate.claims import CLAIMS
+from codebound.known.declared import declared_name
+from codebound.known.first_share import KERNELS
+from codebound.report.plain import answer, how_sure
+from codebound.sample.caveats import MOST_COPIES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from codebound.bounds.held_out import Confrontation
+    from codebound.certificate.file import Certificate
+    from codebound.report.folder import Certification
+    from codebound.sample.dataset import Dataset, Scaling
+
+README = "README.md"
+_NAMED = 20
+_FILES = {
+    "certificate.cbound": "the certificate: the claim, and all that the second program computes it from",
+    "g.safetensors": "the tensors of the network g",
+    "model.safetensors": "the tensors of the network g",
+    "f.safetensors": "the tensors of the network that was given, which the certificate is about",
+    "base.safetensors": "the base, which the message codes the difference to",
+    "helper.safetensors": "the tensors of the helper, which encodes inputs",
+    "sample.npz": "the sample, as the second program reads it",
+    "sample": "the same, in parts from the disk",
+    "unlabelled.npz": "the unlabelled inputs",
+    "picks.csv": "every picked example, in the order of picking",
+    "report.html": "the page about the certificate, for people",
+    "result.json": "the same for programs",
+    "config.json": "what was asked for",
+}
 Rows = list[tuple[str, str, str]]
 """Name, value, and what the value means."""
 
@@ -56,7 +90,12 @@ def holdout_rows(result: Mapping[str, Any]) -> Rows:
     if "test_n" in result:
         name = f"hold-out bound of {result['subject']}"
         value = percent(result["holdout"]) if "holdout" in result else "none"
-        rows.append((name, value, holdout_words(result)))
+        words = (
+            f"C-11, for comparison: {result['subject']} {fault_words(result['fault'])} on "
+            f"{result['test_errors']} of {result['test_n']} test examples, of which "
+            f"{result['test_copies_in_sample']} also occur in the sample{result['holdout_words']}"
+        )
+        rows.append((name, value, words))
     if "test_errors_f" in result:
         value = percent(result["holdout_f"]) if "holdout_f" in result else "none"
         words = f"C-11, of the network that was given, which errs on {result['test_errors_f']} of them"
@@ -68,17 +107,6 @@ def holdout_rows(result: Mapping[str, Any]) -> Rows:
         )
         rows.append(("bound of f through g", percent(result["through_f"]), words))
     return rows
-
-
-def holdout_words(result: Mapping[str, Any]) -> str:
-    """Counts behind the hold-out bound. Copies of the sample make it no guarantee."""
-    copies = result["test_copies_in_sample"]
-    stale = "" if "holdout" in result else ": NO GUARANTEE, these are no fresh examples"  # of older folders
-    return (
-        f"C-11, for comparison: {result['subject']} {fault_words(result['fault'])} on "
-        f"{result['test_errors']} of {result['test_n']} test examples, of which {copies} also occur in the "
-        f"sample{result.get('holdout_words', stale)}"
-    )
 
 
 def skipped_lines(skipped: Mapping[str, str]) -> list[str]:
@@ -112,10 +140,9 @@ def original_name(result: Mapping[str, Any]) -> str:
 
 def original_words(result: Mapping[str, Any]) -> str:
     """Description of f's errors, with a note if g shares nothing."""
-    given = "of the network that was given, on the whole sample"
-    if "features of" in result["network"]:
-        return given
-    return f"{given}; g shares nothing with it" if result["g_is_new"] else given
+    is_apart = result["g_is_new"] and "features of" not in result["network"]
+    apart = "; g shares nothing with it" if is_apart else ""
+    return f"of the network that was given, on the whole sample{apart}"
 
 
 def fault_words(fault: str | None) -> str:
@@ -129,3 +156,213 @@ def summary_html(sentence: str, result: Mapping[str, Any]) -> str:
     cells = "".join(f"<tr>{row}</tr>" for row in rows)
     warned = "".join(f"<p>Warning: {escape(each)}.</p>" for each in result["warnings"])
     return f"<p><b>{escape(sentence)}</b></p><table>{cells}</table>{warned}"
+
+
+def said_of_test(found: Certification) -> dict[str, Any]:
+    """Hold-out bounds and caveats, for the certified network and for f."""
+    test = found.confrontation
+    if test is None or found.holdout is None:
+        return {}
+    is_fresh, words = True, ""
+    if _has_copies(found, test):
+        is_fresh, words = False, ": NO GUARANTEE, these are no fresh examples"
+    elif _is_made_of_f(found):
+        is_fresh, words = _doubt(found, test, "it" if found.certificate.claim.subject == "f" else "f")
+    told: dict[str, Any] = {"holdout": found.holdout.value} if is_fresh else {}
+    told |= {
+        "holdout_words": words,
+        "test_errors": test.test.errors,
+        "test_n": test.test.n,
+        "test_copies_in_sample": found.copies,
+        "test_tail": test.tail,
+        "refuted_by_test": test.is_refuted,
+        "alarm": test.alarm,
+    }
+    if found.holdout_f is None:
+        return told
+    assert isinstance(found.holdout_f.facts, HoldoutFacts)
+    is_fresh, words = _doubt(found, test, "it")
+    told |= {"test_errors_f": found.holdout_f.facts.errors, "holdout_f_words": words}
+    if is_fresh:
+        told["holdout_f"] = found.holdout_f.value
+    if is_fresh and found.disagreement is not None:
+        told["through_f"] = through_disagreement(found.bound, found.disagreement)
+        told["disagreements_f"] = found.disagreement.errors
+    return told
+
+
+def _has_copies(found: Certification, test: Confrontation) -> bool:
+    """Return True if more test inputs occur in the sample than by chance. They are not fresh then."""
+    return MOST_COPIES * (found.copies or 0) > test.test.n
+
+
+def _is_made_of_f(found: Certification) -> bool:
+    """Return True if the certified network depends on f's numbers."""
+    claim = found.certificate.claim
+    is_given = found.original_errors is not None and not found.certificate.kind.trains_base
+    return is_given and (claim.subject == "f" or found.is_behind_f or not found.is_new)
+
+
+def _doubt(found: Certification, test: Confrontation, who: str) -> tuple[bool, str]:
+    """Return whether test errors are evidence about f, and the caveat."""
+    origin = found.origin
+    if _has_copies(found, test):
+        return False, ": NO GUARANTEE, they occur in the sample"
+    if origin.data_sha256 not in ("", found.sample.sha256):
+        why = "f was trained on other data than the sample, and they may be among these"
+        return False, f": NO GUARANTEE, {why}"
+    if origin.is_whole:
+        return True, ""
+    if origin.data_sha256:
+        return True, f", IF {who} had seen none of them before it was trained on the sample"
+    return True, f", IF {who} was neither trained nor selected on them"
+
+
+def inputs_record(sample: Dataset, *, is_helped: bool) -> dict[str, Any]:
+    """Description of the network's inputs, as plain JSON.
+
+    It says in ``helper`` whether a helper of this sample encodes them.
+    """
+    return {
+        "shape": list(sample.input_shape),
+        "dtype": sample.x.dtype.name,
+        "scaling": scaling_words(sample.scaling),
+        "helper": is_helped,
+        "encoder": declared_name([sample.encoder]),
+        "columns": [asdict(each) for each in sample.columns],
+    }
+
+
+def scaling_words(scaling: Scaling) -> str:
+    """Scaling of stored values in front of the network, in words.
+
+    Example:
+        >>> from codebound.sample.dataset import Scaling
+        >>> scaling_words(Scaling(255.0)), scaling_words(Scaling(1.0, (0.5,), (2.0,)))
+        ('divided by 255', 'minus 0.5, divided by 2')
+    """
+    words = [f"divided by {scaling.divisor:g}"] if scaling.divisor != 1.0 else []
+    if any(scaling.mean):
+        words.append(f"minus {', '.join(f'{each:g}' for each in scaling.mean)}")
+    if any(each != 1.0 for each in scaling.std):
+        words.append(f"divided by {', '.join(f'{each:g}' for each in scaling.std)}")
+    return ", ".join(words) or "not scaled"
+
+
+def snippet(result: Mapping[str, Any]) -> str:
+    """Python that loads the network in this folder and asks it; empty where it is not what was certified."""
+    inputs = result["inputs"]
+    if result["subject"] == "f":
+        return ""
+    if inputs["encoder"] in KERNELS:
+        says = "# with the helper beside it, for inputs as they were stored"
+        return f'import codebound as cb\n\ng = cb.load_classifier(".")  {says}\nprint(g.predict(inputs))'
+    if inputs["encoder"]:
+        loaded = f"encoder = cb.load_encoder({json.dumps(inputs['encoder'])})"
+        lines = (
+            "encoder = found.encoder  # what certify returned" if inputs["helper"] else loaded,
+            'g = cb.load_classifier(".", encoder=encoder)',
+            "print(g.predict(inputs))  # texts, or pictures and rows scaled as those of the sample",
+        )
+    else:
+        shape = ", ".join(map(str, inputs["shape"]))
+        lines = (
+            'g = cb.load_classifier(".")\n# yours, as they are stored:',
+            f"inputs = torch.zeros(5, {shape}, dtype=torch.{inputs['dtype']})",
+            "print(g.predict(inputs))",
+        )
+    return "\n".join(("import torch\n\nimport codebound as cb\n", *lines))
+
+
+_ABOUT_F = (
+    "The certificate is about the network that was given: use that one, as it was. The network that the "
+    "message decodes to only served to prove it."
+)
+
+
+def usage_notes(certificate: Certificate, result: Mapping[str, Any]) -> list[str]:
+    """Notes for users of the network: inputs, outputs, and other programs."""
+    if result["subject"] == "f":
+        return [_ABOUT_F]
+    inputs, names = result["inputs"], result["class_names"]
+    shape = " x ".join(map(str, inputs["shape"]))
+    taken = (
+        f"Inputs are {shape} numbers ({inputs['dtype']}), as they are stored in the sample. Do not scale "
+        "them: load_classifier and ONNX do that by themselves."
+    )
+    if inputs["encoder"]:
+        taken = (
+            f"Inputs go through the encoder {inputs['encoder']}, which load_classifier puts in front. ONNX "
+            f"has the part behind it, for rows of {shape} bytes, as codebound encode writes them."
+        )
+    if inputs["encoder"] in KERNELS:
+        taken = (
+            "Inputs are as they are stored in the sample that was split: load_classifier puts the helper in "
+            "front, from helper.safetensors. sample.npz has its scores of the examples that it never saw."
+        )
+    if inputs.get("columns"):
+        taken += (
+            " Or give g.predict a data frame with the columns of the sample, which are found by their names."
+        )
+    scaled = (
+        "g.safetensors alone is no network: it holds the examples that g was learned from, and their weights."
+        if certificate.kind.is_learned
+        else f"The tensors in g.safetensors see inputs that are {inputs['scaling']}."
+    )
+    called = "; ".join(f"{label} is {name}" for label, name in enumerate(names[:_NAMED]))
+    outputs = f"The largest of the {result['classes']} scores is the answer" + (
+        f": {called}{'; and so on' if len(names) > _NAMED else ''}." if names else ", counted from 0."
+    )
+    dtype = inputs["dtype"] if certificate.kind.is_learned else "float32"
+    elsewhere = (
+        "For other programs: codebound decode . --out g.onnx (after pip install onnx onnxscript) writes "
+        f"ONNX, with the input stored ({dtype}) and the outputs scores and label."
+    )
+    return [taken, outputs, scaled, elsewhere]
+
+
+def folder_guide(
+    certificate: Certificate, result: Mapping[str, Any], *, title: str, files: Iterable[str]
+) -> str:
+    """The README of a folder: the answer, the numbers of the screen, how to use and how to check it."""
+    rows = "\n".join(f"| {' | '.join(map(_text, row))} |" for row in result_rows(result))
+    code = snippet(result)
+    listed = "\n".join(
+        f"| [{name}]({name}) | {_FILES.get(name, 'the architecture of g')} |" for name in sorted(files)
+    )
+    outside = "".join(f"\n\nIt needs {_text(path)} besides." for path in result["verify_needs"])
+    return (
+        "\n\n".join(
+            [
+                f"# {_text(title)}",
+                f"**{_text(answer(certificate, result))}** {how_sure(certificate.claim.delta)}",
+                _text(certificate.sentence),
+                *([f"**{_text(result['alarm'])}**"] if result.get("alarm") else []),
+                f"| what | value | note |\n|---|---|---|\n{rows}",
+                "## Use it",
+                *([_block("python", code)] if code else []),
+                "\n".join(f"* {_text(note)}" for note in usage_notes(certificate, result)),
+                "## Check it",
+                _block("console", f"$ {result['verify_here']}") + outside,
+                "## What is here",
+                f"| file | what it is |\n|---|---|\n{listed}",
+            ]
+        )
+        + "\n"
+    )
+
+
+def _text(text: str) -> str:
+    """A text as Markdown that shows it: names of files and of classes are neither pages nor links.
+
+    Example:
+        >>> print(_text("<b>[a](b)|`c`"))
+        &lt;b&gt;\\[a\\](b)\\|\\`c\\`
+    """
+    return re.sub(r"([\[\]`|])", r"\\\1", escape(text, quote=False)).replace("\n", " ")
+
+
+def _block(language: str, code: str) -> str:
+    """Code that no line of its own can end."""
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", code)), default=0))
+    return f"{fence}{language}\n{code}\n{fence}"

@@ -13,27 +13,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table for people.
-
-    Attributes:
-        title: What it is about; may be empty.
-        rows: Cells by column; every row has the same columns.
-        legend: What each column says, in a sentence.
-    """
+    """A table for people; every row has the same columns, and the legend a sentence for some of them."""
 
     title: str
     rows: Sequence[Mapping[str, object]]
     legend: Mapping[str, str] = field(default_factory=dict)
 
 
-def tabulate(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
-    """A table without a title from the names of its columns and the cells of each row.
+def tabulate(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str = "") -> Table:
+    """A table from the names of its columns and the cells of each row.
 
     Example:
         >>> tabulate(("what", "value"), [("bits", 12)]).rows
         [{'what': 'bits', 'value': 12}]
     """
-    return Table("", [dict(zip(columns, row, strict=True)) for row in rows])
+    return Table(title, [dict(zip(columns, row, strict=True)) for row in rows])
 
 
 def csv_text(rows: Sequence[Mapping[str, object]]) -> str:

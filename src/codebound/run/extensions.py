@@ -8,16 +8,19 @@ is the example. The module is light: it names its parts as ``"package.module:att
 from __future__ import annotations
 
 import importlib
+import sys
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import metadata
 from operator import attrgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codebound.run.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 GROUP = "codebound.extensions"
 
@@ -39,12 +42,7 @@ class Verb:
 
 @dataclass(frozen=True, slots=True)
 class Extensions:
-    """All that was found.
-
-    Attributes:
-        tables: The entries of every extension, by the name of their table.
-        missing: Extensions that cannot be imported, with the reason.
-    """
+    """The tables of all extensions, and why those that are missing cannot be imported."""
 
     tables: dict[str, dict[Any, Any]] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
@@ -93,6 +91,30 @@ def loaded(home: str) -> Any:
     return attrgetter(attribute)(found) if attribute else found
 
 
+@contextmanager
+def current_directory_importable() -> Iterator[None]:
+    """Modules in the current directory, also ones written a moment ago, can be imported inside."""
+    here = str(Path.cwd())
+    importlib.invalidate_caches()
+    sys.path.insert(0, here)
+    try:
+        yield
+    finally:
+        sys.path.remove(here)
+
+
+def import_named(spec: str) -> Any:
+    """Import the object that ``package.module:name`` names. Modules in the current directory are found too.
+
+    Example:
+        >>> import_named("math:sqrt")(9.0)
+        3.0
+    """
+    module, _, name = spec.partition(":")
+    with current_directory_importable():
+        return getattr(importlib.import_module(module), name)
+
+
 def reader(kind: str) -> Any:
     """The function of an extension that reads networks.
 
@@ -109,11 +131,6 @@ def form_of(name: str) -> Any:
         UsageError: No extension has it. Nothing is judged without it: its checks would be missing.
     """
     return _part("FORMS", name, f"nothing here reads or judges networks ({name})")
-
-
-def has_form(name: str) -> bool:
-    """Return True if an extension has a form."""
-    return name in find_extensions()["FORMS"]
 
 
 def _part(table: str, name: str, missing: str) -> Any:

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from types import FrameType
 
-_INTERRUPTED = 130
+INTERRUPTED = 130
+"""Exit status of a program that somebody has interrupted."""
 _MOST_INTERRUPTS = 3
 _SECONDS_TO_END = 1.0
 _SECONDS_UNTIL_AGAIN = 0.05
@@ -31,7 +33,7 @@ def interrupt_on_signals() -> None:
     ``nohup`` wants it to go on.
     """
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, _interrupt)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
         if _HANGUP is not None and signal.getsignal(_HANGUP) is signal.SIG_DFL:
             signal.signal(_HANGUP, _hang_up)
 
@@ -76,17 +78,13 @@ def _answer(reader: int, note: Callable[[str], object], interrupted: threading.E
         before, times = times, times + sum(number in SIGNALS for number in numbers)
         interrupted.set()
         if times >= _MOST_INTERRUPTS:
-            os._exit(_INTERRUPTED)
+            os._exit(INTERRUPTED)
         if before == 0 < times and not select.select([reader], [], [], _SECONDS_TO_END)[0]:
             note("Stopping: what was found until now is counted and written. Ctrl-C again gives that up.")
     os.close(reader)
 
 
-def _interrupt(number: int, frame: object) -> None:
-    raise KeyboardInterrupt(f"signal {number}")
-
-
-def _hang_up(number: int, frame: object) -> None:
+def _hang_up(number: int, frame: FrameType | None) -> None:
     """Nobody listens any more: what is said to a terminal that is gone would fail, and the work with it."""
     silence = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
@@ -94,7 +92,7 @@ def _hang_up(number: int, frame: object) -> None:
             if stat.S_ISCHR(os.fstat(stream).st_mode):
                 os.dup2(silence, stream)
     os.close(silence)
-    _interrupt(number, frame)
+    signal.default_int_handler(number, frame)
 
 
 @contextmanager

@@ -1,22 +1,36 @@
-"""A job, what became of it, what an engine promises, and one large sample on many workers."""
+"""Jobs in processes of this machine, or of others by an engine of an extension."""
 
 from __future__ import annotations
 
 import math
+import multiprocessing
 import os
+import pickle
+import signal
 import sys
+import threading
 import traceback
 from abc import ABC, abstractmethod
-from contextlib import closing
+from collections import deque
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from codebound.run.errors import CodeboundError, UsageError
+from codebound.run.extensions import find_extensions, import_named, loaded
+from codebound.run.interrupts import SIGNALS
 from codebound.run.progress import Progress, silent
-from codebound.run.user_code import import_named
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping, Sequence
+    from typing import Self
+
+
+# a fresh interpreter: a fork would copy torch's threads in an unknown state
+_PROCESSES = multiprocessing.get_context("spawn")
+_PATIENCE = 5.0  # seconds for an idle worker to end by itself, so that its libraries clean up
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -44,12 +58,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Reason for the failure of a job.
-
-    Attributes:
-        message: The exception in one line or a few, or how its process ended.
-        traceback: Where it was raised; empty when the process was lost.
-    """
+    """Reason for the failure of a job. It has no traceback when the process was lost."""
 
     message: str
     traceback: str = ""
@@ -64,17 +73,6 @@ class Finished:
     failure: Failure | None = None
 
 
-def value_of(finished: Finished) -> Any:
-    """The value of a job that must not fail.
-
-    Raises:
-        CodeboundError: It failed.
-    """
-    if finished.failure is not None:
-        raise CodeboundError(f"{finished.job.function} failed on a worker: {finished.failure.message}")
-    return finished.value
-
-
 def not_sent(error: Exception) -> Failure:
     """The failure of a job that cannot travel between processes."""
     return Failure(
@@ -83,31 +81,23 @@ def not_sent(error: Exception) -> Failure:
     )
 
 
-class Residents(ABC):
+class Residents(Protocol):
     """Objects that stay where they were made, on the nodes of an engine; one that is lost is made again."""
 
-    @abstractmethod
     def tell(self, method: str, *given: Any) -> None:
         """Calls a method of every one of them, and of one that is made again."""
 
-    @abstractmethod
     def tell_anew(self, method: str, *given: Any) -> None:
         """The same, which makes whatever they were told before of no account."""
 
-    @abstractmethod
     def ask(self, method: str, *given: Any) -> list[Any]:
         """Call a method of each and return the results in order."""
 
-    @abstractmethod
     def ask_each(self, method: str, given: Sequence[tuple[Any, ...]]) -> list[Any]:
         """The same, each with arguments of its own."""
 
-    @abstractmethod
     def close(self) -> None:
         """Lets all of them go."""
-
-
-Own = TypeVar("Own", bound="Engine")
 
 
 class Engine(ABC):
@@ -141,7 +131,7 @@ class Engine(ABC):
     def close(self) -> None:
         """Stops everything that runs."""
 
-    def __enter__(self: Own) -> Own:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -165,6 +155,170 @@ def use_threads(count: int) -> None:
         sys.modules["torch"].set_num_threads(count)
 
 
+class LocalEngine(Engine):
+    """Runs jobs in worker processes of this machine, which live until the engine is closed.
+
+    A worker that dies takes its job with it: the job is a failure, and a new worker takes its place.
+    Workers end when this process does, however it ends. A script that makes an engine needs the usual
+    ``if __name__ == "__main__":``.
+
+    Example:
+        >>> with LocalEngine(1) as engine:
+        ...     finished = engine.as_finished([Job(function="json:dumps", arguments={"obj": 3})])
+        ...     [each.value for each in finished]
+        ['3']
+    """
+
+    def __init__(self, workers: int | None = None) -> None:
+        """Starts nothing yet; as many workers as this process has cores, unless told otherwise."""
+        has_share = hasattr(os, "sched_getaffinity")
+        self._slots = workers or (len(os.sched_getaffinity(0)) if has_share else os.cpu_count()) or 1
+        self._idle: list[_Worker] = []
+
+    @property
+    def slots(self) -> int:
+        """Jobs that run at the same time."""
+        return self._slots
+
+    def as_finished(self, jobs: Iterable[Job]) -> Generator[Finished, None, None]:
+        """Runs jobs and yields each when it has ended; jobs may be added to a deque meanwhile."""
+        waiting = jobs if isinstance(jobs, deque) else deque(jobs)
+        busy: dict[Connection[Any, Any], tuple[_Worker, Job]] = {}
+        try:
+            while waiting or busy:
+                while waiting and len(busy) < self._slots:
+                    job = waiting.popleft()
+                    try:
+                        message = pickle.dumps(job)
+                    except Exception as error:
+                        yield Finished(job, None, not_sent(error))
+                        continue
+                    worker = self._worker_for(message)
+                    busy[worker.connection] = worker, job
+                for connection in wait(list(busy)) if busy else ():  # nothing may have been sent
+                    worker, job = busy.pop(connection)  # type: ignore[call-overload]  # one of ours
+                    try:
+                        answer = worker.connection.recv_bytes()
+                    except (EOFError, OSError):
+                        yield Finished(job, None, Failure(worker.end()))
+                        continue
+                    self._idle.append(worker)
+                    yield Finished(job, *_read(answer))
+        finally:
+            for worker, _ in busy.values():
+                worker.stop()
+
+    def close(self) -> None:
+        """Lets all workers go."""
+        for worker in self._idle:
+            worker.connection.close()
+        while self._idle:
+            self._idle.pop().stop(patience=_PATIENCE)
+
+    def _worker_for(self, message: bytes) -> _Worker:
+        """A worker that has the job; one that died while it was idle is left out."""
+        while self._idle:
+            worker = self._idle.pop()
+            try:
+                worker.connection.send_bytes(message)
+            except OSError:
+                worker.stop()
+                continue
+            return worker
+        worker = _Worker()
+        with suppress(OSError):  # it died at once: its end is the failure of the job
+            worker.connection.send_bytes(message)
+        return worker
+
+
+class _Worker:
+    """A process and our end of the pipe to it."""
+
+    def __init__(self) -> None:
+        self.connection, theirs = _PROCESSES.Pipe()
+        self._process = _PROCESSES.Process(target=_serve, args=(theirs,), daemon=True)
+        self._process.start()
+        theirs.close()  # so that its death closes the pipe
+
+    def end(self) -> str:
+        """Describe the end of a process that closed its pipe."""
+        self._process.join()
+        code = self._process.exitcode or 0
+        self.stop()
+        if code >= 0:
+            return f"the process that ran it ended with exit code {code}."
+        reason = " Often the memory was used up: try fewer workers." if -code == signal.SIGKILL else ""
+        return f"the process that ran it was ended by {signal.Signals(-code).name}.{reason}"
+
+    def stop(self, *, patience: float = 0.0) -> None:
+        """Ends the process, which has that many seconds to notice that its pipe is closed."""
+        self.connection.close()
+        self._process.join(patience)
+        self._process.kill()
+        self._process.join()
+        self._process.close()
+
+
+def _serve(connection: Connection[Any, Any]) -> None:
+    """The life of a worker: one job after the other until the engine closes the pipe."""
+    for each in SIGNALS:  # these are for the engine, which then stops its workers
+        signal.signal(each, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    sys.path.insert(0, str(Path.cwd()))  # where the classes of a user's network may be
+    with suppress(EOFError, OSError):  # the engine closed the pipe
+        while True:
+            connection.send_bytes(_answer(connection.recv_bytes()))
+
+
+def _answer(message: bytes) -> bytes:
+    """Runs the job in a message. Plain pickles: those of multiprocessing fill /dev/shm with tensors."""
+    try:
+        return pickle.dumps(call(pickle.loads(message)))
+    except Exception as error:
+        return pickle.dumps((None, not_sent(error)))
+
+
+def _read(answer: bytes) -> tuple[Any, Failure | None]:
+    try:
+        value, failure = pickle.loads(answer)
+    except Exception as error:
+        return None, not_sent(error)
+    return value, failure
+
+
+def _end_with_parent() -> None:
+    """Ends this process when its parent is gone, also in the middle of a job: nobody waits for it."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+def open_engine(kind: str, *, workers: int | None = None, address: str | None = None) -> Engine:
+    """An engine, ``local`` or one of an extension, such as ``ray``; use it in a ``with`` block.
+
+    An address is that of a cluster that runs. An extension names a function of the address and the workers.
+
+    Example:
+        >>> open_engine("local", workers=2).slots
+        2
+    """
+    others = find_extensions()["ENGINES"]
+    if kind != "local" and kind not in others:
+        names = " or ".join(("local", *others))
+        raise UsageError(f"an engine is {names}. Got {kind!r}.{find_extensions().advice}")
+    if address is not None and kind == "local":
+        raise UsageError("an address is that of a cluster, such as one of Ray: give the engine ray too.")
+    if address is not None and workers is not None:
+        raise UsageError("a cluster has the workers it has: give workers or an address, not both.")
+    if workers is not None and workers < 1:
+        raise UsageError(f"at least one worker is needed. Got {workers}.")
+    if kind == "local":
+        return LocalEngine(workers)
+    engine: Engine = loaded(others[kind])(address, workers=workers)
+    return engine
+
+
 def over_shards(
     function: str, arguments: Mapping[str, Any], *, of: str, engine: Engine, progress: Progress = silent
 ) -> list[Any]:
@@ -185,6 +339,8 @@ def over_shards(
     values: dict[Job, Any] = {}
     with closing(engine.as_finished(jobs)) as ended:
         for finished in ended:
-            values[finished.job] = value_of(finished)
+            if finished.failure is not None:
+                raise CodeboundError(f"{function} failed on a worker: {finished.failure.message}")
+            values[finished.job] = finished.value
             progress(min(sample.n, size * len(values)), sample.n)
     return [values[job] for job in jobs]

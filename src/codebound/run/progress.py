@@ -33,12 +33,7 @@ def silent(done: int, total: int | None, note: str = "") -> None:
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Receiver of the notes and the progress of a command.
-
-    Attributes:
-        note: Told a line for people.
-        bar: Gives, for as long as a step of that name lasts, what is told how it advances.
-    """
+    """Receiver of the notes of a command, and of the progress of each step while it lasts."""
 
     note: Callable[[str], object] = lambda text: None
     bar: Callable[[str], AbstractContextManager[Progress]] = lambda step: nullcontext(silent)

@@ -36,10 +36,9 @@ def implements(*refs: str, kind: Kind) -> Callable[[F], F]:
 
     def register(function: F) -> F:
         for ref in refs:
-            known = REGISTRY.get(ref)
-            if known is not None and known.path != f"{function.__module__}.{function.__qualname__}":
+            made = Implementation(ref, kind, function)
+            if (known := REGISTRY.setdefault(ref, made)).path != made.path:
                 raise ValueError(f"{ref!r} is already implemented by {known.path}.")
-            REGISTRY[ref] = Implementation(ref, kind, function)
         return function
 
     return register

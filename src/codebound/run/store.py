@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 
 from codebound import __version__
 from codebound.run.errors import CodeboundError, UsageError
+from codebound.run.extensions import current_directory_importable
 from codebound.run.files import try_lock
-from codebound.run.user_code import current_directory_importable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -76,7 +76,10 @@ def source_sha256(value: str) -> str:
         if path.is_file():
             return file_sha256(path)
         if value and path.is_dir():  # no text is no name of the current directory
-            return _folder_sha256(path)
+            digest = hashlib.sha256()
+            for file in sorted(each for each in path.rglob("*") if each.is_file()):
+                digest.update(f"{file.relative_to(path).as_posix()}\n{file_sha256(file)}\n".encode())
+            return digest.hexdigest()
     except (OSError, RuntimeError) as error:  # RuntimeError: nobody has that home directory
         raise UsageError(f"{value} cannot be read: {error}.") from error
     module, colon, name = value.partition(":")
@@ -102,13 +105,6 @@ def _spec(name: str, places: Sequence[str] | None) -> ModuleSpec | None:
     finders = (each for each in sys.meta_path if hasattr(each, "find_spec"))
     found = (finder.find_spec(name, places) for finder in finders)
     return next((each for each in found if each is not None), None)
-
-
-def _folder_sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    for file in sorted(each for each in path.rglob("*") if each.is_file()):
-        digest.update(f"{file.relative_to(path).as_posix()}\n{file_sha256(file)}\n".encode())
-    return digest.hexdigest()
 
 
 def file_sha256(path: Path) -> str:
@@ -145,13 +141,14 @@ def locked(
 ) -> AbstractContextManager[None]:
     """Holds a lock; the system frees it when the process ends, however it ends.
 
+    A folder that is there is locked itself, which leaves nothing behind; by a file beside it where folders
+    have no locks; by nothing on a disk without any. Any other path is a lock file, whose folder is made.
+
     Args:
-        path: A lock file, whose folder is made; or a folder that is there. That is locked itself, which
-            leaves nothing behind; by a file beside it where folders have no locks; by nothing on a disk
-            without any.
-        what: What is locked, for the message.
+        path: What is locked.
+        what: The same in words, for the message.
         patience: Seconds to wait for another process.
-        is_kept: Whether the lock file stays there afterwards.
+        is_kept: Whether a lock file stays there afterwards.
 
     Raises:
         BusyError: Another process holds it.
@@ -250,14 +247,17 @@ def new_folder(out: Path | None, verb: str = "certify") -> Iterator[Path]:
     for folder in [out] if out is not None else numbered:
         with ExitStack() as stack:
             try:
-                is_ours = _is_ours(folder, stack)
+                folder.mkdir(parents=True, exist_ok=True)
+                stack.enter_context(locked(folder, f"what goes to {folder}"))
+            except FileExistsError:
+                continue
             except BusyError:
                 if out is not None:
                     raise
                 continue
             except OSError as error:
                 raise UsageError(f"the folder {folder} cannot be made: {error.strerror}.") from error
-            if not is_ours:
+            if any(folder.iterdir()):
                 continue
             try:
                 yield folder
@@ -266,13 +266,3 @@ def new_folder(out: Path | None, verb: str = "certify") -> Iterator[Path]:
                 raise
             return
     raise UsageError(f"{out} exists already; results are never overwritten. Choose another folder.")
-
-
-def _is_ours(folder: Path, stack: ExitStack) -> bool:
-    """Makes a folder and holds it; False where there is something in it, or in its place."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except FileExistsError:
-        return False
-    stack.enter_context(locked(folder, f"what goes to {folder}"))
-    return not any(folder.iterdir())

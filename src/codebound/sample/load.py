@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from codebound.bounds.risk import count_of
 from codebound.run.errors import CodeboundError, DataError, UsageError
-from codebound.run.user_code import import_named
+from codebound.run.extensions import import_named
 from codebound.sample.arrays import from_arrays, read_arrays, require_one_label
 from codebound.sample.caveats import STANDARDISED, looks_standardised
 from codebound.sample.columns import Title

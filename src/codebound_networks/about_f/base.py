@@ -14,8 +14,7 @@ from codebound.known.base import BASE_FILE, Pretrained, require_unseen_base
 from codebound.known.provenance import UNKNOWN, Origin
 from codebound.run.errors import FormatError
 from codebound.run.files import read_json
-from codebound.run.tensor_files import ADVICE
-from codebound.run.weight_files import read_weights
+from codebound.run.tensor_files import ADVICE, read_weights
 from codebound_networks.reading.loading import install
 from codebound_networks.train.runs import CONFIG, EPOCHS, RESULT, read_rows
 from codebound_networks.views.rebuild import with_weights

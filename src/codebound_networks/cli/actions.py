@@ -21,7 +21,7 @@ from codebound.run.errors import UsageError
 from codebound.run.files import write_json
 from codebound.run.progress import NOBODY, Listener
 from codebound.run.store import content_key, new_folder
-from codebound.run.weight_files import load_arrays
+from codebound.run.tensor_files import load_arrays
 from codebound.sample.caveats import remarks
 from codebound.sample.formats.catalogue import KNOWN
 from codebound.sample.load import load_dataset

@@ -15,8 +15,8 @@ from torch.nn.parameter import is_lazy
 
 from codebound.known.provenance import Origin, remember
 from codebound.run.errors import ModelError, UsageError
-from codebound.run.user_code import current_directory_importable
-from codebound.run.weight_files import dtype_name, read_weights, require_finite, some
+from codebound.run.extensions import current_directory_importable
+from codebound.run.tensor_files import dtype_name, read_weights, require_finite, some
 from codebound_networks.views.rebuild import forbidden_entries, tensors_of, unwrapped
 from codebound_networks.views.zoo import FORMER_NAMES, ZOO, build, seeded
 

@@ -9,7 +9,7 @@ from torch import Tensor, fx, nn
 
 from codebound.bounds.risk import count_of
 from codebound.run.errors import ModelError, UnsupportedLayerError, UsageError, brief
-from codebound.run.weight_files import dtype_name
+from codebound.run.tensor_files import dtype_name
 from codebound_networks.views.graphs import Traced
 from codebound_networks.views.kinds import OTHER, kind_of_node
 from codebound_networks.views.layers import (

@@ -20,8 +20,7 @@ from codebound.run.errors import CodeboundError, DataError, ModelError, UsageErr
 from codebound.run.progress import Progress, silent, watched
 from codebound.run.references import implements
 from codebound.run.rng import stream_seed
-from codebound.run.tensor_files import state_sha256, state_tensors
-from codebound.run.weight_files import dtype_name
+from codebound.run.tensor_files import dtype_name, state_sha256, state_tensors
 from codebound.sample.dataset import as_dataset, seen_rows
 from codebound.sample.losses import error_count
 from codebound_networks.reading.callables import Adapter

@@ -24,12 +24,12 @@ from codebound.run.tensor_files import (
     ADVICE,
     load_tensors,
     peek_record,
+    read_weights,
     save_tensors,
     save_weights,
     state_sha256,
     state_tensors,
 )
-from codebound.run.weight_files import read_weights
 from codebound_networks.reading.loading import install
 
 if TYPE_CHECKING:

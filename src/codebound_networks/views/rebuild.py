@@ -11,7 +11,7 @@ from torch import Tensor, fx, nn
 from torch.nn.parameter import is_lazy
 
 from codebound.run.errors import ModelError
-from codebound.run.weight_files import dtype_name
+from codebound.run.tensor_files import dtype_name
 from codebound_networks.views.kinds import recognised
 
 TensorKind = Literal["parameter", "buffer", "attribute"]

@@ -49,7 +49,7 @@ def command(
     Example: codebound sweep plan.toml --workers 4
     """
     from codebound.bounds.risk import count_of
-    from codebound.run.processes import open_engine
+    from codebound.run.job import open_engine
     from codebound_papers.sweep.execution import execute, states
     from codebound_papers.sweep.grid import read_plan
     from codebound_papers.sweep.verbs import known_verbs

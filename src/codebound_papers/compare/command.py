@@ -16,8 +16,7 @@ from codebound.run.files import finite, make_folder, read_json, write_json, writ
 from codebound.run.job import Engine
 from codebound.run.progress import NOBODY, Listener, Progress
 from codebound.run.store import optional_folder
-from codebound.run.tensor_files import ADVICE
-from codebound.run.weight_files import load_arrays
+from codebound.run.tensor_files import ADVICE, load_arrays
 from codebound.sample.dataset import Dataset
 from codebound.sample.load import load_dataset
 from codebound_networks.about_f.base import origin_of_file

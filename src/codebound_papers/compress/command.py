@@ -12,8 +12,7 @@ from codebound.run.errors import UsageError
 from codebound.run.files import write_atomically, write_json, written_whole
 from codebound.run.progress import NOBODY, Listener
 from codebound.run.store import new_folder
-from codebound.run.tensor_files import save_weights
-from codebound.run.weight_files import dtype_name
+from codebound.run.tensor_files import dtype_name, save_weights
 from codebound.sample.load import load_dataset
 from codebound_networks.about_f.given import load_layers, model_sizes
 from codebound_networks.reading.walk import Network, wrap

@@ -14,7 +14,7 @@ from codebound import __version__
 from codebound.run.errors import CodeboundError, UsageError
 from codebound.run.rng import numpy_stream
 from codebound.run.store import content_key
-from codebound.run.weight_files import load_weights
+from codebound.run.tensor_files import load_weights
 from codebound.sample.dataset import Dataset, Scaling
 from codebound.sample.formats.catalogue import cache_folder
 from codebound.sample.load import load_dataset

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codebound.run.errors import CodeboundError
+from codebound.run.extensions import import_named
 from codebound.run.job import Engine, Failure, Finished, Job, Residents, call, not_sent, use_threads
-from codebound.run.user_code import import_named
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping, Sequence

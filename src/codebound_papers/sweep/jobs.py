@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from codebound.run.errors import CodeboundError, FormatError
+from codebound.run.extensions import import_named
 from codebound.run.files import make_folder, read_json, write_json, write_text
 from codebound.run.store import locked, named_sha256, source_sha256, versions
-from codebound.run.user_code import import_named
 
 State = Literal["done", "failed", "waiting"]
 

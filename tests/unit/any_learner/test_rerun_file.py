@@ -11,7 +11,7 @@ from sklearn.neighbors import KNeighborsClassifier
 import codebound as cb
 from codebound.any_learner.rerun_file import RerunCertificate, load_examples, rerun, rerun_certificate
 from codebound.run.errors import CertificateError, DataError, FormatError, UsageError
-from codebound.run.user_code import import_named
+from codebound.run.extensions import import_named
 
 SOURCE = """
 from sklearn.neighbors import KNeighborsClassifier

@@ -8,8 +8,7 @@ from worlds.commands import Here
 
 from codebound.certificate.evaluate import TOLERANCE, count_errors
 from codebound.run.errors import CodeboundError
-from codebound.run.job import Finished
-from codebound.run.processes import LocalEngine
+from codebound.run.job import Finished, LocalEngine
 from codebound.sample.dataset import Dataset
 
 N, FEATURES, CLASSES = 250, 6, 4

@@ -1,6 +1,5 @@
 """``codebound check`` and ``sign``: what a pipeline and an auditor ask of a file."""
 
-import json
 import subprocess
 
 import numpy as np
@@ -68,15 +67,6 @@ def test_another_fault_shows_nothing(codebound, ledger):
     assert codebound("check", "other.looks.jsonl", "--max-error", 0.5, "--fault", "missed")[0] == 0
 
 
-def test_a_file_that_is_not_true_shows_nothing(ledger, codebound, tmp_path):
-    content = (tmp_path / ledger).read_text().replace('"answer":10', '"answer":9')
-    (tmp_path / "forged.jsonl").write_text(content)
-    code, out, _ = codebound("check", "forged.jsonl", "--max-error", 0.99, "--format", "json")
-    assert code == 1
-    assert json.loads(out)["verdict"] == "REFUSE"
-    assert len(json.loads(out)["unmet"]) == 2
-
-
 def test_a_certificate_is_checked_with_its_sample(codebound):
     code, _, err = codebound("check", "c.cbound", "--max-error", 0.5)
     assert code == 2
@@ -99,6 +89,8 @@ def keys(tmp_path):
 
 
 def test_a_signature_names_who_answers_for_the_bytes(keys, ledger, codebound, tmp_path):
+    code, out, _ = codebound("verify", ledger, "--signed-by", "ours.pub")
+    assert (code, f"there is no signature {ledger}.sig" in out) == (1, True)
     assert codebound("sign", ledger, "--key", "ours.pem")[0] == 0
     assert len((tmp_path / f"{ledger}.sig").read_bytes()) == 64
     assert codebound("verify", ledger, "--signed-by", "ours.pub")[0] == 0
@@ -113,12 +105,6 @@ def test_a_signature_does_not_fit_other_bytes(keys, ledger, codebound, tmp_path)
     other.write_bytes((tmp_path / ledger).read_bytes() + b"\n")
     (tmp_path / "other.jsonl.sig").write_bytes((tmp_path / f"{ledger}.sig").read_bytes())
     assert codebound("verify", "other.jsonl", "--signed-by", "ours.pub")[0] == 1
-
-
-def test_what_nobody_signed_is_not_signed(keys, ledger, codebound):
-    code, out, _ = codebound("verify", ledger, "--signed-by", "ours.pub")
-    assert code == 1
-    assert f"there is no signature {ledger}.sig" in out
 
 
 def test_openssl_agrees(keys, ledger, codebound):

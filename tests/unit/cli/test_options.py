@@ -65,7 +65,7 @@ def test_messages_of_the_library_name_no_options():
     of_commands = {
         "verification.py",
         "folder.py",
-        "guide.py",
+        "summary.py",
         "download.py",
         "gallery.py",
         "__main__.py",

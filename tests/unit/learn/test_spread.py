@@ -12,9 +12,8 @@ from codebound.learn.picking import pick
 from codebound.learn.rule import Rule, usual_rule
 from codebound.learn.spread import spread_features
 from codebound.run.errors import CodeboundError, UsageError
-from codebound.run.job import Engine, Residents
-from codebound.run.processes import LocalEngine
-from codebound.run.user_code import import_named
+from codebound.run.extensions import import_named
+from codebound.run.job import Engine, LocalEngine, Residents
 from codebound.sample.load import load_dataset
 from codebound_papers.sweep.cluster import RayEngine
 

@@ -1,8 +1,17 @@
 """A certificate in rows: what is said, and what is said only where it is so."""
 
+import numpy as np
 import pytest
+import torch
+from torch import nn
+from worlds.bright_rows import images
 
-from codebound.report.summary import refused_lines, result_rows, skipped_lines, summary_html
+from codebound.certification import certify
+from codebound.report.summary import refused_lines, result_rows, summary_html
+from codebound.sample.dataset import Dataset, split
+from codebound_networks.reading.loading import load_model
+from codebound_networks.train.config import TrainConfig
+from codebound_networks.train.harness import fit
 
 RESULT = {
     "bound": 0.0832,
@@ -34,6 +43,7 @@ def test_a_plain_result_has_these_rows_in_this_order():
     assert rows()["errors"] == ("12 of 400", "of g on the sample")
     assert rows()["training errors of f"][0] == "9 of 400"
     assert rows()["message"][0] == "120 bits"
+    assert "training errors of f" not in rows(original_train_errors=None)
 
 
 @pytest.mark.parametrize(
@@ -81,22 +91,12 @@ def test_what_else_is_so_has_a_row(changes, name, value, words):
     assert name == "certified error" or name not in rows() or found[name] != rows()[name]
 
 
-def test_nothing_is_said_of_a_network_that_was_not_given():
-    assert "training errors of f" not in rows(original_train_errors=None)
-
-
 def test_a_table_escapes_all_that_others_named():
     page = summary_html("<b>", {**RESULT, "method": "<script>", "warnings": ["<i>"]})
     assert "<script>" not in page
     assert "<i>" not in page
     assert "by &lt;script&gt;:" in page
     assert page.count("<tr>") == len(result_rows(RESULT))
-
-
-def test_a_folder_of_an_earlier_version_has_its_words():
-    older = {key: value for key, value in TESTED.items() if key != "holdout_words"}
-    assert "NO GUARANTEE" in rows(**older)["hold-out bound of g"][1]
-    assert "NO GUARANTEE" not in rows(**older, holdout=0.1)["hold-out bound of g"][1]
 
 
 def test_what_was_refused_is_said_with_its_reasons():
@@ -106,5 +106,70 @@ def test_what_was_refused_is_said_with_its_reasons():
     assert "please report it" in line
 
 
-def test_methods_that_were_skipped_for_one_reason_share_a_line():
-    assert skipped_lines({"a": "x", "b": "y", "c": "x"}) == ["Skipped a, c: x", "Skipped b: y"]
+SAMPLE, OTHER, TEST = images(), images(100, 5), images(60, 2, "test")
+SHORT = TrainConfig(epochs=1)
+
+
+def trained(*samples):
+    model = load_model("linear", input_shape=(1, 4, 4), classes=3)
+    for sample in samples:
+        model = fit(model, sample, SHORT).model
+    return model
+
+
+def made_elsewhere():
+    return nn.Sequential(nn.Flatten(), nn.Linear(16, 3))
+
+
+CASES = {
+    "on the sample": (lambda: trained(SAMPLE), True, ""),
+    "nobody knows": (made_elsewhere, True, ", IF f was neither trained nor selected on them"),
+    "first elsewhere": (
+        lambda: fit(made_elsewhere(), SAMPLE, SHORT).model,
+        True,
+        ", IF f had seen none of them before",
+    ),
+    "on other data": (lambda: trained(OTHER, SAMPLE), False, ": NO GUARANTEE, f was trained on other data"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("fault", ["wrong", "class:1"])
+def test_what_is_withheld_of_f_is_withheld_of_what_was_made_of_it(name, fault):
+    make, is_shown, words = CASES[name]
+    found = certify(make(), SAMPLE, method="prune", effort="quick", test_set=TEST, fault=fault)
+    result = found.result
+    assert ("holdout" in result) is is_shown
+    assert result["holdout_words"].startswith(words)
+    assert bool(result["holdout_words"]) is bool(words)
+    assert result["test_errors"] == found.confrontation.test.errors  # an alarm is one all the same
+    assert words in str(found)
+    if fault == "wrong":
+        assert ("holdout_f" in result) is is_shown
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_network_of_its_own_has_seen_no_test_example(name):
+    result = certify(CASES[name][0](), SAMPLE, method="picks", effort="quick", test_set=TEST).result
+    assert (result["holdout_words"], "holdout" in result) == ("", True)
+
+
+def test_a_helper_of_the_first_part_is_no_network_that_was_given():
+    model = trained(OTHER, SAMPLE)
+    found = certify(model, SAMPLE, prior_tenths=5, method="prune", effort="quick", test_set=TEST)
+    assert "holdout" in found.result
+
+
+def test_a_network_that_saw_sample_and_test_data_has_no_hold_out_bound_in_any_form():
+    """Random labels: every risk is 1/2, and errors on the test data say nothing of it."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(400, 600)).astype(np.float32), rng.integers(0, 2, 400)
+    whole = Dataset("random", "train", x, y, 2)
+    parts = split(whole, {"train": 0.5, "test": 0.5})
+    torch.manual_seed(0)
+    start = load_model("linear", input_shape=(600,), classes=2)
+    f = fit(start, whole, TrainConfig(epochs=60, learning_rate=0.01)).model
+    found = certify(f, parts["train"], method="lowrank", effort="quick", test_set=parts["test"])
+    assert found.holdout.value < 0.5  # it would be false
+    assert not {"holdout", "holdout_f", "through_f"} & set(found.result)
+    assert str(found).count("NO GUARANTEE") == 2

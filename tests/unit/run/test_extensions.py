@@ -12,7 +12,7 @@ from codebound.methods.registry import METHODS, Method, known_methods
 from codebound.run import extensions
 from codebound.run.errors import UsageError
 from codebound.run.extensions import Verb, find_extensions, form_of, reader
-from codebound.run.processes import open_engine
+from codebound.run.job import open_engine
 
 
 class Point:
@@ -91,9 +91,6 @@ def test_an_engine_is_made_by_the_extension_that_names_it(installed, monkeypatch
     assert asked == [("host:1", None), (None, 3)]
     with pytest.raises(UsageError, match=r"an engine is local or toy\. Got 'ray'"):
         open_engine("ray")
-
-
-def test_without_extensions_there_is_the_engine_on_processes(installed):
     installed()
     with pytest.raises(UsageError, match=r"an engine is local\. Got 'ray'.*codebound_papers"):
         open_engine("ray")
@@ -106,12 +103,6 @@ def test_a_network_is_not_judged_without_the_package_that_bounds_its_rounding(in
         form_of("rounding")
     installed(networks=SimpleNamespace(FORMS={"rounding": "math:pi"}))
     assert form_of("rounding") == math.pi
-
-
-def test_a_reader_is_the_function_that_an_extension_names(installed, monkeypatch):
-    monkeypatch.setitem(sys.modules, "toy_readers", SimpleNamespace(read="a function"))
-    installed(a=SimpleNamespace(READERS={"models": "toy_readers:read"}))
-    assert reader("models") == "a function"
 
 
 def test_without_the_networks_a_reader_says_what_is_missing(installed):

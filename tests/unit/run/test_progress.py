@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from worlds.commands import Terminal
 
 from codebound.run import progress
-from codebound.run.progress import clock, progress_bar, silent, watched
+from codebound.run.progress import progress_bar, silent, watched
 
 
 @watched
@@ -87,12 +87,3 @@ def test_a_notebook_has_a_line_of_its_own(monkeypatch):
     monkeypatch.setattr(progress, "_SECONDS_BETWEEN", -1.0)
     work(2)
     assert shown == ["work 0% 0:00:00 a note", "work 50% 0:00:00 a note", ""]
-
-
-def test_clocks_are_read_as_clocks():
-    assert [clock(seconds) for seconds in (0.0, 59.9, 61.0, 36_000.0)] == [
-        "0:00:00",
-        "0:00:59",
-        "0:01:01",
-        "10:00:00",
-    ]

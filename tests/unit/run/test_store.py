@@ -102,18 +102,14 @@ def test_another_process_is_named_and_a_killed_one_holds_nothing(elsewhere):
     ):
         pass
     assert (f"process {process.pid} on" in str(busy.value)) is path.is_file()
-    threading.Timer(0.2, process.kill).start()
-    busy.value.wait(until=time.monotonic() + 60)
-    with locked(path, "a run", patience=60):
-        pass
-
-
-def test_patience_ends(elsewhere):
-    path, _ = elsewhere
     start = time.monotonic()
     with pytest.raises(BusyError), locked(path, "a run", patience=0.2):
         pass
     assert time.monotonic() - start >= 0.2
+    threading.Timer(0.2, process.kill).start()
+    busy.value.wait(until=time.monotonic() + 60)
+    with locked(path, "a run", patience=60):
+        pass
 
 
 def test_a_folder_is_locked_by_a_file_beside_it_where_folders_have_no_locks(tmp_path, monkeypatch):

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from codebound.bits.message import MAX_WITNESS
+from codebound.bits.options import MAX_WITNESS
 from codebound.bits.stream import Stream
 from codebound.run.errors import FormatError, UsageError
 from codebound.run.progress import Progress, silent

@@ -19,7 +19,7 @@ from codebound.certificate.evaluate import count_errors
 from codebound.certification import certify
 from codebound.cli.main import app
 from codebound.run.errors import CertificateError, CodeboundError, UsageError
-from codebound.run.processes import LocalEngine
+from codebound.run.job import LocalEngine
 from codebound.sample.dataset import Dataset
 from codebound.sample.load import load_dataset
 from codebound_networks.about_f.disagreement import bound_through, disagreements

@@ -8,7 +8,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from codebound.run.errors import ModelError, UsageError
-from codebound.run.weight_files import load_weights, read_weights
+from codebound.run.tensor_files import load_weights, read_weights
 from codebound_networks.reading.loading import install, load_model
 from codebound_networks.views.zoo import build
 

@@ -11,8 +11,7 @@ from worlds.networks import mlp, with_normal_weights
 from worlds.samples import clouds
 
 from codebound.run.errors import CodeboundError, UsageError
-from codebound.run.job import Failure, Finished
-from codebound.run.processes import LocalEngine
+from codebound.run.job import Failure, Finished, LocalEngine
 from codebound.sample.dataset import Dataset
 from codebound_papers.compare.table import compare
 from codebound_papers.measure.outputs import evaluate_sample

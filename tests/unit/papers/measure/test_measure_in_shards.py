@@ -10,7 +10,7 @@ from worlds.networks import mlp, with_normal_weights
 from worlds.samples import random_labels
 
 from codebound.run.errors import UsageError
-from codebound.run.processes import LocalEngine
+from codebound.run.job import LocalEngine
 from codebound.sample.dataset import Dataset
 from codebound_papers.measure.noise.meter import stability
 from codebound_papers.measure.noise.quantities import Smoothness, StabilitySettings

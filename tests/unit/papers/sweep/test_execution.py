@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from codebound.run.errors import CodeboundError, FormatError, UsageError
-from codebound.run.processes import LocalEngine
+from codebound.run.job import LocalEngine
 from codebound.run.store import locked, versions
 from codebound_papers.sweep.execution import execute, merge, states
 from codebound_papers.sweep.grid import PlannedVerb, plan_jobs
@@ -62,7 +62,7 @@ PLAN = {
 SCRIPT = """
 import json, sys
 from pathlib import Path
-from codebound.run.processes import LocalEngine
+from codebound.run.job import LocalEngine
 from codebound_papers.sweep.grid import PlannedVerb
 from codebound_papers.sweep.execution import execute
 from codebound_papers.sweep.grid import plan_jobs

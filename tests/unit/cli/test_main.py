@@ -1,14 +1,12 @@
 """``--config run.toml``: a file gives options, flags go on top, and what is unknown or wrong is refused."""
 
-import inspect
 import json
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
-from codebound.cli.config import with_config
-from codebound.cli.main import app
+from codebound.cli.main import app, with_config
 from codebound.run.errors import UsageError
 
 COMMANDS = ("train", "measure", "compress", "sketch", "plan", "certify")
@@ -50,10 +48,6 @@ def test_hyphens_are_underscores_and_flags_go_on_top(run):
     text = 'data = "digits"\nmargin-share = 0.2\nset = ["a=1"]\n'
     result = run(text, "there", "--margin-share", "0.3", "--set", "c=3", "-q")
     assert json.loads(result.stdout) == ["digits", "there", 0.3, 0, True, ["c=3"]]
-
-
-def test_an_empty_file_changes_nothing(run):
-    assert json.loads(run("", "--data", "mnist").stdout) == ["mnist", "nowhere", 0.1, 0, False, None]
 
 
 @pytest.mark.parametrize(
@@ -98,10 +92,3 @@ def test_a_file_that_cannot_be_read_is_refused(run, name):
 def test_the_commands_have_it(command, monkeypatch):
     monkeypatch.setenv("COLUMNS", "160")
     assert "--config" in CliRunner().invoke(app, [command, "--help"]).stdout
-
-
-def test_the_function_of_a_command_stays_as_it_is():
-    from codebound_papers.cli.plan import command
-
-    assert "config" not in inspect.signature(command).parameters
-    assert "config" in inspect.signature(with_config(command)).parameters
