@@ -23,7 +23,7 @@ from codebound.certificate.claims import AboutG, AfterSplit
 from codebound.certificate.decoding import read_message
 from codebound.certificate.file import Certificate
 from codebound.certificate.task import Task
-from codebound.known.declared import declared_name
+from codebound.known.provenance import declared_name
 from codebound.run.errors import UsageError
 from codebound.run.weight_files import load_arrays
 from codebound.sample.load import load_dataset

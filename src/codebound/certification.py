@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from codebound.bounds.facts import HoldoutFacts, check_delta
-from codebound.certificate.answers import answered, differing
+from codebound.bounds.held_out import holdout
 from codebound.certificate.claims import (
     AboutG,
     AbstractClaim,
@@ -16,12 +16,16 @@ from codebound.certificate.claims import (
     OnDomain,
     require_shape,
 )
-from codebound.certificate.evaluate import count_errors
-from codebound.certificate.test_errors import held_out, holdout_of_f
+from codebound.certificate.evaluate import answered, count_errors, differing
 from codebound.known.provenance import UNKNOWN, Origin, origin_of, remember
-from codebound.methods.attempt import Attempts
-from codebound.methods.comparison import BY_HELPER
-from codebound.methods.inputs import ENCODES, encoded_rest, read_start
+from codebound.methods.inputs import (
+    ENCODES,
+    encoded_rest,
+    own_message_words,
+    read_start,
+    why_no_features,
+)
+from codebound.methods.offers import BY_HELPER
 from codebound.methods.registry import known_methods, require_method
 from codebound.methods.search import EFFORTS, Effort
 from codebound.methods.strategy import Course
@@ -31,7 +35,7 @@ from codebound.run.errors import DataError, UsageError
 from codebound.run.extensions import reader
 from codebound.run.progress import Progress, silent, watched
 from codebound.sample.dataset import as_dataset, cross_duplicates, require_certifiable, seen_rows
-from codebound.sample.losses import WRONG, parse_fault
+from codebound.sample.losses import WRONG, parse_fault, possible_examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,8 +43,10 @@ if TYPE_CHECKING:
     from torch import nn
 
     from codebound.bounds.risk import RiskBound
+    from codebound.certificate.assessment import AbstractAssessed
+    from codebound.certificate.task import Task
     from codebound.known.base import Pretrained
-    from codebound.methods.attempt import Attempt
+    from codebound.methods.strategy import Attempt
     from codebound.run.job import Engine
     from codebound.sample.dataset import Dataset
 
@@ -192,33 +198,29 @@ def certify(
     here = sample.on("cpu")  # held until the end: whoever counts on the whole sample has the same
     original_errors = None if f is None else count_errors(f.build(), here, engine=engine).errors
     course = Course(
-        common=Attempts(
-            sample=sample,
-            delta=delta,
-            helper=helper,
-            allow_copies=allow_copies,
-            seed=seed,
-            device=place,
-            engine=engine,
-            progress=progress,
-        ),
+        sample=sample,
         start=start,
         claims=claims,
+        encoder=encoder,
         method=method,
         effort=effort,
         minutes=minutes,
-        encoder=encoder,
+        delta=delta,
+        helper=helper,
+        allow_copies=allow_copies,
+        seed=seed,
+        device=place,
+        engine=engine,
+        progress=progress,
     )
     found, certificate = course.run()
     origin = (
         Origin(trained_on) if trained_on is not None else UNKNOWN if module is None else origin_of(module)
     )
-    tested = _NOT_TESTED if test_set is None else _test(course, found, test_set)
+    tested = {"holdout": None, "copies": None} if test_set is None else _test(course, found, test_set)
     notes, search = start.notes, found.search
     is_new = base is None and (found.method == BY_HELPER or known_methods()[found.method].is_own)
     if f is not None and is_new and method == "auto" and stated == AboutG():
-        from codebound.methods.base_features import own_message_words, why_no_features
-
         costs = own_message_words(f, sample, delta=delta, bound=found.best.bound.value)
         notes += (costs, why_no_features(origin, sample))
     network = found.best.network.float()
@@ -238,14 +240,11 @@ def certify(
             "seed": seed,
             "device": str(place),
         },
-        holdout=tested.holdout,
-        holdout_f=tested.holdout_f,
         origin=origin,
         original_errors=original_errors,
         base=found.task.base_tensors,
         original=found.task.f.arrays if stated.is_about_f else None,
         unlabelled=stated.unlabelled,
-        copies=tested.copies,
         method=found.method,
         skipped=search.skipped,
         tried=search.tried,
@@ -258,8 +257,8 @@ def certify(
         refusals=tuple(course.refusals),
         notes=notes,
         encoder=found.encoder or encoder,
-        disagreement=tested.disagreement,
         is_behind_f=found.encoder is not None and not found.encoder.made_of,
+        **tested,
     )
 
 
@@ -300,32 +299,41 @@ def _check_given(
             )
 
 
-class _Tested(NamedTuple):
-    """Results on a test sample; each attribute is one of ``Certification``."""
-
-    holdout: RiskBound | None = None
-    holdout_f: RiskBound | None = None
-    copies: int | None = None
-    disagreement: HoldoutFacts | None = None
-
-
-_NOT_TESTED = _Tested()
-
-
-def _test(course: Course, found: Attempt, test_set: Dataset) -> _Tested:
-    """Evaluate g, and f beside it, on a test sample."""
-    common, original, claim = course.common, course.start.original, found.task.claim
-    tested = common.table(found.encoder, test_set)
-    holdout = held_out(found.best, found.task, tested, common.engine)
-    copies = cross_duplicates(common.sample, test_set).count
+def _test(course: Course, found: Attempt, test_set: Dataset) -> dict[str, Any]:
+    """Evaluate g, and f beside it, on a test sample; each result is an attribute of ``Certification``."""
+    original, claim = course.start.original, found.task.claim
+    rows = course.table(found.encoder, test_set)
+    tested = {
+        "holdout": held_out(found.best, found.task, rows, course.engine),
+        "copies": cross_duplicates(course.sample, test_set).count,
+    }
     if original is None or claim.fault != WRONG or claim.is_about_f:
-        return _Tested(holdout, copies=copies)
-    said = answered(original.build(), test_set.on("cpu"), engine=common.engine)
-    holdout_f = holdout_of_f(said.errors, test_set, delta=common.delta)
-    if copies:
-        return _Tested(holdout, holdout_f, copies)
-    differ = differing(said, found.best.network, tested, takes_stored=found.best.kind.is_learned)
-    return _Tested(holdout, holdout_f, copies, HoldoutFacts(errors=differ, n=test_set.n, delta=common.delta))
+        return tested
+    of_f = answered(original.build(), test_set.on("cpu"), engine=course.engine)
+    facts = HoldoutFacts(errors=of_f.errors, n=test_set.n, delta=course.delta)
+    tested["holdout_f"] = holdout(replace(facts, classes=test_set.classes, subject="f"))
+    if not tested["copies"]:
+        differ = differing(of_f, found.best.network, rows, takes_stored=found.best.kind.is_learned)
+        tested["disagreement"] = replace(facts, errors=differ)
+    return tested
+
+
+def held_out(best: AbstractAssessed, task: Task, test_set: Dataset, engine: Engine | None) -> RiskBound:
+    """Hold-out bound of the certified network on fresh data."""
+    fault = task.claim.fault
+    tested = possible_examples(fault, test_set)
+    if task.claim.is_about_f:
+        errors = count_errors(task.f.build(), tested.on("cpu"), fault=fault, engine=engine).errors
+    else:
+        errors = best.errors_on(tested, fault, engine)
+    facts = HoldoutFacts(
+        errors=errors,
+        n=tested.n,
+        delta=task.delta,
+        classes=task.sample.classes,
+        subject=best.bound.subject,
+    )
+    return holdout(facts)
 
 
 def _claims(

@@ -21,9 +21,9 @@ from codebound.certificate.decoding import decode
 from codebound.certificate.file import Certificate
 from codebound.certificate.verification import CERTIFICATE
 from codebound.known.base import BASE_FILE
-from codebound.known.declared import declared_name
 from codebound.known.encoder import Encoded
 from codebound.known.first_share import KERNELS
+from codebound.known.provenance import declared_name
 from codebound.learn.kernel_network import PickedNetwork
 from codebound.report.folder import HELPER, RESULT, WEIGHTS
 from codebound.run.errors import FormatError, ModelError, UsageError

@@ -134,9 +134,8 @@ def shorts() -> list[Seed]:
     """Short messages: heads on a base, one of them after a split, and rules that pick nothing."""
     import torch
 
-    from codebound.certificate.assessment import assess, issue
+    from codebound.certificate.assessment import assess, assess_picked, issue
     from codebound.certificate.claims import AboutG, AfterSplit
-    from codebound.certificate.rule_assessment import assess_picked
     from codebound.certificate.task import Task
     from codebound.learn.features import ColumnFeatures
     from codebound.learn.picking import pick
@@ -175,9 +174,8 @@ def shorts() -> list[Seed]:
 
 def picks() -> list[Seed]:
     """Certificates of networks that were learned from picked examples, of every kind of features."""
-    from codebound.certificate.assessment import issue
+    from codebound.certificate.assessment import assess_picked, issue
     from codebound.certificate.claims import AboutG
-    from codebound.certificate.rule_assessment import assess_picked
     from codebound.certificate.task import Task
     from codebound.learn.feature_weights import LayerFeatures
     from codebound.learn.features import ColumnFeatures, FilterFeatures, PatchFeatures

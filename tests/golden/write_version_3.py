@@ -28,9 +28,8 @@ SHARES = {"share": {}, **{f"share-{name}": {"fault": fault} for name, fault in F
 def certificates():
     """Name and certificate of each, all of them accepted by the second program."""
     import codebound as cb
-    from codebound.certificate.assessment import assess, issue
+    from codebound.certificate.assessment import assess, assess_picked, issue
     from codebound.certificate.claims import AboutG
-    from codebound.certificate.rule_assessment import assess_picked
     from codebound.certificate.task import Task
     from codebound.learn.picking import pick
     from codebound.sample.arrays import from_arrays

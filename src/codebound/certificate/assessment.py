@@ -1,4 +1,4 @@
-"""Assessment of messages, and the certificates that follow.
+"""Assessment of messages and rules, and the certificates that follow.
 
 A message is encoded, decoded again, and judged by the errors of the decoded network. A certificate is never
 issued without the consent of the second program.
@@ -10,33 +10,36 @@ import datetime
 import hashlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 
 from codebound import __version__
 from codebound.bounds.facts import OccamFacts
 from codebound.bounds.loss_bounds import occam_table
 from codebound.bounds.occam import occam_binomial, occam_hoeffding, occam_kl
 from codebound.bounds.original import grid_theta
+from codebound.bounds.picked import picked_risk
 from codebound.bounds.risk import count_of
+from codebound.certificate.claims import FromPicks
 from codebound.certificate.declarations import declared_by
 from codebound.certificate.decoding import decode_bits, read_message, verify
-from codebound.certificate.evaluate import count_errors, estimated_error_rate
+from codebound.certificate.evaluate import Count, count_errors
 from codebound.certificate.file import Certificate, CertificateFacts, Claim
 from codebound.certificate.versions import PAGES, code_commit
+from codebound.learn.kernel_network import PickedNetwork, count_faults
+from codebound.learn.picking import faults_of, permutation
+from codebound.learn.rule_message import PickedMessage, decode_rule
 from codebound.run.errors import CertificateError, FormatError, RefusedError
 from codebound.run.interrupts import finishing
 from codebound.run.progress import Progress, silent
 from codebound.run.references import implements
 from codebound.sample.development import DEVELOPED
-from codebound.sample.losses import WRONG
+from codebound.sample.losses import WRONG, OfClass, possible_examples
 from codebound.sample.rows import commonest
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
-
     from torch import nn
 
     from codebound.bits.bitstring import Bits
@@ -44,11 +47,10 @@ if TYPE_CHECKING:
     from codebound.bounds.facts import PickedFacts
     from codebound.bounds.risk import RiskBound
     from codebound.certificate.claims import Conclusion
-    from codebound.certificate.evaluate import Count
     from codebound.certificate.statement import AbstractStatement
     from codebound.certificate.task import Task
+    from codebound.learn.picking import Picked
     from codebound.learn.rule import Rule
-    from codebound.learn.rule_message import PickedMessage
     from codebound.run.job import Engine
     from codebound.sample.dataset import Dataset
     from codebound.sample.losses import Fault
@@ -201,13 +203,70 @@ class Assessed(AbstractAssessed):
         return assess(self.message.with_options(options), task, engine=engine)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class AssessedPicks(AbstractAssessed):
+    """A rule, and what it picked; its network is defined to the last bit, for inputs as they are stored."""
+
+    message: PickedMessage
+    facts: PickedFacts
+    picked: Picked
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:  # noqa: D102
+        return (self.picked.rule,)
+
+    def require_read_back(self, task: Task) -> None:  # noqa: D102
+        meant, rule = self.message, self.picked.rule
+        known = (meant.setting, rule.first) if meant.is_short else None
+        read = decode_rule(self.bits, input_shape=task.sample.input_shape, known=known)
+        require_same("rule", read.rule, rule)
+        require_same("setting", read.setting, meant.setting)
+        if meant.is_short:
+            require_same("spare classes", read.spare_classes, meant.spare_classes)
+
+    def short_words(self, scaled: str) -> str:  # noqa: D102
+        has_pictures = self.picked.rule.features.plain.has_pictures
+        said = f", which says that {scaled}" if has_pictures else "; inputs are taken as stored"
+        return f"by the labels of the first examples and the message{said}"
+
+    def route(self, method: str) -> tuple[str, str]:  # noqa: D102
+        facts, wrong = self.facts, f"{count_of(self.facts.errors, 'error')} of {self.facts.n}"
+        if facts.is_held_out:
+            learned = f"after learning from the other {facts.n_first} without picks"
+            return "split", f"{wrong}, {learned}; {count_of(facts.code_bits, 'bit', form='g')}"
+        paid = f"{count_of(facts.picks, 'pick')} and {wrong}, beside {facts.n_first} first ones"
+        return "picks", f"{paid}; {count_of(facts.code_bits, 'bit', form='g')}"
+
+    def looser_forms(self, task: Task) -> tuple[float, float]:
+        """None: the bound itself."""
+        return self.bound.value, self.bound.value
+
+    def errors_on(self, data: Dataset, fault: Fault, engine: Engine | None) -> int:  # noqa: D102
+        return count_faults(self.network, data, fault)
+
+    def class_bounds(self, task: Task, rest: Dataset, *, engine: Engine | None) -> tuple[ClassBound, ...]:
+        """Picks of a class count on that class alone."""
+        sample, delta = task.sample, task.delta / task.sample.classes * (1.0 - 1e-15)
+        labels, rows = sample.y[permutation(sample.n)[self.picked.rule.first :]], []
+        for label in range(sample.classes):
+            row = ClassBound(label, 0, 0, None)
+            if (labels == label).any():
+                own = _on_part(self.picked, sample, OfClass(label), replace(self.facts, delta=delta))
+                row = ClassBound(label, own.errors, own.n, picked_risk(own).value, own.picks)
+            rows.append(row)
+        return tuple(rows)
+
+    def recounted(self, task: Task, *, engine: Engine | None) -> AssessedPicks:  # noqa: D102
+        return assess_picked(self.picked, task)
+
+
 def require_same(name: str, read: object, meant: object) -> None:
     """Refuses a part of a message that is read otherwise than it was meant."""
     if read != meant:
         raise FormatError(f"the message does not say what it was made for: {name} {read}, not {meant}.")
 
 
-def _with_setting(message: AbstractMessage, task: Task) -> AbstractMessage:
+def with_setting(message: AbstractMessage, task: Task) -> AbstractMessage:
     """The message with classes and scaling of the task, unless it says others."""
     if message.options.setting is not None:
         return message
@@ -223,8 +282,6 @@ def _theta(message: AbstractMessage) -> float:
 Encoded = tuple["Bits", tuple[tuple[str, int], ...]]
 """The bits of a message, and where they went."""
 
-_SAFELY = 1.0 - 1e-9  # of a guess: less than it by more than rounding
-
 
 def assess(
     message: AbstractMessage,
@@ -235,7 +292,7 @@ def assess(
     progress: Progress = silent,
 ) -> Assessed:
     """Encodes a message, unless that was done, decodes it, and bounds the risk of the decoded network."""
-    message = _with_setting(message, task)
+    message = with_setting(message, task)
     fitted = task.claim.fitted(message, task).shortened()
     bits, ledger = encoded if encoded is not None and fitted is message else fitted.encode()
     network = decode_bits(
@@ -264,66 +321,38 @@ def assess(
     )
 
 
-@dataclass(eq=False)
-class Guess:
-    """Estimate of a bound from the first examples, to compare messages.
-
-    Attributes:
-        message: The message.
-        least: The value is no less, and
-        most: no more: known without the blocks, which are long to make.
-    """
-
-    message: AbstractMessage
-    least: float
-    most: float
-    _word: Encoded
-    _rate: float
-    _task: Task
-
-    @cached_property
-    def encoded(self) -> Encoded:
-        """The whole message."""
-        return self.message.with_blocks(*self._word)
-
-    @cached_property
-    def value(self) -> float:
-        """The guess."""
-        return _guessed(self._rate, self._word[0].length + self._block_bits, self._task)
-
-    def is_below(self, other: Guess) -> bool:
-        """Return True if its value is smaller. Blocks are made only where the limits do not decide."""
-        if self.most < _SAFELY * other.least:
-            return True
-        if other.most < _SAFELY * self.least:
-            return False
-        if self._block_keys == other._block_keys:  # as of weights at the largest level alone
-            self._block_bits = other._block_bits
-        return self.value < other.value
-
-    @cached_property
-    def _block_bits(self) -> int:
-        return self.encoded[0].length - self._word[0].length
-
-    @cached_property
-    def _block_keys(self) -> list[Hashable]:
-        return self.message.block_keys()
+def assess_picked(picked: Picked, task: Task) -> AssessedPicks:
+    """Encodes a rule and bounds the risk of the network that was learned by it."""
+    sample, fault = task.sample, task.claim.fault
+    order = permutation(sample.n)
+    spare = sample.classes - 1 - int(sample.y[order[: picked.rule.first]].max())
+    message = PickedMessage(task.options, picked.rule, sample.input_shape, spare)
+    bits, ledger = message.encode()
+    facts = picked.facts(code_bits=bits.length, delta=task.delta, classes=sample.classes)
+    if fault != WRONG:
+        facts = _on_part(picked, sample, fault, facts)
+    network = PickedNetwork.of(picked, torch.from_numpy(sample.x), sample.scaling.divisor)
+    part = {"picks": facts.picks} if fault.has_part else None
+    conclusion = FromPicks.conclude(facts, picks=picked.last.picks, part=part)
+    rest = sample.select(order[picked.rule.first :], role="certify")
+    counted = possible_examples(fault, rest)
+    count, alone = Count(facts.errors, 0.0), conclusion.bound.value
+    version = 3 if facts.is_held_out else message.version  # the third has the bound of a hold-out set
+    return AssessedPicks(
+        message, bits, ledger, network, count, facts, conclusion, counted, FromPicks, version, alone, picked
+    )
 
 
-def guess(message: AbstractMessage, task: Task) -> Guess:
-    """Guesses the bound of a message from its errors on the first examples."""
-    message = _with_setting(message, task)
-    word = message.word()
-    network = message.build(task.base_tensors)
-    rate = estimated_error_rate(network, task.first_data)
-    least, most = (_guessed(rate, bits, task) for bits in message.length_limits(word[0]))
-    return Guess(message, least, most, word, rate, task)
-
-
-def _guessed(rate: float, code_bits: int, task: Task) -> float:
-    n = task.counted.n
-    value = occam_kl(OccamFacts(errors=int(rate * n), n=n, code_bits=code_bits, delta=task.delta)).value
-    return value + 1e-9 * rate if value < 1.0 else 1.0 + rate + code_bits / n
+def _on_part(picked: Picked, sample: Dataset, fault: Fault, facts: PickedFacts) -> PickedFacts:
+    """Picks and faults on the examples that a fault can happen on (docs/format-3.md, section 10.7)."""
+    labels = torch.from_numpy(sample.y)
+    rest = torch.from_numpy(permutation(sample.n)[picked.rule.first :])
+    is_possible = fault.is_counted(labels)
+    is_left = is_possible.clone()
+    is_left[torch.from_numpy(picked.order)] = False
+    errors = faults_of(picked.learned.outputs[is_left], labels[is_left], fault)
+    n, left = int(is_possible[rest].sum()), int(is_left.sum())
+    return replace(facts, picks=n - left, errors=errors, n=n)
 
 
 @implements("I-05", kind="certificate")

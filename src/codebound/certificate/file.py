@@ -18,7 +18,7 @@ from codebound.bounds.risk import claim_sentence, count_of, percent
 from codebound.certificate.claims import CLAIMS
 from codebound.certificate.statement import AbstractStatement, Counted, fault_counts
 from codebound.certificate.versions import PAGE, PAGES, VERSIONS, Page, version_of, with_new, without_new
-from codebound.known.declared import declared_names, declared_part
+from codebound.known.provenance import declared_names, declared_part
 from codebound.run.errors import CodeboundError, FormatError
 from codebound.run.files import make_folder, require_file, write_atomically
 from codebound.run.tensor_files import float32_sha256

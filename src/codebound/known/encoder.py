@@ -16,9 +16,7 @@ import torch
 from torch import nn
 
 from codebound.bounds.risk import count_of
-from codebound.known.declared import DECLARED
-from codebound.known.provenance import Origin, origin_of_parts
-from codebound.known.unseen import count_seen, require_unseen
+from codebound.known.provenance import DECLARED, Origin, count_seen, origin_of_parts, require_unseen
 from codebound.run.errors import DataError, ModelError, UsageError
 from codebound.run.progress import Progress, silent
 from codebound.run.store import source_sha256

@@ -19,7 +19,7 @@ from codebound.bounds.adaptive_holdout import looked_risk
 from codebound.bounds.facts import LookFacts
 from codebound.bounds.numerics import binomial_inverse_upper
 from codebound.bounds.risk import percent
-from codebound.certificate.rule_assessment import assess_picked
+from codebound.certificate.assessment import assess_picked
 from codebound.learn.features import ColumnFeatures, RoomError
 from codebound.learn.picking import features_of, is_wrong, learner_of, permutation, pick
 from codebound.learn.rule import Rule, usual_rule

@@ -17,9 +17,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from codebound.known.declared import declared_name
 from codebound.known.encoder import Encoder, digest
 from codebound.known.first_share import Scores
+from codebound.known.provenance import declared_name
 from codebound.learn.features import FEATURES, ColumnFeatures, FeatureMap, RoomError
 from codebound.learn.picking import feature_map_of, permutation, vectors_of
 from codebound.learn.ridge import folded

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from codebound.bounds.numerics import picked_inverse_upper
-from codebound.certificate.rule_assessment import assess_picked
+from codebound.certificate.assessment import assess_picked
 from codebound.learn.feature_weights import LayerFeatures
 from codebound.learn.features import ColumnFeatures, PatchFeatures, RoomError
 from codebound.learn.picking import FEATURES, features_of, permutation, pick

@@ -8,8 +8,8 @@ from dataclasses import asdict
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from codebound.known.declared import declared_name
 from codebound.known.first_share import KERNELS
+from codebound.known.provenance import declared_name
 from codebound.report.plain import answer, how_sure
 from codebound.report.summary import result_rows
 

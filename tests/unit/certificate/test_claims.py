@@ -15,7 +15,7 @@ from codebound.bounds.facts import HoldoutFacts, OccamFacts
 from codebound.bounds.held_out import holdout
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.original import grid_theta
-from codebound.certificate.assessment import assess, guess, issue
+from codebound.certificate.assessment import assess, issue
 from codebound.certificate.claims import (
     AboutG,
     AbstractClaim,
@@ -26,6 +26,7 @@ from codebound.certificate.claims import (
 )
 from codebound.certificate.task import Task
 from codebound.certification import certify
+from codebound.methods.search import guess
 from codebound.run.errors import CertificateError, DataError, UsageError
 from codebound.sample.arrays import from_arrays
 from codebound.sample.dataset import Dataset, Scaling

@@ -7,10 +7,9 @@ import pytest
 from worlds.samples import written_clusters
 
 from codebound.bounds.picked import picked_risk
-from codebound.certificate.assessment import issue
+from codebound.certificate.assessment import assess_picked, issue
 from codebound.certificate.claims import AboutG, FromPicks
 from codebound.certificate.declarations import declared_by
-from codebound.certificate.rule_assessment import assess_picked
 from codebound.certificate.task import Task
 from codebound.learn.features import ColumnFeatures
 from codebound.learn.kernel_network import count_faults
