@@ -20,9 +20,9 @@ from codebound.certificate.evaluate import answered, count_errors, differing
 from codebound.known.provenance import UNKNOWN, Origin, origin_of, remember
 from codebound.methods.inputs import (
     ENCODES,
+    Start,
     encoded_rest,
     own_message_words,
-    read_start,
     why_no_features,
 )
 from codebound.methods.offers import BY_HELPER
@@ -32,7 +32,7 @@ from codebound.methods.strategy import Course
 from codebound.report.folder import Certification
 from codebound.run.device import resolve_device
 from codebound.run.errors import DataError, UsageError
-from codebound.run.extensions import reader
+from codebound.run.extensions import form_of, reader
 from codebound.run.progress import Progress, silent, watched
 from codebound.sample.dataset import as_dataset, cross_duplicates, require_certifiable, seen_rows
 from codebound.sample.losses import WRONG, parse_fault, possible_examples
@@ -186,14 +186,13 @@ def certify(
     _check_given(stated, sample, test_set, base=base, helper=helper, by_class=by_class)
     given = None if model is None else reader("modules")(model)
     module: nn.Module | None = None if given is None else given.model
-    start = read_start(
-        given,
-        base,
-        sample,
-        stated=stated,
-        method=method,
-        has_helper=helper is not None,
-    )
+    start = Start(None)
+    if given is not None:
+        start = form_of("start")(
+            given, base, sample, stated=stated, method=method, has_helper=helper is not None
+        )
+    elif base is not None or stated.is_about_f:
+        raise UsageError("this certificate starts from a network: give a model.")
     f = start.original
     here = sample.on("cpu")  # held until the end: whoever counts on the whole sample has the same
     original_errors = None if f is None else count_errors(f.build(), here, engine=engine).errors

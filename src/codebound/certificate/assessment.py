@@ -24,7 +24,7 @@ from codebound.bounds.picked import picked_risk
 from codebound.bounds.risk import count_of
 from codebound.certificate.claims import FromPicks
 from codebound.certificate.declarations import declared_by
-from codebound.certificate.decoding import decode_bits, read_message, verify
+from codebound.certificate.decoding import read_message, verify
 from codebound.certificate.evaluate import Count, count_errors
 from codebound.certificate.file import Certificate, CertificateFacts, Claim
 from codebound.certificate.versions import PAGES, code_commit
@@ -150,21 +150,15 @@ class AbstractAssessed(ABC):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Assessed(AbstractAssessed):
-    """A message that a network is decoded from."""
+    """A message that a network is decoded from, and the message that its bits are."""
 
     message: AbstractMessage
     facts: OccamFacts
+    read: AbstractMessage
 
     def require_read_back(self, task: Task) -> None:  # noqa: D102
-        meant = self.message
-        read = read_message(
-            self.bits,
-            input_shape=task.sample.input_shape,
-            short_classes=task.sample.classes if meant.is_short else None,
-            witness=meant.witness(),
-        )
-        for name, part in meant.parts.items():  # numbers are those that were counted with
-            require_same(name, read.parts[name], part)
+        for name, part in self.message.parts.items():  # numbers are those that were counted with
+            require_same(name, self.read.parts[name], part)
 
     def short_words(self, scaled: str) -> str:  # noqa: D102
         return f"as many as the base has; the message says that {scaled}"
@@ -295,13 +289,13 @@ def assess(
     message = with_setting(message, task)
     fitted = task.claim.fitted(message, task).shortened()
     bits, ledger = encoded if encoded is not None and fitted is message else fitted.encode()
-    network = decode_bits(
+    read = read_message(
         bits,
         input_shape=task.sample.input_shape,
-        base=task.base_tensors,
         short_classes=task.sample.classes if fitted.is_short else None,
         witness=fitted.witness(),
     )
+    network = read.build(task.base_tensors)
     theta, fault = _theta(fitted), task.claim.fault
     count = count_errors(
         network, task.counted_data, theta=theta, fault=fault, engine=engine, progress=progress
@@ -317,7 +311,7 @@ def assess(
     kind, alone = type(task.claim), occam_binomial(facts).value
     version = fitted.version if fault == WRONG else max(fitted.version, kind.faults_since)
     return Assessed(
-        fitted, bits, ledger, network, count, facts, conclusion, task.counted, kind, version, alone
+        fitted, bits, ledger, network, count, facts, conclusion, task.counted, kind, version, alone, read
     )
 
 

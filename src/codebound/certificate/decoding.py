@@ -165,19 +165,6 @@ def _arrays(path: Path) -> dict[str, NDArray[Any]]:
         raise FormatError(str(refused)) from refused
 
 
-def decode_bits(
-    bits: Bits,
-    *,
-    input_shape: tuple[int, ...],
-    base: Mapping[str, NDArray[np.float32]] | None,
-    short_classes: int | None,
-    witness: bytes,
-) -> nn.Module:
-    """The network that a message decodes to, given what the decoder knows beforehand."""
-    message = read_message(bits, input_shape=input_shape, short_classes=short_classes, witness=witness)
-    return message.build(base)
-
-
 def read_message(
     bits: Bits,
     *,

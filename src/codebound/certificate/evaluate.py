@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -59,7 +59,6 @@ def count_errors(
     *,
     theta: float = 0.0,
     fault: Fault = WRONG,
-    chunk_size: int = 0,
     engine: Engine | None = None,
     progress: Progress = silent,
 ) -> Count:
@@ -73,26 +72,17 @@ def count_errors(
         sample: The examples, on the device of the network.
         theta: Margin to exceed.
         fault: What counts, where it is no plain error; it has to be possible on all of the examples.
-        chunk_size: Examples at a time; 0 for as many as fit into a few hundred megabytes.
         engine: Where to count, one part of the sample on each of its workers; None: here.
         progress: Told the examples done.
     """
-    chunk_size = chunk_size or chunk_size_of(sample)
+    chunk_size = chunk_size_of(sample)
     deviation = _float32_deviation(network, sample, chunk_size)
     screen = _SCREEN if deviation < _SCREEN / 10.0 else math.inf
+    settings = {"theta": theta, "fault": fault, "screen": screen, "chunk_size": chunk_size}
+    arguments: dict[str, Any] = {"network": network, "sample": sample, **settings}
     if engine is None:
-        errors = errors_in(
-            network,
-            sample,
-            theta=theta,
-            fault=fault,
-            screen=screen,
-            chunk_size=chunk_size,
-            progress=progress,
-        )
+        errors = errors_in(**arguments, progress=progress)
     else:
-        settings = {"theta": theta, "fault": fault, "screen": screen, "chunk_size": chunk_size}
-        arguments = {"network": network, "sample": sample, **settings}
         parts = over_shards(f"{__name__}:errors_in", arguments, of="sample", engine=engine, progress=progress)
         errors = sum(parts)
     network.float()
@@ -105,8 +95,8 @@ def errors_in(
     sample: DeviceData,
     *,
     theta: float,
-    fault: Fault = WRONG,
-    screen: float = math.inf,
+    fault: Fault,
+    screen: float,
     chunk_size: int,
     progress: Progress = silent,
 ) -> int:
@@ -127,21 +117,6 @@ def errors_in(
         done += chunk_size
         progress(min(done, sample.n), sample.n)
     return errors
-
-
-@torch.no_grad()
-def judged_logits(
-    network: nn.Module, sample: DeviceData, *, chunk_size: int = 0
-) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """Float64 logits, chunk by chunk, which of them are errors, and which are sure to be right.
-
-    For whoever needs all logits anyway: ``count_errors`` saves the float64 where float32 tells. There are
-    never fewer errors than it counts, and as many wherever float32 and float64 agree.
-    """
-    evaluate = _Evaluation(network, sample.scaling)
-    for x, y in sample.chunks(chunk_size or chunk_size_of(sample), torch.float64):
-        logits, is_sure = evaluate.wide(x)
-        yield logits, _are_faults(logits, y, 0.0) | ~is_sure, is_sure
 
 
 class _Evaluation:
@@ -268,21 +243,26 @@ class Answers:
 
 
 def answered(f: nn.Module, sample: DeviceData, *, engine: Engine | None = None) -> Answers:
-    """The answers of a network, and its errors: one evaluation in float64, of every example."""
-    chunk_size = chunk_size_of(sample)
+    """The answers of a network, and its errors: one evaluation in float64, of every example.
+
+    For whoever needs all answers anyway: ``count_errors`` saves the float64 where float32 tells. There are
+    never fewer errors than it counts, and as many wherever float32 and float64 agree.
+    """
+    given: dict[str, Any] = {"f": f, "sample": sample, "chunk_size": chunk_size_of(sample)}
     if engine is None:
-        return answers_in(f, sample, chunk_size=chunk_size)
-    given = {"f": f, "sample": sample, "chunk_size": chunk_size}
+        return answers_in(**given)
     return joined(over_shards(f"{__name__}:answers_in", given, of="sample", engine=engine))
 
 
+@torch.no_grad()
 def answers_in(f: nn.Module, sample: DeviceData, *, chunk_size: int) -> Answers:
     """The answers in one part of a sample, and the errors in it."""
-    judged = judged_logits(f, sample, chunk_size=chunk_size)
-    parts = []
-    for logits, errors, is_sure in judged:
+    evaluate, parts = _Evaluation(f, sample.scaling), []
+    for x, y in sample.chunks(chunk_size, torch.float64):
+        logits, is_sure = evaluate.wide(x)
         labels, is_clear = winners(logits)
-        parts.append(Answers(labels, is_clear & is_sure, int(errors.sum())))
+        errors = int((_are_faults(logits, y, 0.0) | ~is_sure).sum())
+        parts.append(Answers(labels, is_clear & is_sure, errors))
     return joined(parts)
 
 

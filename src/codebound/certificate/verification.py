@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 CERTIFICATE = "certificate.cbound"
 _PATHS = ("data_folder", "base", "subject_weights", "weights")
 _FILES = ("data", "unlabelled", *_PATHS)  # the first two may be names that the second program knows
-_SWITCHES = ("allow_copies",)
-_KINDS = dict.fromkeys(_FILES, str) | dict.fromkeys(_SWITCHES, bool)
+_KINDS = dict.fromkeys(_FILES, str) | {"allow_copies": bool}
 
 
 def ways_to_ask(folder: Path, asked: Mapping[str, str | Path | bool]) -> dict[str, Any]:
@@ -86,38 +85,20 @@ def words_to_ask(asked: Mapping[str, str | Path | bool], file: Path = Path(CERTI
 def asked_by(folder: Path, result: Mapping[str, Any]) -> dict[str, str | bool]:
     """The options that a folder names in its ``result.json``.
 
-    Older folders have a command alone. A stranger may have written either: it decides which files are read,
-    and not which certificate.
+    A stranger may have written them: they decide which files are read, and not which certificate.
 
     Raises:
-        FormatError: They are not as ``certify`` writes them, or a command is about another certificate.
+        FormatError: They are not as ``certify`` writes them.
     """
-    words = str(result.get("verify_here", result.get("verify")))
-    asked = result["verify_with"] if "verify_with" in result else _options_of(words)
+    asked = result.get("verify_with")
     if not isinstance(asked, dict) or not all(
         value and type(value) is _KINDS.get(name) and "\0" not in str(value) for name, value in asked.items()
     ):
         raise FormatError(
             f"{folder / 'result.json'} does not say how to verify its certificate as certify writes it: "
-            f"{asked if 'verify_with' in result else words}"
+            f"{asked}"
         )
     return asked
-
-
-def _options_of(words: str) -> dict[str, str | bool] | None:
-    """The options in a command; None where it is none about the certificate of a folder."""
-    try:
-        _, file, *rest = shlex.split(words)
-    except ValueError:
-        return None
-    asked: dict[str, str | bool] = {}
-    options = iter(rest)
-    for option in options:
-        if not option.startswith("--") or "_" in option:
-            return None
-        name = option.removeprefix("--").replace("-", "_")
-        asked[name] = True if name in _SWITCHES else next(options, "")
-    return asked if Path(file).name == CERTIFICATE else None
 
 
 def ask(folder: Path, asked: Mapping[str, str | bool]) -> dict[str, Any]:

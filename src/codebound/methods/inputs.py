@@ -17,14 +17,12 @@ from codebound.known.base import Pretrained
 from codebound.known.provenance import count_seen, origin_of_parts, require_unseen
 from codebound.methods.search import UnsuitedError
 from codebound.run.errors import UsageError
-from codebound.run.extensions import form_of
 from codebound.sample.dataset import seen_rows
 from codebound.sample.rows import rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from codebound.certificate.claims import AbstractClaim
     from codebound.certificate.task import AbstractOriginal, Tensors
     from codebound.known.encoder import Encoder
     from codebound.known.provenance import Origin
@@ -73,24 +71,6 @@ class Start:
         """Notes on the reading of f and on its missing message."""
         read = () if self.original is None else self.original.notes
         return tuple(filter(None, (*read, self.unread, self.uncoded)))
-
-
-def read_start(
-    f: object,
-    base: Pretrained | None,
-    sample: Dataset,
-    *,
-    stated: AbstractClaim,
-    method: str,
-    has_helper: bool,
-) -> Start:
-    """Reads the networks that were given, as far as the claim and the method need them."""
-    if f is None:
-        if base is not None or stated.is_about_f:
-            raise UsageError("this certificate starts from a network: give a model.")
-        return Start(None)
-    start: Start = form_of("start")(f, base, sample, stated=stated, method=method, has_helper=has_helper)
-    return start
 
 
 def base_encoder(start: Start, sample: Dataset, *, device: str | torch.device, has_scores: bool) -> Encoder:

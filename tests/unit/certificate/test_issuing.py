@@ -4,6 +4,7 @@ import copy
 import hashlib
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import cbound_writer as reference
 import numpy as np
@@ -11,7 +12,6 @@ import pytest
 import torch
 from worlds.samples import written_clusters
 
-from codebound.bits.bitstring import Bits
 from codebound.bits.options import Options
 from codebound.certificate import assessment
 from codebound.certificate.assessment import assess, issue
@@ -346,10 +346,9 @@ def test_a_message_is_judged_by_its_bits_and_not_by_what_was_meant(monkeypatch):
     """Teeth: if the decoder gave another network, the errors would be those of that network."""
     task, message = tasks()["C-2"]
 
-    def garbled(bits: Bits, **known):
-        return CHAIN.build({"0.weight": torch.zeros(3, 4), "0.bias": torch.zeros(3)})
-
-    monkeypatch.setattr(assessment, "decode_bits", garbled)
+    zeros = CHAIN.build({"0.weight": torch.zeros(3, 4), "0.bias": torch.zeros(3)})
+    garbled = SimpleNamespace(build=lambda base: zeros)
+    monkeypatch.setattr(assessment, "read_message", lambda bits, **known: garbled)
     assert assess(message, task).facts.errors == 400
 
 
