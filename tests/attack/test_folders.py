@@ -139,7 +139,7 @@ def test_a_sample_that_never_ends_is_refused(folders, codebound):
 
 def test_a_result_that_lacks_something_is_named(folders, codebound):
     path = Path("chain/result.json")
-    path.write_text(json.dumps({"verify": json.loads(path.read_text())["verify"]}))
+    path.write_text(json.dumps({"verify_with": json.loads(path.read_text())["verify_with"]}))
     code, _, err = codebound("report", "chain")
     assert code == 1
     assert re.search(r"result\.json is not what certify writes: KeyError", err)
