@@ -251,7 +251,7 @@ def certify(
         is_out_of_time=search.is_out_of_time,
         seconds=time.perf_counter() - began,
         allow_copies=allow_copies,
-        by_class=found.best.class_bounds(found.task, found.rest, engine=engine) if by_class else (),
+        by_class=found.best.class_bounds(found.task, engine=engine) if by_class else (),
         routes=course.routes(found),
         refusals=tuple(course.refusals),
         notes=notes,

@@ -47,7 +47,7 @@ def limit(errors, n, level):
 def test_every_class_has_its_errors_and_a_limit_at_a_third_of_delta():
     best, task = assessed()
     is_wrong = wrong(SAMPLE, CODE.weights())
-    table = best.class_bounds(task, best.counted, engine=None)
+    table = best.class_bounds(task, engine=None)
     assert [row.label for row in table] == [0, 1, 2]
     for row in table:
         own = is_wrong[SAMPLE.y == row.label]
@@ -59,8 +59,8 @@ def test_every_class_has_its_errors_and_a_limit_at_a_third_of_delta():
 
 def test_a_class_without_examples_has_no_limit():
     best, task = assessed()
-    without = SAMPLE.select(np.flatnonzero(SAMPLE.y != 1), role="train")
-    row = best.class_bounds(task, without, engine=None)[1]
+    task.rest = SAMPLE.select(np.flatnonzero(SAMPLE.y != 1), role="train")
+    row = best.class_bounds(task, engine=None)[1]
     assert (row.errors, row.n, row.bound) == (0, 0, None)
 
 

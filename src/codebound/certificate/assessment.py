@@ -119,23 +119,15 @@ class AbstractAssessed(ABC):
         """Refuses bits that do not decode to the message again, by a FormatError."""
 
     @abstractmethod
-    def short_words(self, scaled: str) -> str:
-        """Describe where a short message takes classes and scaling from."""
-
-    @abstractmethod
     def route(self, method: str) -> tuple[str, str]:
         """The route that it is an end of, empty for what is compared with nothing; and what it paid."""
-
-    @abstractmethod
-    def looser_forms(self, task: Task) -> tuple[float, float]:
-        """The bound in forms that are easier to compute: by the kl form, and by Hoeffding's."""
 
     @abstractmethod
     def errors_on(self, data: Dataset, fault: Fault, engine: Engine | None) -> int:
         """The faults of its network on other data."""
 
     @abstractmethod
-    def class_bounds(self, task: Task, rest: Dataset, *, engine: Engine | None) -> tuple[ClassBound, ...]:
+    def class_bounds(self, task: Task, *, engine: Engine | None) -> tuple[ClassBound, ...]:
         """Its errors on every class of the examples that count, with limits that hold at once."""
 
     @abstractmethod
@@ -160,26 +152,16 @@ class Assessed(AbstractAssessed):
         for name, part in self.message.parts.items():  # numbers are those that were counted with
             require_same(name, self.read.parts[name], part)
 
-    def short_words(self, scaled: str) -> str:  # noqa: D102
-        return f"as many as the base has; the message says that {scaled}"
-
     def route(self, method: str) -> tuple[str, str]:  # noqa: D102
         facts = self.facts
         bits = count_of(facts.code_bits, "bit", form="g")
         return self.kind.route, f"{count_of(facts.errors, 'error')} of {facts.n}, {bits} by {method}"
 
-    def looser_forms(self, task: Task) -> tuple[float, float]:  # noqa: D102
-        added = self.conclusion.added
-        kl, hoeffding = (min(1.0, form(self.facts).value + added) for form in (occam_kl, occam_hoeffding))
-        return kl, hoeffding
-
     def errors_on(self, data: Dataset, fault: Fault, engine: Engine | None) -> int:  # noqa: D102
         return count_errors(self.network, data.on("cpu"), fault=fault, engine=engine).errors
 
-    def class_bounds(self, task: Task, rest: Dataset, *, engine: Engine | None) -> tuple[ClassBound, ...]:  # noqa: D102
-        theta = _theta(self.message)
-        rest = replace(rest, scaling=task.sample.scaling)  # as the message says it
-        counts = []
+    def class_bounds(self, task: Task, *, engine: Engine | None) -> tuple[ClassBound, ...]:  # noqa: D102
+        theta, rest, counts = _theta(self.message), task.rest, []
         for label in range(task.sample.classes):
             errors, places = 0, np.flatnonzero(rest.y == label)
             if len(places):
@@ -218,11 +200,6 @@ class AssessedPicks(AbstractAssessed):
         if meant.is_short:
             require_same("spare classes", read.spare_classes, meant.spare_classes)
 
-    def short_words(self, scaled: str) -> str:  # noqa: D102
-        has_pictures = self.picked.rule.features.plain.has_pictures
-        said = f", which says that {scaled}" if has_pictures else "; inputs are taken as stored"
-        return f"by the labels of the first examples and the message{said}"
-
     def route(self, method: str) -> tuple[str, str]:  # noqa: D102
         facts, wrong = self.facts, f"{count_of(self.facts.errors, 'error')} of {self.facts.n}"
         if facts.is_held_out:
@@ -231,14 +208,10 @@ class AssessedPicks(AbstractAssessed):
         paid = f"{count_of(facts.picks, 'pick')} and {wrong}, beside {facts.n_first} first ones"
         return "picks", f"{paid}; {count_of(facts.code_bits, 'bit', form='g')}"
 
-    def looser_forms(self, task: Task) -> tuple[float, float]:
-        """None: the bound itself."""
-        return self.bound.value, self.bound.value
-
     def errors_on(self, data: Dataset, fault: Fault, engine: Engine | None) -> int:  # noqa: D102
         return count_faults(self.network, data, fault)
 
-    def class_bounds(self, task: Task, rest: Dataset, *, engine: Engine | None) -> tuple[ClassBound, ...]:
+    def class_bounds(self, task: Task, *, engine: Engine | None) -> tuple[ClassBound, ...]:
         """Picks of a class count on that class alone."""
         sample, delta = task.sample, task.delta / task.sample.classes * (1.0 - 1e-15)
         labels, rows = sample.y[permutation(sample.n)[self.picked.rule.first :]], []
@@ -422,14 +395,19 @@ def _claim(assessed: AbstractAssessed, task: Task, *, guessed: float) -> Claim:
     is_vacuous = bound.vacuous or bound.value >= guessed
     if fault != WRONG:
         is_vacuous = bound.value >= fault.guess_rate(task.sample.classes)
-    kl, hoeffding = assessed.looser_forms(task)
+    kl = hoeffding = bound.value
+    if isinstance(assessed, Assessed):
+        forms = (
+            form(assessed.facts).value + assessed.conclusion.added for form in (occam_kl, occam_hoeffding)
+        )
+        kl, hoeffding = (max(bound.value, min(1.0, each)) for each in forms)
     return Claim(
         statement=assessed.kind.statement,
         fault=str(fault),
         subject=bound.subject,
         delta=bound.delta,
         bound=bound.value,
-        kl=max(bound.value, kl),
-        hoeffding=max(bound.value, hoeffding),
+        kl=kl,
+        hoeffding=hoeffding,
         vacuous=is_vacuous,
     )

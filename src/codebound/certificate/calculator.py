@@ -30,7 +30,6 @@ _AS_MANY = (
     "C-11",
     "for comparison: a hold-out set of n examples with as many errors as picks and errors",
 )
-_WHO = {"g": "the decoded network g", "f": "the original network f"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +129,7 @@ def calculate(counts: Counts) -> Calculation:
             provided=condition,
         )
     if is_holdout or picks is not None:
-        sentence = sentence.replace(_WHO[best.subject], "the network")
+        sentence = sentence.replace("the decoded network g", "the network")
     if fault is not None:
         shown = percent(best.value)
         sentence = sentence.replace(parse_fault("wrong").says(shown), fault.says(shown))

@@ -236,7 +236,7 @@ class AfterSplit(AbstractClaim):
     def conclude(  # noqa: D102
         self, facts: OccamFacts, *, message: AbstractMessage, network: nn.Module, task: Task
     ) -> Conclusion:
-        parts = SplitFacts(certify=facts, n_prior=task.sample.n - task.n_rest)
+        parts = SplitFacts(certify=facts, n_prior=task.sample.n - task.rest.n)
         return Conclusion(occam_split(parts), counted={"n_prior": parts.n_prior})
 
     @staticmethod

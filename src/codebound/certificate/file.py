@@ -188,19 +188,13 @@ class Certificate:
     @property
     def counts(self) -> tuple[Counted, ...]:
         """Counts that the bound was computed from, each with its meaning."""
-        counts = self.kind.counts(self.facts)
-        if self.helper.base is not None:  # g may be the base itself, which need not be trained
+        counts, part = self.kind.counts(self.facts), self.first_part
+        if self.helper.base is not None or part is not None:  # g may be the base itself, not trained on these
             counts = tuple(replace(each, name=each.name.removeprefix("training ")) for each in counts)
-        if (part := self.first_part) is not None:
-            first, n = part
-            unseen = f"on the {n - first} of {n} examples that its encoder was not made of"
+        if part is not None:
+            unseen = f"on the {part[1] - part[0]} of {part[1]} examples that its encoder was not made of"
             counts = tuple(
-                replace(
-                    each,
-                    name=each.name.removeprefix("training "),
-                    meaning=each.meaning.replace("on the whole sample", unseen),
-                )
-                for each in counts
+                replace(each, meaning=each.meaning.replace("on the whole sample", unseen)) for each in counts
             )
         return counts if self.fault == WRONG else fault_counts(self, counts)
 

@@ -14,10 +14,8 @@ from codebound.run.errors import CodeboundError, UsageError
 from codebound.run.files import make_folder, write_atomically
 from codebound.run.progress import Progress, silent
 from codebound.run.store import content_key
-from codebound.sample.dataset import as_read
 from codebound.sample.formats.catalogue import cache_folder
-from codebound.sample.formats.texts import Texts, load_texts
-from codebound.sample.load import load_dataset
+from codebound.sample.formats.texts import Texts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,20 +42,16 @@ def load_table(
     ``spec`` and ``role`` are those of ``load_dataset``, or of ``load_texts`` for an encoder of texts; named
     datasets are looked for in ``folder``; classes and columns are those of the sample that it is ``like``.
     """
-    known = {} if like is None else as_read(like)
-    raw: Dataset | Texts
-    if encoder.takes_texts:
-        of_texts = {name: known[name] for name in ("classes", "class_names") if name in known}
-        raw = load_texts(spec, role=role, **of_texts)
-    else:
-        raw = load_dataset(spec, role=role, folder=folder, **known)
+    raw = encoder.read(spec, role=role, like=like, folder=folder)
     return encoded(encoder, raw, device=device, progress=progress)
 
 
 def encoded(
     encoder: Encoder, raw: Dataset | Texts, *, device: str | torch.device = "cpu", progress: Progress = silent
 ) -> Dataset:
-    """The table of a sample, from the cache where it is there."""
+    """The table of a sample, from the cache where it is there; of scores none is kept."""
+    if encoder.has_scores:
+        return encoder.table(raw, device=device, progress=progress)
     scaling = None if isinstance(raw, Texts) else repr(raw.scaling)
     key = content_key({"encoder": encoder.sha256, "inputs": raw.sha256, "scaling": scaling})
     path = cache_folder().parent / "tables" / f"{key}.npy"

@@ -21,13 +21,14 @@ from codebound.run.errors import DataError, ModelError, UsageError
 from codebound.run.progress import Progress, silent
 from codebound.run.store import source_sha256
 from codebound.run.user_code import import_named
-from codebound.sample.dataset import Dataset, Scaling
+from codebound.sample.dataset import Dataset, Scaling, as_read
 from codebound.sample.development import development_sample, known_by_name
 from codebound.sample.formats.texts import Texts, load_texts
 from codebound.sample.load import load_dataset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
     from torch import Tensor
@@ -150,10 +151,7 @@ class Encoder:
             CertificateError: It has seen some of these very inputs.
         """
         if not isinstance(sample, Dataset | Texts):
-            known: dict[str, Any] = {}
-            if like is not None:
-                known = {"classes": like.classes, "class_names": like.class_names}
-            sample = (load_texts if self.takes_texts else load_dataset)(sample, role=role, **known)
+            sample = self.read(sample, role=role, like=like)
         if not isinstance(sample, Texts):
             self._require_unseen(sample)
         if self.takes_texts != isinstance(sample, Texts):
@@ -167,6 +165,16 @@ class Encoder:
             if start == 0:
                 self._require_one_input(inputs, parts[0])
         return self.as_table(np.concatenate(parts), sample)
+
+    def read(
+        self, source: Any, *, role: str = "train", like: Dataset | None = None, folder: Path | None = None
+    ) -> Dataset | Texts:
+        """Texts or a sample, whichever it takes, with the classes of another table."""
+        known = {} if like is None else as_read(like)
+        if self.takes_texts:
+            of_texts = {name: known[name] for name in ("classes", "class_names") if name in known}
+            return load_texts(source, role=role, **of_texts)
+        return load_dataset(source, role=role, folder=folder, **known)
 
     def _require_unseen(self, sample: Dataset) -> None:
         """Refuses a sample of which it saw an input; in test data a few may be equal by chance."""

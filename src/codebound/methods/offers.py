@@ -51,12 +51,11 @@ class Refusal:
     message: str
 
     @staticmethod
-    def of(offer: Offer, reasons: Sequence[str]) -> Refusal:
-        """The refusal of an offer."""
-        assessed = offer.assessed
+    def of(assessed: AbstractAssessed, method: str, reasons: Sequence[str]) -> Refusal:
+        """The refusal of what a method offered."""
         says = assessed.rules or (assessed.message.setting, getattr(assessed.message, "chain", None))
         return Refusal(
-            method=offer.method,
+            method=method,
             bound=assessed.bound.value,
             reasons=tuple(reasons),
             says=", ".join(map(repr, says)),

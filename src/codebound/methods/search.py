@@ -111,18 +111,17 @@ class Search:
     def offer(self, found: AbstractAssessed) -> None:
         """Remembers what was assessed if it is among the best, and if its bits decode to it again."""
         self.tried += 1
-        offer = Offer(found, self.running)
         try:
             found.require_read_back(self.task)
         except FormatError as reason:
-            self.refusals.append(Refusal.of(offer, [str(reason)]))
+            self.refusals.append(Refusal.of(found, self.running, [str(reason)]))
             return
         route = route_of(self.running, found)
         known = None if route is None else self.routes.get(route.name)
         if route is not None and (known is None or route.bound < known.bound):
             self.routes[route.name] = route
         kept: dict[object, Offer] = {}
-        for each in sorted([*self.offers, offer], key=lambda each: each.assessed.rank):
+        for each in sorted([*self.offers, Offer(found, self.running)], key=lambda each: each.assessed.rank):
             kept.setdefault(each if self.is_asked else each.method, each)
         self.offers = list(kept.values())[:_KEPT]
 

@@ -138,7 +138,6 @@ def _attempt(course: Course, tenths: int, until: float) -> Attempt:
         delta=course.delta,
         original=scored,
         base=(largest.name, scored.arrays),
-        rest=table,
         allow_copies=course.allow_copies,
     )
     search = Search(task, "quick", device=course.device, engine=course.engine, progress=course.progress)
@@ -150,4 +149,4 @@ def _attempt(course: Course, tenths: int, until: float) -> Attempt:
         f"{course.sample.n - facts.n}, which is declared; {count_of(facts.code_bits, 'bit', form='g')}"
     )
     search.routes = {BY_HELPER: Route(BY_HELPER, best.bound.value, price)}
-    return Attempt(task, search, best, BY_HELPER, table, table, encoder)
+    return Attempt(task, search, best, BY_HELPER, table, encoder)

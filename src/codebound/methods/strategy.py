@@ -13,7 +13,7 @@ from codebound.certificate.assessment import issue
 from codebound.certificate.claims import AboutG, AfterSplit
 from codebound.certificate.task import NO_NETWORK, Task
 from codebound.methods.inputs import ENCODES, base_encoder, largest_input, with_known_classes
-from codebound.methods.offers import BY_HELPER, Offer, Refusal, all_refused, compared_routes, route_of
+from codebound.methods.offers import BY_HELPER, Refusal, all_refused, compared_routes, route_of
 from codebound.methods.search import OutOfTimeError, Search, run
 from codebound.run.errors import CertificateError, CodeboundError, RefusedError
 from codebound.run.extensions import form_of, has_form
@@ -50,7 +50,6 @@ class Attempt(NamedTuple):
     best: AbstractAssessed
     method: str
     sample: Dataset
-    rest: Dataset
     encoder: Encoder | None
 
     @property
@@ -128,7 +127,7 @@ class Course:
                 best = best.recounted(task, engine=self.engine)
             return attempt._replace(best=best), issue(best, task, progress=self.progress)
         except RefusedError as error:
-            self.refusals.append(Refusal.of(Offer(attempt.best, attempt.method), error.reasons))
+            self.refusals.append(Refusal.of(attempt.best, attempt.method, error.reasons))
             return None
 
     def _ranked(self) -> list[Attempt]:
@@ -282,8 +281,6 @@ class Course:
         """The sample, or what an encoder makes of it."""
         if encoder is None:
             return sample
-        if encoder.has_scores:  # of which no table is kept
-            return encoder.table(sample, device=self.device, progress=self.progress)
         from codebound.known.encoded_tables import encoded
 
         return encoded(encoder, sample, device=self.device, progress=self.progress)
@@ -299,17 +296,7 @@ class Course:
         base: tuple[str, Tensors] | None = None,
         encoder: Encoder | None = None,
     ) -> Attempt:
-        """The best message for one claim.
-
-        Args:
-            stated: The claim, about any fault.
-            method: Of ``certify``, as are ``effort`` and ``minutes``.
-            effort: See there.
-            minutes: See there.
-            original: The network that the search starts from.
-            base: What is known of a base, in words, and its tensors.
-            encoder: What makes a table of the sample.
-        """
+        """The best message for one claim, from a network, a base by its words and tensors, or an encoder."""
         # networks are chosen by plain errors, whatever is counted in the end
         claim = stated if stated.fault == WRONG else replace(stated, fault=WRONG)  # type: ignore[type-var]
         whole = self.table(encoder, self.sample)
@@ -330,7 +317,6 @@ class Course:
             delta=self.delta,
             original=original,
             base=base,
-            rest=rest,
             allow_copies=self.allow_copies,
         )
         task = task_of(claim=claim)
@@ -341,4 +327,4 @@ class Course:
         if stated is not claim:
             task = task_of(claim=stated)
             best = best.recounted(task, engine=self.engine)
-        return Attempt(task, search, best, search.method, whole, rest, encoder)
+        return Attempt(task, search, best, search.method, whole, encoder)
