@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from codebound.bounds.facts import HoldoutFacts, check_delta
 from codebound.bounds.held_out import holdout
@@ -54,17 +54,9 @@ SHARES = (3, 5, 7, 8, 9)
 """Tenths of a sample that a helper is made of where the best is asked for."""
 
 
-class ReadNetwork(Protocol):
-    """A network with what was read of it, such as the result of ``wrap``."""
-
-    @property
-    def model(self) -> nn.Module:
-        """The network itself."""
-
-
 @watched
 def certify(
-    model: nn.Module | ReadNetwork | None,
+    model: nn.Module | Any | None,
     sample: Any,
     *,
     claim: AbstractClaim | None = None,
@@ -90,21 +82,18 @@ def certify(
     """Compresses a network and bounds its error on new data by the length of the message.
 
     Args:
-        model: The trained network f; it is not changed. None where there is none: then methods that make a
-            network of their own are tried.
+        model: The trained network f, or what ``wrap`` made of it; it is not changed. None where there is
+            none: then methods that make a network of their own are tried.
         sample: The sample it was trained on: a Dataset, a pair ``(inputs, labels)`` of arrays or tensors, a
             data frame, a Dataset or a DataLoader of PyTorch, or what ``load_dataset`` knows by name. Other
             samples are given in the same ways.
         claim: What to certify, one of ``codebound.certificate.claims``; by default ``AboutG()``, the error of
             the compressed network.
-        method: A name of ``known_methods()``, or ``auto`` for the best of them: what is quick and tight comes
-            first, and the others as long as they may still be better.
-        minutes: Time for the search, before what it found is verified; the best until then is certified.
-            None: as long as ``effort`` takes.
-        effort: How far each method goes where no time is given, the same on every machine: ``quick`` trains
-            no network, ``standard`` does, ``max`` for much longer. (Only the helper of a large share, which
-            is made where all else is far from a hold-out set, is left out where it would take more than a
-            quarter of an hour, or with ``quick``.)
+        method: A name of ``known_methods()``, or ``auto`` for the best of them.
+        minutes: Time for the search; the best until then is verified. None: as long as ``effort`` takes.
+        effort: How far each method goes, the same on every machine: ``quick`` trains no network, ``standard``
+            does, ``max`` for much longer. (The helper of a large share, which is made where all else is far
+            from a hold-out set, is left out with ``quick``, and where it would take a quarter of an hour.)
         delta: Failure probability.
         test_set: Examples used for no choice; adds the hold-out bound of the network that the certificate is
             about, and an alarm where they refute it.
@@ -114,28 +103,23 @@ def certify(
         prior_tenths: Tenths of the sample that a helper is made of: short for ``AfterSplit(tenths)``; errors
             count on the rest (C-10). Of several the best is taken: which one stands in the message.
         helper: What makes the helper, called with that part alone (and ``device`` and ``progress``, where it
-            takes them by name); or a network that was made of that part alone, which is then declared.
-            With the methods ``auto`` and ``picks`` it encodes the rest, which is the sample then: by its
-            scores of the classes, of which the largest may be taken as it is; or, for picks, by what enters
-            its last linear layer. It may be several networks, whose scores are averaged, or whose rows stand
-            side by side. With other methods the message codes the difference to it. None: the model is
-            trained on it from a fresh start, or without a model a linear network is learned from it in closed
-            form.
+            takes them by name); or a network that was made of that part alone, which is then declared. With
+            the methods ``auto`` and ``picks`` it encodes the rest, which is the sample then: by its scores of
+            the classes or, for picks, by what enters its last linear layer; of several networks scores are
+            averaged, and rows stand side by side. With other methods the message codes the difference to it.
+            None: the model is trained anew on that part, or without a model a linear network is learned.
         trained_on: The ``sha256`` of the sample that f was trained on, and no other: then the hold-out bound
-            of f, beside that of g, is either shown without an "if" or left out. Of networks that ``fit``
-            trained it is known.
-        fault: What the certificate counts (docs/faults.md). The network is chosen by its plain errors all the
-            same: one that is good at nothing but avoiding a fault is of no use.
+            of f is either shown without an "if" or left out. Of networks that ``fit`` trained it is known.
+        fault: What the certificate counts (docs/faults.md). The network is chosen by its plain errors.
         base: A network of the same architecture that was neither trained nor selected on the sample: the
             message codes only the difference to it. The certificate declares it; nobody can check it.
         allow_copies: Whether more than one example in a hundred may be an exact copy of an earlier one; the
             certificate then declares that they are independent draws.
-        by_class: Also bound the error on every class; the limits of all classes hold at once with
-            probability ``1 - delta``, beside the claim (C-17). Not for ``unlabelled``.
+        by_class: Also bound the error on every class; all limits hold at once with probability ``1 - delta``,
+            beside the claim (C-17). Not for ``unlabelled``.
         seed: Seed of the search; free, because no decoder needs it.
-        device: Where pruned networks are trained; errors are always counted on the CPU, in float64.
-        engine: Where errors are counted, a part of the sample on each of its workers; None: here. The count
-            is the same.
+        device: Where networks are trained; errors are always counted on the CPU, in float64.
+        engine: Where errors are counted, with the same count; None: here.
         progress: Told how far the search is; by default a bar, in a terminal or a notebook.
 
     Raises:

@@ -16,7 +16,7 @@ from codebound.bounds.facts import HoldoutFacts
 from codebound.bounds.held_out import confront, holdout
 from codebound.bounds.risk import count_of, percent
 from codebound.certificate.file import Certificate
-from codebound.certificate.verification import CERTIFICATE, ask, ask_about_ledger, asked_by, words_to_ask
+from codebound.certificate.verification import CERTIFICATE, ask, asked_by, verdict_on, words_to_ask
 from codebound.report.html import rendered
 from codebound.report.summary import fault_words
 from codebound.run.errors import FormatError, UsageError
@@ -119,7 +119,7 @@ def write_dossier(
         result={**result, "verify_here": words_to_ask(asked)},
         verdict=ask(folder, asked),
         file_sha256=file_sha256(path),
-        ledger=None if ledger is None else ask_about_ledger(ledger),
+        ledger=None if ledger is None else verdict_on(ledger),
         today=datetime.date.today().isoformat(),
     )
     try:

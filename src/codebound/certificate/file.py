@@ -16,7 +16,7 @@ from codebound.bits.setting import FORM, Setting
 from codebound.bounds.facts import Subject  # noqa: TC001  (read at run time, to check the types of a header)
 from codebound.bounds.risk import claim_sentence, count_of, percent
 from codebound.certificate.claims import CLAIMS
-from codebound.certificate.statement import AbstractStatement, Counted, fault_counts
+from codebound.certificate.statement import AbstractStatement, Counted
 from codebound.certificate.versions import PAGE, PAGES, VERSIONS, Page, version_of, with_new, without_new
 from codebound.known.provenance import declared_names, declared_part
 from codebound.run.errors import CodeboundError, FormatError
@@ -196,7 +196,16 @@ class Certificate:
             counts = tuple(
                 replace(each, meaning=each.meaning.replace("on the whole sample", unseen)) for each in counts
             )
-        return counts if self.fault == WRONG else fault_counts(self, counts)
+        if self.fault == WRONG:
+            return counts
+        key, facts = self.kind.errors_key, self.facts
+        meaning = (
+            f"examples on which the decoded network makes the fault {self.fault}, among those that it can "
+            "happen on; whatever is not clear counts"
+        )
+        n = next((each.of for each in counts if each.key == key), facts.n)
+        own = Counted("faults", f"faults of g ({self.fault})", facts.errors, n, meaning)
+        return (*(each for each in counts if each.key != key), own)
 
     @property
     def base_declared(self) -> str:

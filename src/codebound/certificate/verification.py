@@ -123,15 +123,11 @@ def ask(folder: Path, asked: Mapping[str, str | bool]) -> dict[str, Any]:
         if is_here and given[name].partition(":")[0] in NAMES:
             raise FormatError(f"{place} is called like a dataset: it is unclear which of them is meant.")
         given[name] = str(place) if is_here else given[name]
-    return _answer(folder / CERTIFICATE, **given)
+    return verdict_on(folder / CERTIFICATE, **given)
 
 
-def ask_about_ledger(ledger: Path) -> dict[str, Any]:
-    """Return the verdict on a ledger of looks, as JSON."""
-    return _answer(ledger)
-
-
-def _answer(file: Path, **given: Any) -> dict[str, Any]:
+def verdict_on(file: Path, **given: Any) -> dict[str, Any]:
+    """Return the verdict on a file, such as a ledger of looks, as JSON."""
     from codebound_verify.files import GivenFiles, verdict_record, verify_file
     from codebound_verify.refusal import Refused
 

@@ -205,24 +205,19 @@ def refuse_seen(network: object, unseen: Sequence[Dataset], prior: Dataset) -> N
         )
 
 
-def _taken(helper: Callable[..., Any], **offered: Any) -> dict[str, Any]:
-    """Arguments among ``offered`` that a function takes by name."""
-    try:
-        known = inspect.signature(helper).parameters
-    except (TypeError, ValueError):  # of code that is not Python
-        return {}
-    return {name: value for name, value in offered.items() if name in known}
-
-
 def maker_of(helper: Callable[[Dataset], Any]) -> str:
     """Name of the function that makes a helper."""
     return f"{getattr(helper, '__module__', '')}:{getattr(helper, '__qualname__', type(helper).__name__)}"
 
 
 def make_helper(helper: Callable[..., Any], prior: Dataset, **offered: Any) -> Any:
-    """Call a function with the first part and the arguments it takes."""
+    """Call a function with the first part, and with those of the other arguments that it takes by name."""
     try:
-        return helper(prior, **_taken(helper, **offered))
+        taken = inspect.signature(helper).parameters.keys() & offered.keys()
+    except (TypeError, ValueError):  # of code that is not Python
+        taken = set()
+    try:
+        return helper(prior, **{name: offered[name] for name in taken})
     except Exception as error:  # of somebody else's training
         raise UsageError(
             f"{maker_of(helper)} failed with {type(error).__name__}: {error}. It is called with the first "

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from codebound.bounds.numerics import binomial_inverse_upper
 from codebound.bounds.risk import count_of
+from codebound.certificate.statement import Term
 from codebound.certificate.task import Task
 from codebound.methods.inputs import encoded_rest, largest_input
 from codebound.methods.kernel_share import kernel_helper, most_supports
@@ -28,7 +28,6 @@ from codebound.methods.strategy import Attempt
 from codebound.run.extensions import form_of
 
 if TYPE_CHECKING:
-    from codebound.methods.holdout_baseline import HeldOut
     from codebound.methods.search import Effort
     from codebound.methods.strategy import Course
 
@@ -51,7 +50,9 @@ def helped_attempts(course: Course, seconds: float | None = None) -> list[Attemp
     n, attempts, effort = course.sample.n, course.attempts, course.effort
     best = min(attempts, key=lambda each: each.best.rank)
     rival = next((each.search.held_out for each in attempts if each.search.held_out is not None), None)
-    if rival is None or best.best.rank[0] <= _at_bits(rival, course.delta, NEAR_BITS):
+    if rival is None:
+        return []
+    if best.best.rank[0] <= Term("binomial", rival.errors, rival.n, NEAR_BITS).limit(course.delta):
         return []
     tenths = share_of(n)
     limit = _SECONDS[effort] if seconds is None else seconds
@@ -89,10 +90,6 @@ def share_of(n: int) -> int:
     while tenths > 1 and tenths * n // 10 > most_supports(_WIDEST):
         tenths -= 1
     return tenths
-
-
-def _at_bits(rival: HeldOut, delta: float, bits: float) -> float:
-    return binomial_inverse_upper(rival.errors, rival.n, math.log(delta) - bits * math.log(2.0))
 
 
 def _more(effort: Effort, seconds: float | None, needed: float) -> str:
