@@ -583,12 +583,12 @@ def mutated_witness(witness: bytes, choice: random.Random) -> bytes:
 
 def recoded(seed: Seed, choice: random.Random) -> Seed:
     """Another network, coded as it should be, under a header that is right but for its number of errors."""
-    from codebound.certificate.decoding import read_message
     from codebound.certificate.file import Certificate
+    from codebound_networks.chains.message import decode
     from codebound_networks.codes.random_subspace import Subspace
 
     certificate = Certificate.from_bytes(seed.data)
-    message = read_message(
+    message = decode(
         certificate.message,
         input_shape=seed.x.shape[1:],
         short_classes=certificate.facts.classes if certificate.is_short else None,

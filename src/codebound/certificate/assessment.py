@@ -24,14 +24,15 @@ from codebound.bounds.picked import picked_risk
 from codebound.bounds.risk import count_of
 from codebound.certificate.claims import FromPicks
 from codebound.certificate.declarations import declared_by
-from codebound.certificate.decoding import read_message, verify
 from codebound.certificate.evaluate import Count, count_errors
 from codebound.certificate.file import Certificate, CertificateFacts, Claim
+from codebound.certificate.verification import verify
 from codebound.certificate.versions import PAGES, code_commit
 from codebound.learn.kernel_network import PickedNetwork, count_faults
 from codebound.learn.picking import faults_of, permutation
 from codebound.learn.rule_message import PickedMessage, decode_rule
 from codebound.run.errors import CertificateError, FormatError, RefusedError
+from codebound.run.extensions import form_of
 from codebound.run.interrupts import finishing
 from codebound.run.progress import Progress, silent
 from codebound.run.references import implements
@@ -262,7 +263,7 @@ def assess(
     message = with_setting(message, task)
     fitted = task.claim.fitted(message, task).shortened()
     bits, ledger = encoded if encoded is not None and fitted is message else fitted.encode()
-    read = read_message(
+    read: AbstractMessage = form_of("message")(
         bits,
         input_shape=task.sample.input_shape,
         short_classes=task.sample.classes if fitted.is_short else None,

@@ -1,4 +1,4 @@
-"""Calls of the independent verifier on the certificate of a folder.
+"""Calls of the independent verifier, on a certificate or on that of a folder.
 
 ``result.json`` has its options as ``verify_with``; the commands beside that are for people.
 """
@@ -11,14 +11,76 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codebound.run.errors import FormatError, UsageError
+from codebound.run.progress import Progress, silent
+from codebound.sample.dataset import as_dataset
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from codebound.certificate.file import Certificate
+    from codebound.sample.dataset import Dataset
+    from codebound_verify import Verdict
 
 CERTIFICATE = "certificate.cbound"
 _PATHS = ("data_folder", "base", "subject_weights", "weights")
 _FILES = ("data", "unlabelled", *_PATHS)  # the first two may be names that the second program knows
 _KINDS = dict.fromkeys(_FILES, str) | {"allow_copies": bool}
+
+
+def verify(
+    source: Certificate | Path | str,
+    sample: Any,
+    *,
+    base: Mapping[str, NDArray[np.float32]] | None = None,
+    unlabelled: Dataset | None = None,
+    original: Mapping[str, NDArray[np.float32]] | None = None,
+    weights: Path | str | None = None,
+    test_set: Dataset | None = None,
+    allow_copies: bool = False,
+    progress: Progress = silent,
+) -> Verdict:
+    """Verdict of the verifier, which shares no code with this package.
+
+    Args:
+        source: A certificate or its file.
+        sample: The sample it was made with, given in any way that ``certify`` takes.
+        base: The tensors of the base, where the message codes differences.
+        unlabelled: The unlabelled inputs of a C-12b certificate.
+        original: The tensors of f, for C-12a and C-12b.
+        weights: The file of g that was saved beside the certificate: is it the network that was certified?
+        test_set: Examples used for no choice: the verdict says whether they refute the claim.
+        allow_copies: Whether more than one example in a hundred may be a copy of an earlier one.
+        progress: Told the examples done.
+    """
+    from codebound_verify import verify as independent_verify
+
+    sample = as_dataset(sample)
+    return independent_verify(
+        source if isinstance(source, Path | str) else source.to_bytes(),
+        sample.x,
+        sample.y,
+        base=base,
+        unlabelled=None if unlabelled is None else unlabelled.x,
+        subject_weights=original,
+        learned_weights=None if weights is None else _arrays(Path(weights)),
+        test=None if test_set is None else (test_set.x, test_set.y),
+        allow_copies=allow_copies,
+        progress=lambda done, total: progress(done, total, "the verifier counts"),
+    )
+
+
+def _arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """The tensors of a file as the verifier reads them."""
+    from codebound_verify.refusal import Refused
+    from codebound_verify.weights import read_tensors
+
+    try:
+        return read_tensors(path)
+    except Refused as refused:
+        raise FormatError(str(refused)) from refused
 
 
 def ways_to_ask(folder: Path, asked: Mapping[str, str | Path | bool]) -> dict[str, Any]:

@@ -16,9 +16,10 @@ from codebound.bits.options import Options
 from codebound.certificate import assessment
 from codebound.certificate.assessment import assess, issue
 from codebound.certificate.claims import AboutG, AfterSplit, ByDisagreement, OnDomain, prior_and_rest
-from codebound.certificate.decoding import decode, verify
+from codebound.certificate.decoding import decode
 from codebound.certificate.file import Certificate
 from codebound.certificate.task import Task
+from codebound.certificate.verification import verify
 from codebound.run.errors import CertificateError, UsageError
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.message import Message
@@ -348,7 +349,7 @@ def test_a_message_is_judged_by_its_bits_and_not_by_what_was_meant(monkeypatch):
 
     zeros = CHAIN.build({"0.weight": torch.zeros(3, 4), "0.bias": torch.zeros(3)})
     garbled = SimpleNamespace(build=lambda base: zeros)
-    monkeypatch.setattr(assessment, "read_message", lambda bits, **known: garbled)
+    monkeypatch.setattr(assessment, "form_of", lambda name: lambda bits, **known: garbled)
     assert assess(message, task).facts.errors == 400
 
 

@@ -12,7 +12,8 @@ from torch import nn
 from typer.testing import CliRunner
 from worlds.networks import mlp
 
-from codebound.certificate.decoding import decode, verify
+from codebound.certificate.decoding import decode
+from codebound.certificate.verification import verify
 from codebound.certification import certify
 from codebound.cli.main import app
 from codebound.known.base import Pretrained
