@@ -11,8 +11,8 @@ from codebound.run.extensions import form_of
 from codebound.run.tensor_files import float32_sha256
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from collections.abc import Mapping
+    from pathlib import Path
 
     import numpy as np
     from numpy.typing import NDArray

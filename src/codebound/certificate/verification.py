@@ -59,7 +59,7 @@ def verify(
 
     sample = as_dataset(sample)
     return independent_verify(
-        source if isinstance(source, Path | str) else source.to_bytes(),
+        source if isinstance(source, Path | str | bytes) else source.to_bytes(),
         sample.x,
         sample.y,
         base=base,
