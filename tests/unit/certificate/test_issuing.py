@@ -15,7 +15,7 @@ from worlds.samples import written_clusters
 from codebound.bits.options import Options
 from codebound.certificate import assessment
 from codebound.certificate.assessment import assess, issue
-from codebound.certificate.claims import AboutG, AfterSplit, ByDisagreement, OnDomain, prior_and_rest
+from codebound.certificate.claims import AfterSplit, ByDisagreement, OnDomain, prior_and_rest
 from codebound.certificate.decoding import decode
 from codebound.certificate.file import Certificate
 from codebound.certificate.task import Task
@@ -156,7 +156,7 @@ def test_both_parts_of_a_split():
     assert (prior.n, rest.n, prior.role, rest.role) == (120, 280, "prior", "certify")
     rows = np.concatenate([prior.x, rest.x]).reshape(400, -1)
     assert sorted(map(tuple, rows.tolist())) == sorted(map(tuple, SAMPLE.x.reshape(400, -1).tolist()))
-    for tenths in (0, 10):
+    for tenths in (-1, 0, 10):
         with pytest.raises(UsageError, match="1 to 9"):
             prior_and_rest(SAMPLE, tenths)
     with pytest.raises(UsageError, match="cannot be split"):
@@ -351,10 +351,6 @@ def test_a_message_is_judged_by_its_bits_and_not_by_what_was_meant(monkeypatch):
     garbled = SimpleNamespace(build=lambda base: zeros)
     monkeypatch.setattr(assessment, "form_of", lambda name: lambda bits, **known: garbled)
     assert assess(message, task).facts.errors == 400
-
-
-def test_a_task_has_a_default_claim():
-    assert Task(sample=SAMPLE, delta=0.05).claim == AboutG()
 
 
 @pytest.mark.parametrize("operation", [NormalisedConv(1, 1), Dictionary(3, 1), Shifts(1)])
