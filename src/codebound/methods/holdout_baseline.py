@@ -11,7 +11,7 @@ import itertools
 import math
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -306,5 +306,5 @@ class _Learners:
 
 def _plain(held: HeldOut) -> Rule:
     """The learner with its share, and without picks: numbers that only picks have are as they are read."""
-    unread = {"batch": Rule().batch, "score_index": Rule().score_index}
+    unread: dict[str, Any] = {"batch": Rule().batch, "score_index": Rule().score_index}
     return replace(held.rule, first=held.learned, rounds=0, longer=(), tenths=held.tenths, **unread)
