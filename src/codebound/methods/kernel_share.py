@@ -101,8 +101,8 @@ class KernelNetwork(nn.Module):
     def load(tensors: Mapping[str, Tensor]) -> KernelNetwork:
         """The network from its tensors, of which one says what it is."""
         said = json.loads(bytes(tensors[_SAID].tolist()))
-        numbers: dict[str, Any] = said["scaling"]
-        scaling = Scaling(**{name: tuple(v) if isinstance(v, list) else v for name, v in numbers.items()})
+        divisor, mean, std = (said["scaling"][name] for name in ("divisor", "mean", "std"))
+        scaling = Scaling(divisor, tuple(mean), tuple(std))
         settings = FEATURES[said["kind"]](**said["features"])
         rule = Rule(settings, **{name: said[name] for name in _OF_RULE})
         own = {name: tensors[name] for name in ("supports", "coefficients")}
