@@ -281,7 +281,7 @@ class Course:
         """The sample, or what an encoder makes of it."""
         if encoder is None:
             return sample
-        from codebound.known.encoded_tables import encoded
+        from codebound.known.encoder import encoded
 
         return encoded(encoder, sample, device=self.device, progress=self.progress)
 
