@@ -413,7 +413,7 @@ class _Trial:
 
         def helps(moved: Rule, rule: Rule) -> bool:
             (errors, apart), (fewest, least) = self._try(moved), self.found[rule]
-            return errors < fewest or (errors == fewest and apart <= _CLEARLY * least)
+            return not (errors > fewest or (errors == fewest and apart > _CLEARLY * least))
 
         is_table, before = not self.rule.features.has_pictures, None
         while before != self.rule:
