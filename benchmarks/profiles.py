@@ -93,7 +93,7 @@ def jobs() -> dict[str, Callable[[], object]]:
     """A call for every job; certificates and networks are made before."""
     import torch
 
-    from codebound.certificate.decoding import verify
+    from codebound.certificate.verification import verify
     from codebound.certification import certify
     from codebound.sample.load import load_dataset
     from codebound_networks.reading.loading import load_model

@@ -75,7 +75,7 @@ def case(weights: int, examples: int) -> tuple[Any, Any]:
 
 def cell(*, verb: str, weights: int, examples: int) -> dict[str, float]:
     """Seconds and megabytes of one call, in a process that has done nothing else."""
-    from codebound.certificate.decoding import verify
+    from codebound.certificate.verification import verify
     from codebound.certification import certify
     from codebound_papers.compare.table import compare
     from codebound_papers.measure.noise.quantities import StabilitySettings

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 import codebound as cb
-from codebound.known.encoded_tables import load_table
+from codebound.known.encoder import load_table
 from codebound.run.errors import CodeboundError
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 import codebound as cb
-from codebound.known.encoded_tables import encoded
+from codebound.known.encoder import encoded
 from codebound.run.errors import CodeboundError
 
 CHANNELS, LENGTH = 12, 29

@@ -31,8 +31,7 @@ from codebound.bounds.occam import occam_binomial
 from codebound.bounds.picked import picked_risk
 from codebound.certification import certify
 from codebound.known.base import Pretrained
-from codebound.known.encoded_tables import prototypes
-from codebound.known.encoder import SCALING, UNIT, ZERO, load_encoder
+from codebound.known.encoder import SCALING, UNIT, ZERO, load_encoder, prototypes
 from codebound.learn.features import ColumnFeatures
 from codebound.learn.rule import Rule, usual_rule
 from codebound.methods import holdout_baseline as rivals

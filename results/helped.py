@@ -35,8 +35,8 @@ from codebound.bounds.held_out import holdout
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.picked import picked_risk
 from codebound.certification import certify
-from codebound.known.declared import made_of_words
 from codebound.known.encoder import SCALING, Encoder, digest, stored
+from codebound.known.provenance import made_of_words
 from codebound.learn.picking import permutation
 from codebound.methods.inputs import largest_input
 from codebound.methods.kernel_share import linear_helper

@@ -23,8 +23,7 @@ from machine import made_with
 from codebound.bounds.facts import HoldoutFacts
 from codebound.bounds.held_out import holdout
 from codebound.bounds.picked import picked_risk
-from codebound.certificate.assessment import draft, issue
-from codebound.certificate.rule_assessment import assess_picked
+from codebound.certificate.assessment import assess_picked, draft, issue
 from codebound.certificate.task import Task
 from codebound.learn.features import FilterFeatures, PatchFeatures, RoomError
 from codebound.learn.kernel_network import PickedNetwork, count_faults

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING
 
 from codebound.certificate.assessment import assess, issue
 from codebound.certificate.claims import AboutG, AfterSplit
-from codebound.certificate.decoding import read_message
 from codebound.certificate.file import Certificate
 from codebound.certificate.task import Task
-from codebound.known.declared import declared_name
+from codebound.known.provenance import declared_name
 from codebound.run.errors import UsageError
 from codebound.run.tensor_files import load_arrays
 from codebound.sample.load import load_dataset
+from codebound_networks.chains.message import decode
 
 if TYPE_CHECKING:
     from codebound.certificate.task import Tensors
@@ -50,7 +50,7 @@ def reissued(
         raise UsageError("certificates about f have to be certified again.")
     if (old.helper.base is None) != (base is None):
         raise UsageError("give the base exactly where the certificate names one.")
-    message = read_message(
+    message = decode(
         old.message,
         input_shape=old.helper.input_shape,
         known=old.setting if old.version == 1 else None,

@@ -28,8 +28,7 @@ from torch import Tensor
 from codebound.bounds.facts import HoldoutFacts
 from codebound.bounds.held_out import holdout
 from codebound.bounds.picked import picked_risk
-from codebound.certificate.assessment import issue
-from codebound.certificate.rule_assessment import assess_picked
+from codebound.certificate.assessment import assess_picked, issue
 from codebound.certificate.task import Task
 from codebound.known.encoder import load_encoder
 from codebound.learn.features import ColumnFeatures, FeatureMap, FilterFeatures, PatchFeatures, RoomError

@@ -122,7 +122,7 @@ def short_searches(monkeypatch: pytest.MonkeyPatch) -> None:
     budget = pruned.PruneBudget(steps=60, runs=2, styles=((1e-2, 2),))
     monkeypatch.setattr(picked, "_PART", {"quick": 300, "standard": 300})
     monkeypatch.setattr(picked, "_FAMILIES", {"quick": 0, "standard": 1})
-    monkeypatch.setattr(picked, "_NUMBERS", picked._NUMBERS[:1])
+    monkeypatch.setattr(picked, "_NEXT", picked._NEXT[:1])
     monkeypatch.setattr(picked, "_PART_ROUNDS", 8)
     monkeypatch.setattr(picked, "_MOST_ROUNDS", 12)
     monkeypatch.setattr(pruned, "_BUDGETS", dict.fromkeys(("standard", "max"), (budget,)))

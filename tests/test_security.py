@@ -65,7 +65,7 @@ def broken_rules(path: Path, text: str) -> list[str]:
             keyword(call, "allow_pickle") is not False
         ):
             found.append(f"{path} may unpickle an array")
-        if name in ("pickle.load", "pickle.loads") and path.name != "processes.py":
+        if name in ("pickle.load", "pickle.loads") and path != SOURCES / "codebound/run/job.py":
             found.append(f"{path} unpickles")
         if name == "importlib.import_module" and is_verifier and path.name != "files.py":
             found.append(f"{path} imports by name")

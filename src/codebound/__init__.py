@@ -14,8 +14,8 @@ if TYPE_CHECKING:  # for type checkers and editors, which cannot follow the name
     from codebound.bounds.occam import occam_kl as occam_kl
     from codebound.bounds.risk import RiskBound as RiskBound
     from codebound.certificate.decoding import decode as decode
-    from codebound.certificate.decoding import verify as verify
     from codebound.certificate.file import Certificate as Certificate
+    from codebound.certificate.verification import verify as verify
     from codebound.certification import certify as certify
     from codebound.classifier import load_classifier as load_classifier
     from codebound.holdout.metric import RiskBoundMetric as RiskBoundMetric
@@ -53,7 +53,7 @@ _HOME = {
     "certify": "codebound.certification",
     "load_classifier": "codebound.classifier",
     "decode": "codebound.certificate.decoding",
-    "verify": "codebound.certificate.decoding",
+    "verify": "codebound.certificate.verification",
     # test sets
     "RiskBoundMetric": "codebound.holdout.metric",
     # any learner with the interface of scikit-learn

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any
 
 from codebound.bounds.facts import HoldoutFacts, check_delta
-from codebound.certificate.answers import answered, differing
+from codebound.bounds.held_out import holdout
 from codebound.certificate.claims import (
     AboutG,
     AbstractClaim,
@@ -16,22 +16,26 @@ from codebound.certificate.claims import (
     OnDomain,
     require_shape,
 )
-from codebound.certificate.evaluate import count_errors
-from codebound.certificate.test_errors import held_out, holdout_of_f
+from codebound.certificate.evaluate import answered, count_errors, differing
 from codebound.known.provenance import UNKNOWN, Origin, origin_of, remember
-from codebound.methods.attempt import Attempts
-from codebound.methods.comparison import BY_HELPER
-from codebound.methods.inputs import ENCODES, encoded_rest, read_start
+from codebound.methods.inputs import (
+    ENCODES,
+    Start,
+    encoded_rest,
+    own_message_words,
+    why_no_features,
+)
+from codebound.methods.offers import BY_HELPER
 from codebound.methods.registry import known_methods, require_method
 from codebound.methods.search import EFFORTS, Effort
 from codebound.methods.strategy import Course
 from codebound.report.folder import Certification
 from codebound.run.device import resolve_device
 from codebound.run.errors import DataError, UsageError
-from codebound.run.extensions import reader
+from codebound.run.extensions import form_of, reader
 from codebound.run.progress import Progress, silent, watched
 from codebound.sample.dataset import as_dataset, cross_duplicates, require_certifiable, seen_rows
-from codebound.sample.losses import WRONG, parse_fault
+from codebound.sample.losses import WRONG, parse_fault, possible_examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,8 +43,10 @@ if TYPE_CHECKING:
     from torch import nn
 
     from codebound.bounds.risk import RiskBound
+    from codebound.certificate.assessment import AbstractAssessed
+    from codebound.certificate.task import Task
     from codebound.known.base import Pretrained
-    from codebound.methods.attempt import Attempt
+    from codebound.methods.strategy import Attempt
     from codebound.run.job import Engine
     from codebound.sample.dataset import Dataset
 
@@ -48,17 +54,9 @@ SHARES = (3, 5, 7, 8, 9)
 """Tenths of a sample that a helper is made of where the best is asked for."""
 
 
-class ReadNetwork(Protocol):
-    """A network with what was read of it, such as the result of ``wrap``."""
-
-    @property
-    def model(self) -> nn.Module:
-        """The network itself."""
-
-
 @watched
 def certify(
-    model: nn.Module | ReadNetwork | None,
+    model: nn.Module | Any | None,
     sample: Any,
     *,
     claim: AbstractClaim | None = None,
@@ -84,21 +82,18 @@ def certify(
     """Compresses a network and bounds its error on new data by the length of the message.
 
     Args:
-        model: The trained network f; it is not changed. None where there is none: then methods that make a
-            network of their own are tried.
+        model: The trained network f, or what ``wrap`` made of it; it is not changed. None where there is
+            none: then methods that make a network of their own are tried.
         sample: The sample it was trained on: a Dataset, a pair ``(inputs, labels)`` of arrays or tensors, a
             data frame, a Dataset or a DataLoader of PyTorch, or what ``load_dataset`` knows by name. Other
             samples are given in the same ways.
         claim: What to certify, one of ``codebound.certificate.claims``; by default ``AboutG()``, the error of
             the compressed network.
-        method: A name of ``known_methods()``, or ``auto`` for the best of them: what is quick and tight comes
-            first, and the others as long as they may still be better.
-        minutes: Time for the search, before what it found is verified; the best until then is certified.
-            None: as long as ``effort`` takes.
-        effort: How far each method goes where no time is given, the same on every machine: ``quick`` trains
-            no network, ``standard`` does, ``max`` for much longer. (Only the helper of a large share, which
-            is made where all else is far from a hold-out set, is left out where it would take more than a
-            quarter of an hour, or with ``quick``.)
+        method: A name of ``known_methods()``, or ``auto`` for the best of them.
+        minutes: Time for the search; the best until then is verified. None: as long as ``effort`` takes.
+        effort: How far each method goes, the same on every machine: ``quick`` trains no network, ``standard``
+            does, ``max`` for much longer. (The helper of a large share, which is made where all else is far
+            from a hold-out set, is left out with ``quick``, and where it would take a quarter of an hour.)
         delta: Failure probability.
         test_set: Examples used for no choice; adds the hold-out bound of the network that the certificate is
             about, and an alarm where they refute it.
@@ -108,28 +103,23 @@ def certify(
         prior_tenths: Tenths of the sample that a helper is made of: short for ``AfterSplit(tenths)``; errors
             count on the rest (C-10). Of several the best is taken: which one stands in the message.
         helper: What makes the helper, called with that part alone (and ``device`` and ``progress``, where it
-            takes them by name); or a network that was made of that part alone, which is then declared.
-            With the methods ``auto`` and ``picks`` it encodes the rest, which is the sample then: by its
-            scores of the classes, of which the largest may be taken as it is; or, for picks, by what enters
-            its last linear layer. It may be several networks, whose scores are averaged, or whose rows stand
-            side by side. With other methods the message codes the difference to it. None: the model is
-            trained on it from a fresh start, or without a model a linear network is learned from it in closed
-            form.
+            takes them by name); or a network that was made of that part alone, which is then declared. With
+            the methods ``auto`` and ``picks`` it encodes the rest, which is the sample then: by its scores of
+            the classes or, for picks, by what enters its last linear layer; of several networks scores are
+            averaged, and rows stand side by side. With other methods the message codes the difference to it.
+            None: the model is trained anew on that part, or without a model a linear network is learned.
         trained_on: The ``sha256`` of the sample that f was trained on, and no other: then the hold-out bound
-            of f, beside that of g, is either shown without an "if" or left out. Of networks that ``fit``
-            trained it is known.
-        fault: What the certificate counts (docs/faults.md). The network is chosen by its plain errors all the
-            same: one that is good at nothing but avoiding a fault is of no use.
+            of f is either shown without an "if" or left out. Of networks that ``fit`` trained it is known.
+        fault: What the certificate counts (docs/faults.md). The network is chosen by its plain errors.
         base: A network of the same architecture that was neither trained nor selected on the sample: the
             message codes only the difference to it. The certificate declares it; nobody can check it.
         allow_copies: Whether more than one example in a hundred may be an exact copy of an earlier one; the
             certificate then declares that they are independent draws.
-        by_class: Also bound the error on every class; the limits of all classes hold at once with
-            probability ``1 - delta``, beside the claim (C-17). Not for ``unlabelled``.
+        by_class: Also bound the error on every class; all limits hold at once with probability ``1 - delta``,
+            beside the claim (C-17). Not for ``unlabelled``.
         seed: Seed of the search; free, because no decoder needs it.
-        device: Where pruned networks are trained; errors are always counted on the CPU, in float64.
-        engine: Where errors are counted, a part of the sample on each of its workers; None: here. The count
-            is the same.
+        device: Where networks are trained; errors are always counted on the CPU, in float64.
+        engine: Where errors are counted, with the same count; None: here.
         progress: Told how far the search is; by default a bar, in a terminal or a notebook.
 
     Raises:
@@ -180,45 +170,40 @@ def certify(
     _check_given(stated, sample, test_set, base=base, helper=helper, by_class=by_class)
     given = None if model is None else reader("modules")(model)
     module: nn.Module | None = None if given is None else given.model
-    start = read_start(
-        given,
-        base,
-        sample,
-        stated=stated,
-        method=method,
-        has_helper=helper is not None,
-    )
+    start = Start(None)
+    if given is not None:
+        start = form_of("start")(
+            given, base, sample, stated=stated, method=method, has_helper=helper is not None
+        )
+    elif base is not None or stated.is_about_f:
+        raise UsageError("this certificate starts from a network: give a model.")
     f = start.original
     here = sample.on("cpu")  # held until the end: whoever counts on the whole sample has the same
     original_errors = None if f is None else count_errors(f.build(), here, engine=engine).errors
     course = Course(
-        common=Attempts(
-            sample=sample,
-            delta=delta,
-            helper=helper,
-            allow_copies=allow_copies,
-            seed=seed,
-            device=place,
-            engine=engine,
-            progress=progress,
-        ),
+        sample=sample,
         start=start,
         claims=claims,
+        encoder=encoder,
         method=method,
         effort=effort,
         minutes=minutes,
-        encoder=encoder,
+        delta=delta,
+        helper=helper,
+        allow_copies=allow_copies,
+        seed=seed,
+        device=place,
+        engine=engine,
+        progress=progress,
     )
     found, certificate = course.run()
     origin = (
         Origin(trained_on) if trained_on is not None else UNKNOWN if module is None else origin_of(module)
     )
-    tested = _NOT_TESTED if test_set is None else _test(course, found, test_set)
+    tested = {"holdout": None, "copies": None} if test_set is None else _test(course, found, test_set)
     notes, search = start.notes, found.search
     is_new = base is None and (found.method == BY_HELPER or known_methods()[found.method].is_own)
     if f is not None and is_new and method == "auto" and stated == AboutG():
-        from codebound.methods.base_features import own_message_words, why_no_features
-
         costs = own_message_words(f, sample, delta=delta, bound=found.best.bound.value)
         notes += (costs, why_no_features(origin, sample))
     network = found.best.network.float()
@@ -238,14 +223,11 @@ def certify(
             "seed": seed,
             "device": str(place),
         },
-        holdout=tested.holdout,
-        holdout_f=tested.holdout_f,
         origin=origin,
         original_errors=original_errors,
         base=found.task.base_tensors,
         original=found.task.f.arrays if stated.is_about_f else None,
         unlabelled=stated.unlabelled,
-        copies=tested.copies,
         method=found.method,
         skipped=search.skipped,
         tried=search.tried,
@@ -253,13 +235,13 @@ def certify(
         is_out_of_time=search.is_out_of_time,
         seconds=time.perf_counter() - began,
         allow_copies=allow_copies,
-        by_class=found.best.class_bounds(found.task, found.rest, engine=engine) if by_class else (),
+        by_class=found.best.class_bounds(found.task, engine=engine) if by_class else (),
         routes=course.routes(found),
         refusals=tuple(course.refusals),
         notes=notes,
         encoder=found.encoder or encoder,
-        disagreement=tested.disagreement,
         is_behind_f=found.encoder is not None and not found.encoder.made_of,
+        **tested,
     )
 
 
@@ -300,32 +282,41 @@ def _check_given(
             )
 
 
-class _Tested(NamedTuple):
-    """Results on a test sample; each attribute is one of ``Certification``."""
-
-    holdout: RiskBound | None = None
-    holdout_f: RiskBound | None = None
-    copies: int | None = None
-    disagreement: HoldoutFacts | None = None
-
-
-_NOT_TESTED = _Tested()
-
-
-def _test(course: Course, found: Attempt, test_set: Dataset) -> _Tested:
-    """Evaluate g, and f beside it, on a test sample."""
-    common, original, claim = course.common, course.start.original, found.task.claim
-    tested = common.table(found.encoder, test_set)
-    holdout = held_out(found.best, found.task, tested, common.engine)
-    copies = cross_duplicates(common.sample, test_set).count
+def _test(course: Course, found: Attempt, test_set: Dataset) -> dict[str, Any]:
+    """Evaluate g, and f beside it, on a test sample; each result is an attribute of ``Certification``."""
+    original, claim = course.start.original, found.task.claim
+    rows = course.table(found.encoder, test_set)
+    tested = {
+        "holdout": held_out(found.best, found.task, rows, course.engine),
+        "copies": cross_duplicates(course.sample, test_set).count,
+    }
     if original is None or claim.fault != WRONG or claim.is_about_f:
-        return _Tested(holdout, copies=copies)
-    said = answered(original.build(), test_set.on("cpu"), engine=common.engine)
-    holdout_f = holdout_of_f(said.errors, test_set, delta=common.delta)
-    if copies:
-        return _Tested(holdout, holdout_f, copies)
-    differ = differing(said, found.best.network, tested, takes_stored=found.best.kind.is_learned)
-    return _Tested(holdout, holdout_f, copies, HoldoutFacts(errors=differ, n=test_set.n, delta=common.delta))
+        return tested
+    of_f = answered(original.build(), test_set.on("cpu"), engine=course.engine)
+    facts = HoldoutFacts(errors=of_f.errors, n=test_set.n, delta=course.delta)
+    tested["holdout_f"] = holdout(replace(facts, classes=test_set.classes, subject="f"))
+    if not tested["copies"]:
+        differ = differing(of_f, found.best.network, rows, takes_stored=found.best.kind.is_learned)
+        tested["disagreement"] = replace(facts, errors=differ)
+    return tested
+
+
+def held_out(best: AbstractAssessed, task: Task, test_set: Dataset, engine: Engine | None) -> RiskBound:
+    """Hold-out bound of the certified network on fresh data."""
+    fault = task.claim.fault
+    tested = possible_examples(fault, test_set)
+    if task.claim.is_about_f:
+        errors = count_errors(task.f.build(), tested.on("cpu"), fault=fault, engine=engine).errors
+    else:
+        errors = best.errors_on(tested, fault, engine)
+    facts = HoldoutFacts(
+        errors=errors,
+        n=tested.n,
+        delta=task.delta,
+        classes=task.sample.classes,
+        subject=best.bound.subject,
+    )
+    return holdout(facts)
 
 
 def _claims(

@@ -21,9 +21,9 @@ from codebound.certificate.decoding import decode
 from codebound.certificate.file import Certificate
 from codebound.certificate.verification import CERTIFICATE
 from codebound.known.base import BASE_FILE
-from codebound.known.declared import declared_name
 from codebound.known.encoder import Encoded
 from codebound.known.first_share import KERNELS
+from codebound.known.provenance import declared_name
 from codebound.learn.kernel_network import PickedNetwork
 from codebound.report.folder import HELPER, RESULT, WEIGHTS
 from codebound.run.errors import FormatError, ModelError, UsageError
@@ -126,8 +126,13 @@ class Classifier(nn.Module):
 
     def _stored(self, x: ArrayLike | Tensor | Sequence[str]) -> Tensor:
         """The inputs as a tensor; refuses those of another shape, and what has not been encoded."""
-        if self.encoder:
-            self._require_rows(x)
+        shape = tuple(getattr(x, "shape", ()))[1:]
+        if self.encoder and shape != self.input_shape:
+            raise UsageError(
+                f"this network takes rows of the encoder {self.encoder}, of shape {self.input_shape}. Got "
+                f"inputs of shape {shape}: to give them as they are, load it with encoder="
+                f'load_encoder("{self.encoder}").'
+            )
         stored = self._numbers(x)
         if tuple(stored.shape[1:]) != self.input_shape:
             wanted = ", ".join(map(str, ("n", *self.input_shape)))
@@ -136,16 +141,6 @@ class Classifier(nn.Module):
                 f"{tuple(stored.shape)}."
             )
         return stored
-
-    def _require_rows(self, x: ArrayLike | Tensor | Sequence[str]) -> None:
-        """Refuses what has not been through the encoder."""
-        shape = tuple(getattr(x, "shape", ()))[1:]
-        if shape != self.input_shape:
-            raise UsageError(
-                f"this network takes rows of the encoder {self.encoder}, of shape {self.input_shape}. Got "
-                f"inputs of shape {shape}: to give them as they are, load it with encoder="
-                f'load_encoder("{self.encoder}").'
-            )
 
     def _numbers(self, x: ArrayLike | Tensor | Sequence[str]) -> Tensor:
         """The inputs as a tensor, cells of a table that are no numbers too."""

@@ -43,11 +43,10 @@ from worlds import messages
 from worlds.samples import written_clusters
 
 from codebound.bits.options import Options
-from codebound.certificate.assessment import assess, issue
+from codebound.certificate.assessment import assess, assess_picked, issue
 from codebound.certificate.claims import AboutG, AfterSplit, ByDisagreement, OnDomain
-from codebound.certificate.decoding import decode, read_message, rule_message
+from codebound.certificate.decoding import decode, rule_message
 from codebound.certificate.file import Certificate
-from codebound.certificate.rule_assessment import assess_picked
 from codebound.certificate.task import Task
 from codebound.learn.feature_weights import LayerFeatures
 from codebound.learn.features import ColumnFeatures, FilterFeatures, PatchFeatures
@@ -59,6 +58,7 @@ from codebound.sample.dataset import Dataset, Scaling
 from codebound.sample.losses import parse_fault
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.message import Message
+from codebound_networks.chains.message import decode as decode_message
 from codebound_networks.chains.operations import Linear
 from codebound_networks.chains.original import Original
 from codebound_networks.codes.random_subspace import Subspace
@@ -462,7 +462,7 @@ def mutated_witness(witness: bytes, choice: random.Random) -> bytes:
 def recoded(seed: Seed, choice: random.Random) -> Seed:
     """Another network, coded as it should be, under a header that is right but for its number of errors."""
     certificate = Certificate.from_bytes(seed.data)
-    message = read_message(
+    message = decode_message(
         certificate.message,
         input_shape=seed.x.shape[1:],
         short_classes=certificate.facts.classes if certificate.is_short else None,

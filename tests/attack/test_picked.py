@@ -10,9 +10,8 @@ import pytest
 import rule_writer as rules
 from attack import crafting
 
-from codebound.certificate.assessment import issue
+from codebound.certificate.assessment import assess_picked, issue
 from codebound.certificate.claims import AboutG
-from codebound.certificate.rule_assessment import assess_picked
 from codebound.certificate.task import Task
 from codebound.learn.feature_weights import LayerFeatures
 from codebound.learn.features import ColumnFeatures, FilterFeatures, PatchFeatures

@@ -15,10 +15,9 @@ from attack.test_certificates import HEADERS, put
 from worlds.samples import written_clusters
 
 from codebound.bits.options import Options
-from codebound.certificate.assessment import assess, issue
+from codebound.certificate.assessment import assess, assess_picked, issue
 from codebound.certificate.decoding import decode
 from codebound.certificate.file import Certificate
-from codebound.certificate.rule_assessment import assess_picked
 from codebound.certificate.task import Task
 from codebound.certification import certify
 from codebound.learn.picking import pick

@@ -16,10 +16,9 @@ import codebound as cb
 from codebound.bits.bitstring import Bits
 from codebound.bits.options import Options
 from codebound.bits.setting import Setting
-from codebound.certificate.assessment import issue
+from codebound.certificate.assessment import assess_picked, issue
 from codebound.certificate.decoding import decode, rule_message
 from codebound.certificate.file import Certificate
-from codebound.certificate.rule_assessment import assess_picked
 from codebound.certificate.task import Task
 from codebound.known.base import Pretrained
 from codebound.learn.features import ColumnFeatures, FilterFeatures

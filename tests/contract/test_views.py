@@ -6,8 +6,9 @@ import torch
 
 from codebound.bits.options import Options
 from codebound.certificate.assessment import assess, issue
-from codebound.certificate.decoding import decode, verify
+from codebound.certificate.decoding import decode
 from codebound.certificate.task import Task
+from codebound.certificate.verification import verify
 from codebound.sample.arrays import from_arrays
 from codebound.sample.dataset import Scaling
 from codebound_networks.chains.chain import Chain

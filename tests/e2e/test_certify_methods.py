@@ -9,7 +9,8 @@ import torch
 from typer.testing import CliRunner
 from worlds.commands import refused
 
-from codebound.certificate.decoding import decode, verify
+from codebound.certificate.decoding import decode
+from codebound.certificate.verification import verify
 from codebound.certification import certify
 from codebound.cli.main import app
 from codebound.methods.registry import known_methods

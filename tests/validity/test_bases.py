@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from worlds.samples import random_labels
 
-from codebound.certificate.decoding import verify
+from codebound.certificate.verification import verify
 from codebound.certification import certify
 from codebound.known.base import Pretrained
 from codebound_networks.methods import subspace_networks as subspace

@@ -12,7 +12,7 @@ from worlds.samples import random_labels
 from codebound.bounds.facts import HoldoutFacts, OccamFacts
 from codebound.bounds.held_out import REFUTING_LEVEL, confront
 from codebound.bounds.occam import occam_binomial
-from codebound.certificate.decoding import verify
+from codebound.certificate.verification import verify
 from codebound.certification import certify
 from codebound.known.base import Pretrained
 from codebound_networks.train.config import TrainConfig

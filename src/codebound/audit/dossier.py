@@ -15,7 +15,7 @@ from codebound.bounds.facts import HoldoutFacts
 from codebound.bounds.held_out import confront, holdout
 from codebound.bounds.risk import count_of, percent
 from codebound.certificate.file import Certificate
-from codebound.certificate.verification import CERTIFICATE, ask, ask_about_ledger, asked_by, words_to_ask
+from codebound.certificate.verification import CERTIFICATE, ask, asked_by, verdict_on, words_to_ask
 from codebound.report.html import rendered
 from codebound.report.summary import fault_words
 from codebound.run.errors import FormatError, UsageError
@@ -85,7 +85,7 @@ def write_dossier(folder: Path, *, profile: str = "plain", ledger: Path | None =
     words, asked = author_words(folder, certificate), asked_by(folder, result)
     verdict, today = ask(folder, asked), datetime.date.today().isoformat()
     found = {
-        "looks": _looks(None if ledger is None else ask_about_ledger(ledger)),
+        "looks": _looks(None if ledger is None else verdict_on(ledger)),
         "verifier": f"{verdict['verdict']}, {today}: {words_to_ask(asked)}",
     }
     try:

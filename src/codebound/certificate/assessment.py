@@ -1,4 +1,4 @@
-"""Assessment of messages, and the certificates that follow.
+"""Assessment of messages and rules, and the certificates that follow.
 
 A message is encoded, decoded again, and judged by the errors of the decoded network. A certificate is never
 issued without the consent of the second program.
@@ -10,31 +10,35 @@ import datetime
 import hashlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 
 from codebound import __version__
 from codebound.bounds.facts import OccamFacts
 from codebound.bounds.occam import occam_binomial, occam_hoeffding, occam_kl, occam_table
 from codebound.bounds.original import grid_theta
+from codebound.bounds.picked import picked_risk
 from codebound.bounds.risk import count_of
+from codebound.certificate.claims import FromPicks
 from codebound.certificate.declarations import declared_by
-from codebound.certificate.decoding import decode_bits, read_message, verify
-from codebound.certificate.evaluate import count_errors, estimated_error_rate
+from codebound.certificate.evaluate import Count, count_errors
 from codebound.certificate.file import Certificate, CertificateFacts, Claim
+from codebound.certificate.verification import verify
 from codebound.certificate.versions import PAGES, code_commit
+from codebound.learn.kernel_network import PickedNetwork, count_faults
+from codebound.learn.picking import faults_of, permutation
+from codebound.learn.rule import PickedMessage, decode_rule
 from codebound.run.errors import CertificateError, FormatError, RefusedError
+from codebound.run.extensions import form_of
 from codebound.run.interrupts import finishing
 from codebound.run.progress import Progress, silent
 from codebound.run.references import implements
 from codebound.sample.caveats import DEVELOPED, commonest
-from codebound.sample.losses import WRONG
+from codebound.sample.losses import WRONG, OfClass, possible_examples
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
-
     from torch import nn
 
     from codebound.bits.bitstring import Bits
@@ -42,10 +46,10 @@ if TYPE_CHECKING:
     from codebound.bounds.facts import PickedFacts
     from codebound.bounds.risk import RiskBound
     from codebound.certificate.claims import Conclusion
-    from codebound.certificate.evaluate import Count
     from codebound.certificate.statement import AbstractStatement
     from codebound.certificate.task import Task
-    from codebound.learn.rule import PickedMessage, Rule
+    from codebound.learn.picking import Picked
+    from codebound.learn.rule import Rule
     from codebound.run.job import Engine
     from codebound.sample.dataset import Dataset
     from codebound.sample.losses import Fault
@@ -114,23 +118,15 @@ class AbstractAssessed(ABC):
         """Refuses bits that do not decode to the message again, by a FormatError."""
 
     @abstractmethod
-    def short_words(self, scaled: str) -> str:
-        """Describe where a short message takes classes and scaling from."""
-
-    @abstractmethod
     def route(self, method: str) -> tuple[str, str]:
         """The route that it is an end of, empty for what is compared with nothing; and what it paid."""
-
-    @abstractmethod
-    def looser_forms(self, task: Task) -> tuple[float, float]:
-        """The bound in forms that are easier to compute: by the kl form, and by Hoeffding's."""
 
     @abstractmethod
     def errors_on(self, data: Dataset, fault: Fault, engine: Engine | None) -> int:
         """The faults of its network on other data."""
 
     @abstractmethod
-    def class_bounds(self, task: Task, rest: Dataset, *, engine: Engine | None) -> tuple[ClassBound, ...]:
+    def class_bounds(self, task: Task, *, engine: Engine | None) -> tuple[ClassBound, ...]:
         """Its errors on every class of the examples that count, with limits that hold at once."""
 
     @abstractmethod
@@ -145,42 +141,26 @@ class AbstractAssessed(ABC):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Assessed(AbstractAssessed):
-    """A message that a network is decoded from."""
+    """A message that a network is decoded from, and the message that its bits are."""
 
     message: AbstractMessage
     facts: OccamFacts
+    read: AbstractMessage
 
     def require_read_back(self, task: Task) -> None:  # noqa: D102
-        meant = self.message
-        read = read_message(
-            self.bits,
-            input_shape=task.sample.input_shape,
-            short_classes=task.sample.classes if meant.is_short else None,
-            witness=meant.witness(),
-        )
-        for name, part in meant.parts.items():  # numbers are those that were counted with
-            require_same(name, read.parts[name], part)
-
-    def short_words(self, scaled: str) -> str:  # noqa: D102
-        return f"as many as the base has; the message says that {scaled}"
+        for name, part in self.message.parts.items():  # numbers are those that were counted with
+            require_same(name, self.read.parts[name], part)
 
     def route(self, method: str) -> tuple[str, str]:  # noqa: D102
         facts = self.facts
         bits = count_of(facts.code_bits, "bit", form="g")
         return self.kind.route, f"{count_of(facts.errors, 'error')} of {facts.n}, {bits} by {method}"
 
-    def looser_forms(self, task: Task) -> tuple[float, float]:  # noqa: D102
-        added = self.conclusion.added
-        kl, hoeffding = (min(1.0, form(self.facts).value + added) for form in (occam_kl, occam_hoeffding))
-        return kl, hoeffding
-
     def errors_on(self, data: Dataset, fault: Fault, engine: Engine | None) -> int:  # noqa: D102
         return count_errors(self.network, data.on("cpu"), fault=fault, engine=engine).errors
 
-    def class_bounds(self, task: Task, rest: Dataset, *, engine: Engine | None) -> tuple[ClassBound, ...]:  # noqa: D102
-        theta = _theta(self.message)
-        rest = replace(rest, scaling=task.sample.scaling)  # as the message says it
-        counts = []
+    def class_bounds(self, task: Task, *, engine: Engine | None) -> tuple[ClassBound, ...]:  # noqa: D102
+        theta, rest, counts = _theta(self.message), task.rest, []
         for label in range(task.sample.classes):
             errors, places = 0, np.flatnonzero(rest.y == label)
             if len(places):
@@ -198,13 +178,61 @@ class Assessed(AbstractAssessed):
         return assess(self.message.with_options(options), task, engine=engine)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class AssessedPicks(AbstractAssessed):
+    """A rule, and what it picked; its network is defined to the last bit, for inputs as they are stored."""
+
+    message: PickedMessage
+    facts: PickedFacts
+    picked: Picked
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:  # noqa: D102
+        return (self.picked.rule,)
+
+    def require_read_back(self, task: Task) -> None:  # noqa: D102
+        meant, rule = self.message, self.picked.rule
+        known = (meant.setting, rule.first) if meant.is_short else None
+        read = decode_rule(self.bits, input_shape=task.sample.input_shape, known=known)
+        require_same("rule", read.rule, rule)
+        require_same("setting", read.setting, meant.setting)
+        if meant.is_short:
+            require_same("spare classes", read.spare_classes, meant.spare_classes)
+
+    def route(self, method: str) -> tuple[str, str]:  # noqa: D102
+        facts, wrong = self.facts, f"{count_of(self.facts.errors, 'error')} of {self.facts.n}"
+        if facts.is_held_out:
+            learned = f"after learning from the other {facts.n_first} without picks"
+            return "split", f"{wrong}, {learned}; {count_of(facts.code_bits, 'bit', form='g')}"
+        paid = f"{count_of(facts.picks, 'pick')} and {wrong}, beside {facts.n_first} first ones"
+        return "picks", f"{paid}; {count_of(facts.code_bits, 'bit', form='g')}"
+
+    def errors_on(self, data: Dataset, fault: Fault, engine: Engine | None) -> int:  # noqa: D102
+        return count_faults(self.network, data, fault)
+
+    def class_bounds(self, task: Task, *, engine: Engine | None) -> tuple[ClassBound, ...]:
+        """Picks of a class count on that class alone."""
+        sample, delta = task.sample, task.delta / task.sample.classes * (1.0 - 1e-15)
+        labels, rows = sample.y[permutation(sample.n)[self.picked.rule.first :]], []
+        for label in range(sample.classes):
+            row = ClassBound(label, 0, 0, None)
+            if (labels == label).any():
+                own = _on_part(self.picked, sample, OfClass(label), replace(self.facts, delta=delta))
+                row = ClassBound(label, own.errors, own.n, picked_risk(own).value, own.picks)
+            rows.append(row)
+        return tuple(rows)
+
+    def recounted(self, task: Task, *, engine: Engine | None) -> AssessedPicks:  # noqa: D102
+        return assess_picked(self.picked, task)
+
+
 def require_same(name: str, read: object, meant: object) -> None:
     """Refuses a part of a message that is read otherwise than it was meant."""
     if read != meant:
         raise FormatError(f"the message does not say what it was made for: {name} {read}, not {meant}.")
 
 
-def _with_setting(message: AbstractMessage, task: Task) -> AbstractMessage:
+def with_setting(message: AbstractMessage, task: Task) -> AbstractMessage:
     """The message with classes and scaling of the task, unless it says others."""
     if message.options.setting is not None:
         return message
@@ -220,8 +248,6 @@ def _theta(message: AbstractMessage) -> float:
 Encoded = tuple["Bits", tuple[tuple[str, int], ...]]
 """The bits of a message, and where they went."""
 
-_SAFELY = 1.0 - 1e-9  # of a guess: less than it by more than rounding
-
 
 def assess(
     message: AbstractMessage,
@@ -232,16 +258,16 @@ def assess(
     progress: Progress = silent,
 ) -> Assessed:
     """Encodes a message, unless that was done, decodes it, and bounds the risk of the decoded network."""
-    message = _with_setting(message, task)
+    message = with_setting(message, task)
     fitted = task.claim.fitted(message, task).shortened()
     bits, ledger = encoded if encoded is not None and fitted is message else fitted.encode()
-    network = decode_bits(
+    read: AbstractMessage = form_of("message")(
         bits,
         input_shape=task.sample.input_shape,
-        base=task.base_tensors,
         short_classes=task.sample.classes if fitted.is_short else None,
         witness=fitted.witness(),
     )
+    network = read.build(task.base_tensors)
     theta, fault = _theta(fitted), task.claim.fault
     count = count_errors(
         network, task.counted_data, theta=theta, fault=fault, engine=engine, progress=progress
@@ -257,70 +283,42 @@ def assess(
     kind, alone = type(task.claim), occam_binomial(facts).value
     version = fitted.version if fault == WRONG else max(fitted.version, kind.faults_since)
     return Assessed(
-        fitted, bits, ledger, network, count, facts, conclusion, task.counted, kind, version, alone
+        fitted, bits, ledger, network, count, facts, conclusion, task.counted, kind, version, alone, read
     )
 
 
-@dataclass(eq=False)
-class Guess:
-    """Estimate of a bound from the first examples, to compare messages.
-
-    Attributes:
-        message: The message.
-        least: The value is no less, and
-        most: no more: known without the blocks, which are long to make.
-    """
-
-    message: AbstractMessage
-    least: float
-    most: float
-    _word: Encoded
-    _rate: float
-    _task: Task
-
-    @cached_property
-    def encoded(self) -> Encoded:
-        """The whole message."""
-        return self.message.with_blocks(*self._word)
-
-    @cached_property
-    def value(self) -> float:
-        """The guess."""
-        return _guessed(self._rate, self._word[0].length + self._block_bits, self._task)
-
-    def is_below(self, other: Guess) -> bool:
-        """Return True if its value is smaller. Blocks are made only where the limits do not decide."""
-        if self.most < _SAFELY * other.least:
-            return True
-        if other.most < _SAFELY * self.least:
-            return False
-        if self._block_keys == other._block_keys:  # as of weights at the largest level alone
-            self._block_bits = other._block_bits
-        return self.value < other.value
-
-    @cached_property
-    def _block_bits(self) -> int:
-        return self.encoded[0].length - self._word[0].length
-
-    @cached_property
-    def _block_keys(self) -> list[Hashable]:
-        return self.message.block_keys()
+def assess_picked(picked: Picked, task: Task) -> AssessedPicks:
+    """Encodes a rule and bounds the risk of the network that was learned by it."""
+    sample, fault = task.sample, task.claim.fault
+    order = permutation(sample.n)
+    spare = sample.classes - 1 - int(sample.y[order[: picked.rule.first]].max())
+    message = PickedMessage(task.options, picked.rule, sample.input_shape, spare)
+    bits, ledger = message.encode()
+    facts = picked.facts(code_bits=bits.length, delta=task.delta, classes=sample.classes)
+    if fault != WRONG:
+        facts = _on_part(picked, sample, fault, facts)
+    network = PickedNetwork.of(picked, torch.from_numpy(sample.x), sample.scaling.divisor)
+    part = {"picks": facts.picks} if fault.has_part else None
+    conclusion = FromPicks.conclude(facts, picks=picked.last.picks, part=part)
+    rest = sample.select(order[picked.rule.first :], role="certify")
+    counted = possible_examples(fault, rest)
+    count, alone = Count(facts.errors, 0.0), conclusion.bound.value
+    version = 3 if facts.is_held_out else message.version  # the third has the bound of a hold-out set
+    return AssessedPicks(
+        message, bits, ledger, network, count, facts, conclusion, counted, FromPicks, version, alone, picked
+    )
 
 
-def guess(message: AbstractMessage, task: Task) -> Guess:
-    """Guesses the bound of a message from its errors on the first examples."""
-    message = _with_setting(message, task)
-    word = message.word()
-    network = message.build(task.base_tensors)
-    rate = estimated_error_rate(network, task.first_data)
-    least, most = (_guessed(rate, bits, task) for bits in message.length_limits(word[0]))
-    return Guess(message, least, most, word, rate, task)
-
-
-def _guessed(rate: float, code_bits: int, task: Task) -> float:
-    n = task.counted.n
-    value = occam_kl(OccamFacts(errors=int(rate * n), n=n, code_bits=code_bits, delta=task.delta)).value
-    return value + 1e-9 * rate if value < 1.0 else 1.0 + rate + code_bits / n
+def _on_part(picked: Picked, sample: Dataset, fault: Fault, facts: PickedFacts) -> PickedFacts:
+    """Picks and faults on the examples that a fault can happen on (docs/format-3.md, section 10.7)."""
+    labels = torch.from_numpy(sample.y)
+    rest = torch.from_numpy(permutation(sample.n)[picked.rule.first :])
+    is_possible = fault.is_counted(labels)
+    is_left = is_possible.clone()
+    is_left[torch.from_numpy(picked.order)] = False
+    errors = faults_of(picked.learned.outputs[is_left], labels[is_left], fault)
+    n, left = int(is_possible[rest].sum()), int(is_left.sum())
+    return replace(facts, picks=n - left, errors=errors, n=n)
 
 
 @implements("I-05", kind="certificate")
@@ -396,14 +394,19 @@ def _claim(assessed: AbstractAssessed, task: Task, *, guessed: float) -> Claim:
     is_vacuous = bound.vacuous or bound.value >= guessed
     if fault != WRONG:
         is_vacuous = bound.value >= fault.guess_rate(task.sample.classes)
-    kl, hoeffding = assessed.looser_forms(task)
+    kl = hoeffding = bound.value
+    if isinstance(assessed, Assessed):
+        forms = (
+            form(assessed.facts).value + assessed.conclusion.added for form in (occam_kl, occam_hoeffding)
+        )
+        kl, hoeffding = (max(bound.value, min(1.0, each)) for each in forms)
     return Claim(
         statement=assessed.kind.statement,
         fault=str(fault),
         subject=bound.subject,
         delta=bound.delta,
         bound=bound.value,
-        kl=max(bound.value, kl),
-        hoeffding=max(bound.value, hoeffding),
+        kl=kl,
+        hoeffding=hoeffding,
         vacuous=is_vacuous,
     )

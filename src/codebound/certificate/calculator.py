@@ -17,18 +17,20 @@ if TYPE_CHECKING:
     from codebound.bounds.risk import RiskBound
     from codebound.sample.losses import Fault
 
-_PICKED = ("C-15", "learned from picked examples: the sample is its own test set")
-_LOOKED = ("C-16", "the examples were looked at before: every look is paid for")
-_FIXED = ("C-16", "for comparison: had all networks been fixed before the first was tried")
-_HOLDOUT = ("C-11", "Clopper-Pearson limit: the examples were used for no choice")
-_BINOMIAL = ("C-2", "exact binomial tail: the certificate")
-_KL = ("C-3", "Chernoff-kl form, never below the binomial one")
-_HOEFFDING = ("C-4", "training error plus a square root, the form that papers print")
-_ONCE = ("C-11", "for comparison: had this been the only look")
-_AS_MANY = (
-    "C-11",
-    "for comparison: a hold-out set of n examples with as many errors as picks and errors",
-)
+_MEANINGS = {
+    "picked": "learned from picked examples: the sample is its own test set",
+    "looked": "the examples were looked at before: every look is paid for",
+    "fixed": "for comparison: had all networks been fixed before the first was tried",
+    "holdout": "Clopper-Pearson limit: the examples were used for no choice",
+    "binomial": "exact binomial tail: the certificate",
+    "kl": "Chernoff-kl form, never below the binomial one",
+    "hoeffding": "training error plus a square root, the form that papers print",
+}
+_BESIDE = {
+    "picked": "for comparison: a hold-out set of n examples with as many errors as picks and errors",
+    "looked": "for comparison: had this been the only look",
+}
+"""The meaning of a hold-out limit that stands beside these."""
 _WHO = {"g": "the decoded network g", "f": "the original network f"}
 
 
@@ -115,9 +117,10 @@ def calculate(counts: Counts) -> Calculation:
         raise UsageError(
             "bits is missing: the length of the message, or holdout for fresh examples, or picks."
         )
-    bounds = _plain(counts)
-    forms = tuple(Form(name, ref, bound.value, told) for name, (bound, (ref, told)) in bounds.items())
-    best, _ = next(iter(bounds.values()))
+    bounds = _bounds(counts)
+    first, best = next(iter(bounds.items()))
+    meanings = _MEANINGS | ({"holdout": _BESIDE[first]} if first in _BESIDE else {})
+    forms = tuple(Form(name, bound.ref, bound.value, meanings[name]) for name, bound in bounds.items())
     sentence = best.sentence
     if condition:
         sentence = claim_sentence(
@@ -169,26 +172,21 @@ def _named_fault(counts: Counts) -> Fault | None:
     return fault if fault.is_of_values else parse_fault(counts.fault, classes=counts.classes)
 
 
-def _plain(counts: Counts) -> dict[str, tuple[RiskBound, tuple[str, str]]]:
-    """Bounds on a share of errors, with what each is."""
+def _bounds(counts: Counts) -> dict[str, RiskBound]:
+    """Bounds on a share of errors, the one that was asked for first."""
     errors, bits = counts.errors, _answer_bits(counts)
     told = OccamFacts(errors=errors, n=counts.n, code_bits=bits, delta=counts.delta, classes=counts.classes)
     common: dict[str, Any] = {"n": told.n, "delta": told.delta, "classes": told.classes}
     if counts.picks is not None:
         facts = PickedFacts(picks=counts.picks, errors=errors, code_bits=bits, **common)
-        fresh = holdout(HoldoutFacts(errors=facts.counted, **common))
-        return {"picked": (picked_risk(facts), _PICKED), "holdout": (fresh, _AS_MANY)}
+        return {
+            "picked": picked_risk(facts),
+            "holdout": holdout(HoldoutFacts(errors=facts.counted, **common)),
+        }
+    fresh = {"holdout": holdout(HoldoutFacts(errors=errors, **common))}
     if counts.looks is not None:
         used = looked_risk(LookFacts(errors=errors, looks=counts.looks, answer_bits=bits, **common))
-        once = holdout(HoldoutFacts(errors=errors, **common))
-        fixed = looked_risk(LookFacts(errors=errors, looks=counts.looks, **common))
-        between = {"fixed": (fixed, _FIXED)} if bits else {}
-        return {"looked": (used, _LOOKED), **between, "holdout": (once, _ONCE)}
-    forms = {
-        "binomial": (occam_binomial(told), _BINOMIAL),
-        "kl": (occam_kl(told), _KL),
-        "hoeffding": (occam_hoeffding(told), _HOEFFDING),
-    }
-    if not counts.is_holdout:
-        return forms
-    return {"holdout": (holdout(HoldoutFacts(errors=errors, **common)), _HOLDOUT), **forms}
+        fixed = {"fixed": looked_risk(LookFacts(errors=errors, looks=counts.looks, **common))} if bits else {}
+        return {"looked": used, **fixed, **fresh}
+    forms = {"binomial": occam_binomial(told), "kl": occam_kl(told), "hoeffding": occam_hoeffding(told)}
+    return fresh | forms if counts.is_holdout else forms

@@ -10,10 +10,7 @@ from abc import abstractmethod
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-
 from codebound.bits.options import Options
-from codebound.bits.stream import Stream
 from codebound.bounds.facts import HoldoutFacts, OccamFacts, PickedFacts
 from codebound.bounds.held_out import holdout, occam_split
 from codebound.bounds.occam import occam_binomial
@@ -22,6 +19,7 @@ from codebound.bounds.picked import picked_risk
 from codebound.bounds.risk import PART_FIRST, TWO_DRAWS, count_of
 from codebound.certificate.evaluate import count_disagreements, sure_share
 from codebound.certificate.statement import AbstractStatement, Counted, Term
+from codebound.learn.picking import permutation
 from codebound.run.errors import CertificateError, DataError, UsageError
 from codebound.run.extensions import form_of
 from codebound.run.references import implements
@@ -228,7 +226,7 @@ class AfterSplit(AbstractClaim):
     def conclude(  # noqa: D102
         self, facts: OccamFacts, *, message: AbstractMessage, network: nn.Module, task: Task
     ) -> Conclusion:
-        return Conclusion(occam_split(facts), counted={"n_prior": task.sample.n - task.n_rest})
+        return Conclusion(occam_split(facts), counted={"n_prior": task.sample.n - task.rest.n})
 
     @staticmethod
     def is_held_out(certificate: Certificate) -> bool:
@@ -431,7 +429,7 @@ def prior_and_rest(sample: Dataset, tenths: int) -> tuple[Dataset, Dataset]:
     """The two parts of C-10, by a permutation that never looks at the data."""
     if not 1 <= tenths <= 9:
         raise UsageError(f"the prior takes 1 to 9 tenths of the sample. Got {tenths}.")
-    order = np.argsort(Stream(0, "split").words(sample.n), kind="stable")
+    order = permutation(sample.n)
     first = tenths * sample.n // 10
     if not 0 < first < sample.n:
         raise UsageError(f"{count_of(sample.n, 'example')} cannot be split into tenths.")

@@ -66,7 +66,15 @@ def _setting(assessed: AbstractAssessed) -> str:
     classes, scaling = assessed.message.setting.classes, assessed.message.setting.scaling
     said = f"inputs are scaled as (x / {scaling.divisor:g} - {list(scaling.mean)}) / {list(scaling.std)}"
     if assessed.message.is_short:
-        return f"There are {classes} classes, {assessed.short_words(said)}."
+        words = f"as many as the base has; the message says that {said}"
+        for rule in assessed.rules:
+            taken = (
+                f", which says that {said}"
+                if rule.features.plain.has_pictures
+                else "; inputs are taken as stored"
+            )
+            words = f"by the labels of the first examples and the message{taken}"
+        return f"There are {classes} classes, {words}."
     return f"The message says that there are {classes} classes, and that {said}."
 
 

@@ -1,32 +1,26 @@
-"""The decoder: from bits or a certificate to the network g, which anybody can have checked."""
+"""The decoder: from a certificate to its network g."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from codebound.certificate.declarations import MAX_CHARACTERS, require_learned
 from codebound.certificate.file import Certificate
-from codebound.run.errors import CertificateError, FormatError
+from codebound.run.errors import CertificateError
 from codebound.run.extensions import form_of
-from codebound.run.progress import Progress, silent
 from codebound.run.tensor_files import float32_sha256
-from codebound.sample.dataset import as_dataset
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     import numpy as np
     from numpy.typing import NDArray
     from torch import nn
 
-    from codebound.bits.bitstring import Bits
     from codebound.bits.options import AbstractMessage
-    from codebound.bits.setting import Setting
     from codebound.known.encoder import Encoder
     from codebound.learn.rule import PickedMessage
-    from codebound.sample.dataset import Dataset
-    from codebound_verify import Verdict
 
 
 def decode(
@@ -64,7 +58,7 @@ def decode(
         raise CertificateError(f"the message codes differences: give the base, {helper.base.name}.")
     elif float32_sha256(base) != helper.base.sha256:
         raise CertificateError(f"this base is not the one the certificate names ({helper.base.sha256}).")
-    message = read_message(
+    message: AbstractMessage = form_of("message")(
         certificate.message,
         input_shape=helper.input_shape,
         known=certificate.setting if certificate.version == 1 else None,
@@ -110,92 +104,6 @@ def _require_agreement(message: AbstractMessage | PickedMessage, certificate: Ce
         )
     if message.version > max(2, certificate.version):
         raise CertificateError(f"files of version {certificate.version} have no such message.")
-
-
-def verify(
-    source: Certificate | Path | str,
-    sample: Any,
-    *,
-    base: Mapping[str, NDArray[np.float32]] | None = None,
-    unlabelled: Dataset | None = None,
-    original: Mapping[str, NDArray[np.float32]] | None = None,
-    weights: Path | str | None = None,
-    test_set: Dataset | None = None,
-    allow_copies: bool = False,
-    progress: Progress = silent,
-) -> Verdict:
-    """Verdict of the verifier, which shares no code with this package.
-
-    Args:
-        source: A certificate or its file.
-        sample: The sample it was made with, given in any way that ``certify`` takes.
-        base: The tensors of the base, where the message codes differences.
-        unlabelled: The unlabelled inputs of a C-12b certificate.
-        original: The tensors of f, for C-12a and C-12b.
-        weights: The file of g that was saved beside the certificate: is it the network that was certified?
-        test_set: Examples used for no choice: the verdict says whether they refute the claim.
-        allow_copies: Whether more than one example in a hundred may be a copy of an earlier one.
-        progress: Told the examples done.
-    """
-    from codebound_verify import verify as independent_verify
-
-    sample = as_dataset(sample)
-    return independent_verify(
-        source.to_bytes() if isinstance(source, Certificate) else source,
-        sample.x,
-        sample.y,
-        base=base,
-        unlabelled=None if unlabelled is None else unlabelled.x,
-        subject_weights=original,
-        learned_weights=None if weights is None else _arrays(Path(weights)),
-        test=None if test_set is None else (test_set.x, test_set.y),
-        allow_copies=allow_copies,
-        progress=lambda done, total: progress(done, total, "the verifier counts"),
-    )
-
-
-def _arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """The tensors of a file as the verifier reads them."""
-    from codebound_verify.refusal import Refused
-    from codebound_verify.weights import read_tensors
-
-    try:
-        return read_tensors(path)
-    except Refused as refused:
-        raise FormatError(str(refused)) from refused
-
-
-def decode_bits(
-    bits: Bits,
-    *,
-    input_shape: tuple[int, ...],
-    base: Mapping[str, NDArray[np.float32]] | None,
-    short_classes: int | None,
-    witness: bytes,
-) -> nn.Module:
-    """The network that a message decodes to, given what the decoder knows beforehand."""
-    message = read_message(bits, input_shape=input_shape, short_classes=short_classes, witness=witness)
-    return message.build(base)
-
-
-def read_message(
-    bits: Bits,
-    *,
-    input_shape: tuple[int, ...],
-    known: Setting | None = None,
-    short_classes: int | None = None,
-    witness: bytes | None = None,
-) -> AbstractMessage:
-    """The message that bits are, with the proofs of its witness."""
-    form = form_of("message")
-    message: AbstractMessage = form(
-        bits,
-        input_shape=input_shape,
-        known=known,
-        short_classes=short_classes,
-        witness=witness,
-    )
-    return message
 
 
 def rule_message(certificate: Certificate) -> PickedMessage:

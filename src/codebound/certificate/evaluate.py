@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -16,12 +16,12 @@ from codebound.run.references import implements
 from codebound.sample.losses import WRONG
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from torch import Tensor, nn
 
     from codebound.run.job import Engine
-    from codebound.sample.dataset import DeviceData, Scaling
+    from codebound.sample.dataset import Dataset, DeviceData, Scaling
     from codebound.sample.losses import Fault
 
 TOLERANCE = 1e-4
@@ -34,6 +34,7 @@ _SCREEN = 100.0 * TOLERANCE
 """Share of the largest absolute logit beyond which a margin is decided in float32."""
 _COMPARED_EXAMPLES = 4096
 _LARGEST_CHUNK = 2048
+_ROWS = 500  # of a table, at a time
 _CHUNK_NUMBERS = 1 << 18  # in the inputs of a chunk: convolutions hold some hundred times as many
 
 
@@ -58,7 +59,6 @@ def count_errors(
     *,
     theta: float = 0.0,
     fault: Fault = WRONG,
-    chunk_size: int = 0,
     engine: Engine | None = None,
     progress: Progress = silent,
 ) -> Count:
@@ -72,26 +72,17 @@ def count_errors(
         sample: The examples, on the device of the network.
         theta: Margin to exceed.
         fault: What counts, where it is no plain error; it has to be possible on all of the examples.
-        chunk_size: Examples at a time; 0 for as many as fit into a few hundred megabytes.
         engine: Where to count, one part of the sample on each of its workers; None: here.
         progress: Told the examples done.
     """
-    chunk_size = chunk_size or chunk_size_of(sample)
+    chunk_size = chunk_size_of(sample)
     deviation = _float32_deviation(network, sample, chunk_size)
     screen = _SCREEN if deviation < _SCREEN / 10.0 else math.inf
+    settings = {"theta": theta, "fault": fault, "screen": screen, "chunk_size": chunk_size}
+    arguments: dict[str, Any] = {"network": network, "sample": sample, **settings}
     if engine is None:
-        errors = errors_in(
-            network,
-            sample,
-            theta=theta,
-            fault=fault,
-            screen=screen,
-            chunk_size=chunk_size,
-            progress=progress,
-        )
+        errors = errors_in(**arguments, progress=progress)
     else:
-        settings = {"theta": theta, "fault": fault, "screen": screen, "chunk_size": chunk_size}
-        arguments = {"network": network, "sample": sample, **settings}
         parts = over_shards(f"{__name__}:errors_in", arguments, of="sample", engine=engine, progress=progress)
         errors = sum(parts)
     network.float()
@@ -104,8 +95,8 @@ def errors_in(
     sample: DeviceData,
     *,
     theta: float,
-    fault: Fault = WRONG,
-    screen: float = math.inf,
+    fault: Fault,
+    screen: float,
     chunk_size: int,
     progress: Progress = silent,
 ) -> int:
@@ -126,21 +117,6 @@ def errors_in(
         done += chunk_size
         progress(min(done, sample.n), sample.n)
     return errors
-
-
-@torch.no_grad()
-def judged_logits(
-    network: nn.Module, sample: DeviceData, *, chunk_size: int = 0
-) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """Float64 logits, chunk by chunk, which of them are errors, and which are sure to be right.
-
-    For whoever needs all logits anyway: ``count_errors`` saves the float64 where float32 tells. There are
-    never fewer errors than it counts, and as many wherever float32 and float64 agree.
-    """
-    evaluate = _Evaluation(network, sample.scaling)
-    for x, y in sample.chunks(chunk_size or chunk_size_of(sample), torch.float64):
-        logits, is_sure = evaluate.wide(x)
-        yield logits, _are_faults(logits, y, 0.0) | ~is_sure, is_sure
 
 
 class _Evaluation:
@@ -249,3 +225,73 @@ def _answers(logits: Tensor, is_sure: Tensor, fault: Fault) -> tuple[Tensor, Ten
     lead = best.values[:, -2] - best.values[:, -1]
     is_sound = is_sure & logits.isfinite().all(dim=1) & (lead > TOLERANCE * logits.abs().amax(dim=1))
     return best.indices[:, :-1].sort(dim=1).values, is_sound
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Answers of a network on every example of a sample.
+
+    Attributes:
+        labels: The class that wins.
+        is_clear: Whether it does beyond the tolerance of counting.
+        errors: Examples that count as errors, where there are labels to compare with.
+    """
+
+    labels: Tensor
+    is_clear: Tensor
+    errors: int = 0
+
+
+def answered(f: nn.Module, sample: DeviceData, *, engine: Engine | None = None) -> Answers:
+    """The answers of a network, and its errors: one evaluation in float64, of every example.
+
+    For whoever needs all answers anyway: ``count_errors`` saves the float64 where float32 tells. There are
+    never fewer errors than it counts, and as many wherever float32 and float64 agree.
+    """
+    given: dict[str, Any] = {"f": f, "sample": sample, "chunk_size": chunk_size_of(sample)}
+    if engine is None:
+        return answers_in(**given)
+    return joined(over_shards(f"{__name__}:answers_in", given, of="sample", engine=engine))
+
+
+@torch.no_grad()
+def answers_in(f: nn.Module, sample: DeviceData, *, chunk_size: int) -> Answers:
+    """The answers in one part of a sample, and the errors in it."""
+    evaluate, parts = _Evaluation(f, sample.scaling), []
+    for x, y in sample.chunks(chunk_size, torch.float64):
+        logits, is_sure = evaluate.wide(x)
+        labels, is_clear = winners(logits)
+        errors = int((_are_faults(logits, y, 0.0) | ~is_sure).sum())
+        parts.append(Answers(labels, is_clear & is_sure, errors))
+    return joined(parts)
+
+
+def joined(parts: Sequence[Answers]) -> Answers:
+    """The answers of all parts, in their order."""
+    labels, is_clear = (torch.cat([getattr(each, name) for each in parts]) for name in ("labels", "is_clear"))
+    return Answers(labels, is_clear, sum(each.errors for each in parts))
+
+
+@torch.no_grad()
+def differing(said: Answers, g: nn.Module, rows: Dataset, *, takes_stored: bool) -> int:
+    """Inputs on which g predicts something else, or one of them not clearly; g takes the rows of them."""
+    g = g if takes_stored else g.double().eval()
+    total = 0
+    for at in parts_of(rows):
+        own = torch.from_numpy(rows.x[at])
+        labels, is_clear = winners(g(own if takes_stored else rows.scaling.apply(own, torch.float64)))
+        total += int((~(said.is_clear[at] & is_clear & (said.labels[at] == labels))).sum())
+    return total
+
+
+def parts_of(sample: Dataset) -> Iterator[slice]:
+    """Slices of a sample that are evaluated at once."""
+    return (slice(start, start + _ROWS) for start in range(0, sample.n, _ROWS))
+
+
+def winners(outputs: Tensor) -> tuple[Tensor, Tensor]:
+    """The class that wins, and whether it does beyond the tolerance of counting."""
+    from codebound.learn.picking import is_wrong  # a message needs no picks
+
+    labels = outputs.argmax(1)
+    return labels, ~is_wrong(outputs, labels)

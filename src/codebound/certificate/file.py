@@ -16,9 +16,9 @@ from codebound.bits.setting import FORM, Setting
 from codebound.bounds.facts import Subject  # noqa: TC001  (read at run time, to check the types of a header)
 from codebound.bounds.risk import claim_sentence, count_of, percent
 from codebound.certificate.claims import CLAIMS
-from codebound.certificate.statement import AbstractStatement, Counted, fault_counts
+from codebound.certificate.statement import AbstractStatement, Counted
 from codebound.certificate.versions import PAGE, PAGES, VERSIONS, Page, version_of, with_new, without_new
-from codebound.known.declared import declared_names, declared_part
+from codebound.known.provenance import declared_names, declared_part
 from codebound.run.errors import CodeboundError, FormatError
 from codebound.run.files import make_folder, require_file, write_atomically
 from codebound.run.tensor_files import float32_sha256
@@ -188,21 +188,24 @@ class Certificate:
     @property
     def counts(self) -> tuple[Counted, ...]:
         """Counts that the bound was computed from, each with its meaning."""
-        counts = self.kind.counts(self.facts)
-        if self.helper.base is not None:  # g may be the base itself, which need not be trained
+        counts, part = self.kind.counts(self.facts), self.first_part
+        if self.helper.base is not None or part is not None:  # g may be the base itself, not trained on these
             counts = tuple(replace(each, name=each.name.removeprefix("training ")) for each in counts)
-        if (part := self.first_part) is not None:
-            first, n = part
-            unseen = f"on the {n - first} of {n} examples that its encoder was not made of"
+        if part is not None:
+            unseen = f"on the {part[1] - part[0]} of {part[1]} examples that its encoder was not made of"
             counts = tuple(
-                replace(
-                    each,
-                    name=each.name.removeprefix("training "),
-                    meaning=each.meaning.replace("on the whole sample", unseen),
-                )
-                for each in counts
+                replace(each, meaning=each.meaning.replace("on the whole sample", unseen)) for each in counts
             )
-        return counts if self.fault == WRONG else fault_counts(self, counts)
+        if self.fault == WRONG:
+            return counts
+        key, facts = self.kind.errors_key, self.facts
+        meaning = (
+            f"examples on which the decoded network makes the fault {self.fault}, among those that it can "
+            "happen on; whatever is not clear counts"
+        )
+        n = next((each.of for each in counts if each.key == key), facts.n)
+        own = Counted("faults", f"faults of g ({self.fault})", facts.errors, n, meaning)
+        return (*(each for each in counts if each.key != key), own)
 
     @property
     def base_declared(self) -> str:

@@ -138,15 +138,3 @@ class AbstractStatement(ABC):
     def event(certificate: Certificate) -> str:
         """Key of the event on which it holds. Statements with the same event fail together."""
         return f"file {hashlib.sha256(certificate.to_bytes()).hexdigest()}"
-
-
-def fault_counts(certificate: Certificate, plain: tuple[Counted, ...]) -> tuple[Counted, ...]:
-    """The counts of a certificate about a fault, from those that a claim about plain errors has."""
-    fault, facts, key = certificate.fault, certificate.facts, certificate.kind.errors_key
-    of = next((each.of for each in plain if each.key == key), facts.n)
-    meaning = (
-        f"examples on which the decoded network makes the fault {fault}, among those that it can happen on; "
-        "whatever is not clear counts"
-    )
-    own = Counted("faults", f"faults of g ({fault})", facts.errors, of, meaning)
-    return (*(each for each in plain if each.key != key), own)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import InitVar, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -94,9 +94,8 @@ class Task:
         claim: What is to be certified.
         original: The network f to start from, a chain; None where messages are made without one.
         base: Name and tensors of the base, where differences are coded.
-        rest: The examples that errors are counted on, where the claim has split the sample already.
         allow_copies: Whether more than one example in a hundred may be a copy of an earlier one.
-        n_rest: Examples that are left after the claim has split the sample.
+        rest: The examples that are left after the claim has split the sample.
         counted: The examples that errors are counted on: those of the rest that the fault can happen on.
         counted_data: The same, where errors are counted.
         first_data: The first of them, for choosing among messages.
@@ -111,9 +110,8 @@ class Task:
     claim: AbstractClaim = field(default_factory=AboutG)
     original: AbstractOriginal | None = None
     base: tuple[str, Tensors] | None = None
-    rest: InitVar[Dataset | None] = None
     allow_copies: bool = False
-    n_rest: int = field(init=False)
+    rest: Dataset = field(init=False)
     counted: Dataset = field(init=False)
     counted_data: DeviceData = field(init=False)
     first_data: DeviceData = field(init=False)
@@ -122,7 +120,7 @@ class Task:
     options: Options = field(init=False)
     rows: RepeatedRows = field(init=False)
 
-    def __post_init__(self, rest: Dataset | None) -> None:
+    def __post_init__(self) -> None:
         if self.sample.classes < 2:
             raise DataError(
                 f"{self.sample.name}: every label is 0, so there is nothing to tell apart. Give examples of "
@@ -133,10 +131,9 @@ class Task:
         require_fixed_scaling(self.sample)
         self.rows = rows_of(self.sample, allow_copies=self.allow_copies)
         self.claim.check(self)
-        counted = self.claim.split(self.sample)[1] if rest is None else rest
-        self.n_rest, fault = counted.n, self.claim.fault
+        self.rest, fault = self.claim.split(self.sample)[1], self.claim.fault
         fault.check(self.sample.classes)
-        self.counted = replace(possible_examples(fault, counted), scaling=scaling)
+        self.counted = possible_examples(fault, self.rest)
         self.counted_data = self.counted.on("cpu")
         self.first_data = self.counted_data.part(0, _FIRST_EXAMPLES)
         self.base_tensors = None if self.base is None else self.base[1]

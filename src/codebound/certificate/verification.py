@@ -1,4 +1,4 @@
-"""Calls of the independent verifier on the certificate of a folder.
+"""Calls of the independent verifier, on a certificate or on that of a folder.
 
 ``result.json`` has its options as ``verify_with``; the commands beside that are for people.
 """
@@ -11,15 +11,76 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codebound.run.errors import FormatError, UsageError
+from codebound.run.progress import Progress, silent
+from codebound.sample.dataset import as_dataset
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from codebound.certificate.file import Certificate
+    from codebound.sample.dataset import Dataset
+    from codebound_verify import Verdict
+
 CERTIFICATE = "certificate.cbound"
 _PATHS = ("data_folder", "base", "subject_weights", "weights")
 _FILES = ("data", "unlabelled", *_PATHS)  # the first two may be names that the second program knows
-_SWITCHES = ("allow_copies",)
-_KINDS = dict.fromkeys(_FILES, str) | dict.fromkeys(_SWITCHES, bool)
+_KINDS = dict.fromkeys(_FILES, str) | {"allow_copies": bool}
+
+
+def verify(
+    source: Certificate | Path | str,
+    sample: Any,
+    *,
+    base: Mapping[str, NDArray[np.float32]] | None = None,
+    unlabelled: Dataset | None = None,
+    original: Mapping[str, NDArray[np.float32]] | None = None,
+    weights: Path | str | None = None,
+    test_set: Dataset | None = None,
+    allow_copies: bool = False,
+    progress: Progress = silent,
+) -> Verdict:
+    """Verdict of the verifier, which shares no code with this package.
+
+    Args:
+        source: A certificate or its file.
+        sample: The sample it was made with, given in any way that ``certify`` takes.
+        base: The tensors of the base, where the message codes differences.
+        unlabelled: The unlabelled inputs of a C-12b certificate.
+        original: The tensors of f, for C-12a and C-12b.
+        weights: The file of g that was saved beside the certificate: is it the network that was certified?
+        test_set: Examples used for no choice: the verdict says whether they refute the claim.
+        allow_copies: Whether more than one example in a hundred may be a copy of an earlier one.
+        progress: Told the examples done.
+    """
+    from codebound_verify import verify as independent_verify
+
+    sample = as_dataset(sample)
+    return independent_verify(
+        source if isinstance(source, Path | str | bytes) else source.to_bytes(),
+        sample.x,
+        sample.y,
+        base=base,
+        unlabelled=None if unlabelled is None else unlabelled.x,
+        subject_weights=original,
+        learned_weights=None if weights is None else _arrays(Path(weights)),
+        test=None if test_set is None else (test_set.x, test_set.y),
+        allow_copies=allow_copies,
+        progress=lambda done, total: progress(done, total, "the verifier counts"),
+    )
+
+
+def _arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """The tensors of a file as the verifier reads them."""
+    from codebound_verify.refusal import Refused
+    from codebound_verify.weights import read_tensors
+
+    try:
+        return read_tensors(path)
+    except Refused as refused:
+        raise FormatError(str(refused)) from refused
 
 
 def ways_to_ask(folder: Path, asked: Mapping[str, str | Path | bool]) -> dict[str, Any]:
@@ -86,38 +147,20 @@ def words_to_ask(asked: Mapping[str, str | Path | bool], file: Path = Path(CERTI
 def asked_by(folder: Path, result: Mapping[str, Any]) -> dict[str, str | bool]:
     """The options that a folder names in its ``result.json``.
 
-    Older folders have a command alone. A stranger may have written either: it decides which files are read,
-    and not which certificate.
+    A stranger may have written them: they decide which files are read, and not which certificate.
 
     Raises:
-        FormatError: They are not as ``certify`` writes them, or a command is about another certificate.
+        FormatError: They are not as ``certify`` writes them.
     """
-    words = str(result.get("verify_here", result.get("verify")))
-    asked = result["verify_with"] if "verify_with" in result else _options_of(words)
+    asked = result.get("verify_with")
     if not isinstance(asked, dict) or not all(
         value and type(value) is _KINDS.get(name) and "\0" not in str(value) for name, value in asked.items()
     ):
         raise FormatError(
             f"{folder / 'result.json'} does not say how to verify its certificate as certify writes it: "
-            f"{asked if 'verify_with' in result else words}"
+            f"{asked}"
         )
     return asked
-
-
-def _options_of(words: str) -> dict[str, str | bool] | None:
-    """The options in a command; None where it is none about the certificate of a folder."""
-    try:
-        _, file, *rest = shlex.split(words)
-    except ValueError:
-        return None
-    asked: dict[str, str | bool] = {}
-    options = iter(rest)
-    for option in options:
-        if not option.startswith("--") or "_" in option:
-            return None
-        name = option.removeprefix("--").replace("-", "_")
-        asked[name] = True if name in _SWITCHES else next(options, "")
-    return asked if Path(file).name == CERTIFICATE else None
 
 
 def ask(folder: Path, asked: Mapping[str, str | bool]) -> dict[str, Any]:
@@ -142,15 +185,11 @@ def ask(folder: Path, asked: Mapping[str, str | bool]) -> dict[str, Any]:
         if is_here and given[name].partition(":")[0] in NAMES:
             raise FormatError(f"{place} is called like a dataset: it is unclear which of them is meant.")
         given[name] = str(place) if is_here else given[name]
-    return _answer(folder / CERTIFICATE, **given)
+    return verdict_on(folder / CERTIFICATE, **given)
 
 
-def ask_about_ledger(ledger: Path) -> dict[str, Any]:
-    """Return the verdict on a ledger of looks, as JSON."""
-    return _answer(ledger)
-
-
-def _answer(file: Path, **given: Any) -> dict[str, Any]:
+def verdict_on(file: Path, **given: Any) -> dict[str, Any]:
+    """Return the verdict on a file, such as a ledger of looks, as JSON."""
     from codebound_verify.files import GivenFiles, verdict_record, verify_file
     from codebound_verify.refusal import Refused
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from codebound.certificate.verification import CERTIFICATE
 from codebound.certification import SHARES, certify
 from codebound.known.base import MAX_WORDS, Pretrained
-from codebound.known.encoded_tables import load_table
-from codebound.known.encoder import load_encoder
+from codebound.known.encoder import load_encoder, load_table
 from codebound.methods.inputs import ENCODES
 from codebound.run.errors import CodeboundError, UsageError
 from codebound.run.extensions import import_named, reader

@@ -124,8 +124,7 @@ def encode(
 
     Example: codebound encode --encoder efficientnet:features --data cifar10 --out table.npz
     """
-    from codebound.known.encoded_tables import differing, load_table, save_table
-    from codebound.known.encoder import load_encoder
+    from codebound.known.encoder import differing, load_encoder, load_table, save_table
     from codebound.run.device import resolve_device
     from codebound.sample.load import load_dataset
 

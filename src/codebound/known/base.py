@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codebound.known.unseen import require_unseen
+from codebound.known.provenance import require_unseen
 from codebound.run.errors import UsageError
 
 if TYPE_CHECKING:

@@ -12,9 +12,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from codebound.known.declared import made_of_words
 from codebound.known.encoder import Encoder, digest
-from codebound.known.provenance import origin_of_parts
+from codebound.known.provenance import made_of_words, origin_of_parts
 from codebound.run.errors import UsageError
 from codebound.sample.dataset import seen_rows
 

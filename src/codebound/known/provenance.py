@@ -1,19 +1,28 @@
-"""Origin of a network, as long as its numbers are what they were then."""
+"""Origin of networks and encoders: what is remembered of it, refused for it, and declared."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from codebound.run.errors import CertificateError
 from codebound.run.tensor_files import state_sha256, state_tensors
+from codebound.sample.dataset import seen_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
     from torch import nn
 
+    from codebound.sample.dataset import Dataset
+
+DECLARED = "The inputs are rows of the encoder "
+_MADE_OF = re.compile(r"made of the first ([0-9]{1,18}) of ([0-9]{1,18}) examples in the fixed order")
 _NONE = np.zeros(0, dtype=np.uint64)
 
 
@@ -80,3 +89,81 @@ def origin_of_parts(module: nn.Module) -> Origin:
     hashes = dict.fromkeys(each.data_sha256 for each in known if each.data_sha256)
     rows = [each.rows for each in known]
     return Origin(",".join(hashes), False, np.unique(np.concatenate([_NONE, *rows])))
+
+
+def count_seen(origin: Origin, sample: Dataset, *, given: Dataset | None = None) -> int:
+    """Number of inputs that a network is known to have seen.
+
+    Args:
+        origin: What is known of the network.
+        sample: The sample.
+        given: What the network may know: an input that was drawn there too is no sign of anything.
+    """
+    if origin.has_seen(sample.sha256):
+        return sample.n
+    if not len(origin.rows):
+        return 0
+    known = origin.rows if given is None else np.setdiff1d(origin.rows, seen_rows(given))
+    return int(np.isin(seen_rows(sample), known).sum())
+
+
+def require_unseen(
+    origin: Origin, sample: Dataset, *, who: str, advice: str, given: Dataset | None = None
+) -> None:
+    """Refuses a network that is known to have seen an input of a sample, in whatever order or company.
+
+    Args:
+        origin: What is known of the network.
+        sample: What must be unseen.
+        who: The network, in words.
+        advice: What to do instead.
+        given: What it may know.
+
+    Raises:
+        CertificateError: It has seen some; labels or not, the bound would not hold.
+    """
+    if shared := count_seen(origin, sample, given=given):
+        is_same = origin.has_seen(sample.sha256)
+        saw = "this very sample" if is_same else f"{shared} of the {sample.n} inputs of this sample"
+        raise CertificateError(
+            f"{who} was trained on {saw}, and must not have seen any: the bound would not hold. {advice}"
+        )
+
+
+def made_of_words(first: int, n: int) -> str:
+    """Declaration of an encoder made of the first examples."""
+    return (
+        f"made of the first {first} of {n} examples in the fixed order of C-10; this sample is the other "
+        f"{n - first}, none of which it saw"
+    )
+
+
+def declared_names(declarations: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of the encoders that a certificate declares.
+
+    Example:
+        >>> declared_names(["The sample is i.i.d.", "The inputs are rows of the encoder x (SHA-256 0), ..."])
+        ('x',)
+    """
+    found = (each.removeprefix(DECLARED) for each in declarations if each.startswith(DECLARED))
+    return tuple(each.partition(" (SHA-256")[0] for each in found)
+
+
+def declared_name(declarations: Iterable[str]) -> str:
+    """Return the name of the first of them; empty where there is none."""
+    return next(iter(declared_names(declarations)), "")
+
+
+def declared_part(declarations: Iterable[str]) -> tuple[int, int] | None:
+    """Return the size of the first part that a declared encoder was made of, and of its whole sample.
+
+    Example:
+        >>> declared_part([f"The inputs are rows of the encoder x, {made_of_words(600, 3000)}."])
+        (600, 3000)
+    """
+    for each in declarations:
+        if found := _MADE_OF.search(each):
+            first, n = map(int, found.groups())
+            if each.startswith(DECLARED) and each.endswith(f"{made_of_words(first, n)}."):
+                return first, n
+    return None

@@ -11,19 +11,19 @@ import itertools
 import math
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from codebound.bounds.facts import LookFacts
 from codebound.bounds.held_out import looked_risk
-from codebound.bounds.numerics import binomial_inverse_upper
 from codebound.bounds.risk import percent
-from codebound.certificate.rule_assessment import assess_picked
+from codebound.certificate.assessment import assess_picked
+from codebound.certificate.statement import Term
 from codebound.learn.features import ColumnFeatures, RoomError
 from codebound.learn.picking import features_of, is_wrong, learner_of, permutation, pick
 from codebound.learn.rule import PickedMessage, Rule, usual_rule
-from codebound.methods.rule_search import MEMORY, go_on_after, memory_of
+from codebound.methods.rule_search import MEMORY, go_on_after, memory_of, moved_while
 from codebound.methods.search import UnsuitedError
 from codebound.run.device import exact_products
 from codebound.run.errors import ModelError, UsageError
@@ -42,7 +42,6 @@ _TRIALS = 4  # shares that are carried out, where the first ones fail, or come t
 _LEAST = 12  # examples that a share can be taken of
 _FEW = 1500  # examples for which learners are moved
 _KNOWN = 500  # examples that columns are scaled by, until a share is carried out
-_INDICES = 16  # of widths and ridges
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,14 +237,13 @@ class _Learners:
 
     def _improve(self) -> None:
         """Moves width and ridge of the best one while that helps."""
-        rule = min(self.found, key=self._least)
-        for name, step in itertools.product(("gamma_index", "ridge_index"), (-1, 1)):
-            while 0 <= getattr(rule, name) + step < _INDICES:
-                moved = replace(rule, **{name: getattr(rule, name) + step})
-                self._try(moved)
-                if moved not in self.found or self._least(moved) >= self._least(rule):
-                    break
-                rule = moved
+
+        def helps(moved: Rule, rule: Rule) -> bool:
+            self._try(moved)
+            return moved in self.found and self._least(moved) < self._least(rule)
+
+        moves = itertools.product(("gamma_index", "ridge_index"), (-1, 1))
+        moved_while(helps, min(self.found, key=self._least), moves)
 
     def _tuned(self) -> list[Rule]:
         """The learner whose width and ridge suit a part of a larger table; smaller ones are moved later."""
@@ -288,7 +286,7 @@ class _Learners:
             bits = message.encode()[0].length
         except UsageError:  # a literal scaling of pictures has no short code
             return math.inf
-        return binomial_inverse_upper(held.errors, held.n, math.log(task.delta) - bits * math.log(2.0))
+        return Term("binomial", held.errors, held.n, bits).limit(task.delta)
 
     def _remember(self, held: HeldOut) -> None:
         """Keeps the smallest bound of a hold-out set; a count replaces what was reckoned for its share."""
@@ -301,13 +299,5 @@ class _Learners:
 
 def _plain(held: HeldOut) -> Rule:
     """The learner with its share, and without picks: numbers that only picks have are as they are read."""
-    read = Rule()
-    return replace(
-        held.rule,
-        first=held.learned,
-        rounds=0,
-        batch=read.batch,
-        longer=(),
-        tenths=held.tenths,
-        score_index=read.score_index,
-    )
+    unread: dict[str, Any] = {"batch": Rule().batch, "score_index": Rule().score_index}
+    return replace(held.rule, first=held.learned, rounds=0, longer=(), tenths=held.tenths, **unread)

@@ -1,8 +1,9 @@
-"""Inputs of a search: f, a base, or a helper."""
+"""Inputs of a search: f, a base and its rows, or a helper."""
 
 from __future__ import annotations
 
 import inspect
+import math
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -13,19 +14,18 @@ from torch import nn
 
 from codebound.certificate.claims import prior_and_rest
 from codebound.known.base import Pretrained
-from codebound.known.provenance import origin_of_parts
-from codebound.known.unseen import require_unseen
+from codebound.known.provenance import count_seen, origin_of_parts, require_unseen
+from codebound.methods.search import UnsuitedError
 from codebound.run.errors import UsageError
-from codebound.run.extensions import form_of
 from codebound.sample.caveats import rows_of
 from codebound.sample.dataset import seen_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from codebound.certificate.claims import AbstractClaim
     from codebound.certificate.task import AbstractOriginal, Tensors
     from codebound.known.encoder import Encoder
+    from codebound.known.provenance import Origin
     from codebound.run.progress import Progress
     from codebound.sample.dataset import Dataset
 
@@ -73,22 +73,63 @@ class Start:
         return tuple(filter(None, (*read, self.unread, self.uncoded)))
 
 
-def read_start(
-    f: object,
-    base: Pretrained | None,
-    sample: Dataset,
-    *,
-    stated: AbstractClaim,
-    method: str,
-    has_helper: bool,
-) -> Start:
-    """Reads the networks that were given, as far as the claim and the method need them."""
-    if f is None:
-        if base is not None or stated.is_about_f:
-            raise UsageError("this certificate starts from a network: give a model.")
-        return Start(None)
-    start: Start = form_of("start")(f, base, sample, stated=stated, method=method, has_helper=has_helper)
-    return start
+def base_encoder(start: Start, sample: Dataset, *, device: str | torch.device, has_scores: bool) -> Encoder:
+    """Encoder by a base: by the features in front of its last layer, or by its scores.
+
+    Picks are made on the table of its features and nowhere else, so that each message still has one meaning,
+    and a search that compares them with messages about the network itself pays for nothing twice. Scores are
+    declared: the verifier counts them and does not run the network. Examples of the sample show what it
+    returns.
+
+    Raises:
+        UnsuitedError: The network has no last linear layer, or nothing in front of it.
+    """
+    from codebound.known.encoder import Encoder, digest
+    from codebound.known.first_share import NetworkRows, Scores
+
+    base, f, tensors = start.base, start.original, start.base_tensors
+    assert base is not None  # whoever asks has one
+    assert f is not None  # and it is one of f
+    assert tensors is not None
+    network = f.build({name: torch.from_numpy(value) for name, value in tensors.items()})
+    rows: NetworkRows | Scores
+    if has_scores:
+        name, says, rows = "the scores of the base", base.name, Scores([network])
+    else:
+        example = sample.scaling.apply(torch.from_numpy(sample.x[:2]))
+        name, says = "the last hidden layer of the base", base.says
+        rows = NetworkRows.of([network], example, classes=sample.classes)
+        if rows.ends == [None]:
+            raise UnsuitedError("the network has no hidden layer in front of a linear one that is its last.")
+    sha256 = digest(f.computes.encode(), rows)
+    return Encoder(name, rows.to(device), sha256, origin=says, has_scores=has_scores)
+
+
+def why_no_features(origin: Origin, sample: Dataset) -> str:
+    """Reason why f's features are not used, and the remedy."""
+    if count_seen(origin, sample):
+        return (
+            "No picks are made on the features of f: it was trained on this sample, whose labels they know."
+        )
+    return (
+        "No picks are made on the features of f: nobody says that it was neither trained nor selected on the "
+        "sample. Where that is true, give its weights as a base instead."
+    )
+
+
+def own_message_words(original: AbstractOriginal, sample: Dataset, *, delta: float, bound: float) -> str:
+    """Length limits of a message of f itself, in words."""
+    numbers = sum(tensor.numel() for tensor in original.tensors.values())
+    most = [
+        max(0, math.floor((-sample.n * math.log1p(-risk) + math.log(delta)) / math.log(2.0)))
+        for risk in (1.0 - 1.0 / sample.classes, bound)
+        if risk < 1.0
+    ]
+    each = [f"{bits:,} bits ({bits / numbers:.2g} a number)" for bits in most]
+    return (
+        f"A message of f itself says {numbers:,} numbers. With {sample.n:,} examples, and without a single "
+        f"error, its bound is below guessing up to {each[0]}, and below what was found up to {each[-1]}."
+    )
 
 
 def encoded_rest(
@@ -164,24 +205,19 @@ def refuse_seen(network: object, unseen: Sequence[Dataset], prior: Dataset) -> N
         )
 
 
-def _taken(helper: Callable[..., Any], **offered: Any) -> dict[str, Any]:
-    """Arguments among ``offered`` that a function takes by name."""
-    try:
-        known = inspect.signature(helper).parameters
-    except (TypeError, ValueError):  # of code that is not Python
-        return {}
-    return {name: value for name, value in offered.items() if name in known}
-
-
 def maker_of(helper: Callable[[Dataset], Any]) -> str:
     """Name of the function that makes a helper."""
     return f"{getattr(helper, '__module__', '')}:{getattr(helper, '__qualname__', type(helper).__name__)}"
 
 
 def make_helper(helper: Callable[..., Any], prior: Dataset, **offered: Any) -> Any:
-    """Call a function with the first part and the arguments it takes."""
+    """Call a function with the first part, and with those of the other arguments that it takes by name."""
     try:
-        return helper(prior, **_taken(helper, **offered))
+        taken = inspect.signature(helper).parameters.keys() & offered.keys()
+    except (TypeError, ValueError):  # of code that is not Python
+        taken = set()
+    try:
+        return helper(prior, **{name: offered[name] for name in taken})
     except Exception as error:  # of somebody else's training
         raise UsageError(
             f"{maker_of(helper)} failed with {type(error).__name__}: {error}. It is called with the first "

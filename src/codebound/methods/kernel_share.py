@@ -11,20 +11,20 @@ import json
 import math
 import os
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import nn
 
-from codebound.known.declared import declared_name
 from codebound.known.encoder import Encoder, digest
 from codebound.known.first_share import Scores
+from codebound.known.provenance import declared_name
 from codebound.learn.features import FEATURES, ColumnFeatures, FeatureMap, RoomError
 from codebound.learn.picking import feature_map_of, permutation, vectors_of
 from codebound.learn.ridge import folded
 from codebound.learn.rule import Rule
-from codebound.methods.rule_search import families_of
+from codebound.methods.rule_search import families_of, moved_while
 from codebound.run.device import exact_products
 from codebound.run.errors import FormatError, ModelError, UsageError
 from codebound.run.progress import Progress, silent
@@ -51,7 +51,6 @@ _COPIED = 12_000  # supports up to which changed copies are learned from too
 _NEAR = 1.2  # times the fewest errors: what makes no more is moved too
 _CLEARLY = 0.9  # of a sum of squares
 _MOVED = 2  # kinds of features whose numbers are moved
-_INDICES = range(16)
 _NEXT, _FAR = (-1, 1), (-1, 1, -3, 3)  # steps on the grids of width and ridge
 _OF_RULE = ("first", "copies", "gamma_index", "ridge_index")
 _SAID = "said"  # the tensor that says what a network is
@@ -102,7 +101,8 @@ class KernelNetwork(nn.Module):
     def load(tensors: Mapping[str, Tensor]) -> KernelNetwork:
         """The network from its tensors, of which one says what it is."""
         said = json.loads(bytes(tensors[_SAID].tolist()))
-        scaling = Scaling(**{name: _tupled(value) for name, value in said["scaling"].items()})
+        divisor, mean, std = (said["scaling"][name] for name in ("divisor", "mean", "std"))
+        scaling = Scaling(divisor, tuple(mean), tuple(std))
         settings = FEATURES[said["kind"]](**said["features"])
         rule = Rule(settings, **{name: said[name] for name in _OF_RULE})
         own = {name: tensors[name] for name in ("supports", "coefficients")}
@@ -189,10 +189,6 @@ def _as_stored(first: Dataset) -> Dataset:
         return first
     x = first.scaling.apply(torch.from_numpy(first.x)).numpy()
     return Dataset(first.name, first.role, x, first.y, first.classes)
-
-
-def _tupled(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
 
 
 def load_helper(path: Path, declared: str) -> tuple[Encoder, KernelNetwork]:
@@ -413,23 +409,18 @@ class _Trial:
         For tables, whose scale tells little of the width, farther too and until nothing helps: where one
         error more or less, which is rounding, ends a way, another one leads there.
         """
-        is_table = not self.rule.features.has_pictures
-        before = None
+
+        def helps(moved: Rule, rule: Rule) -> bool:
+            (errors, apart), (fewest, least) = self._try(moved), self.found[rule]
+            return not (errors > fewest or (errors == fewest and apart > _CLEARLY * least))
+
+        is_table, before = not self.rule.features.has_pictures, None
         while before != self.rule:
             before = self.rule
-            for name, step in itertools.product(("ridge_index", "gamma_index"), _FAR if is_table else _NEXT):
-                self._move(name, step)
+            steps = _FAR if is_table else _NEXT
+            self.rule = moved_while(helps, before, itertools.product(("ridge_index", "gamma_index"), steps))
             if not is_table:
                 break
-
-    def _move(self, name: str, step: int) -> None:
-        """Goes on in one direction."""
-        while getattr(self.rule, name) + step in _INDICES:
-            moved = replace(self.rule, **{name: getattr(self.rule, name) + step})
-            (errors, apart), (fewest, least) = self._try(moved), self.found[self.rule]
-            if errors > fewest or (errors == fewest and apart > _CLEARLY * least):
-                break
-            self.rule = moved
 
 
 def linear_helper(first: Dataset) -> nn.Module:

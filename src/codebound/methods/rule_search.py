@@ -6,13 +6,14 @@ is a point of the grid of docs/format.md, 10.1, so that every choice is inside t
 
 from __future__ import annotations
 
+import itertools
 import math
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from codebound.bounds.numerics import picked_inverse_upper
-from codebound.certificate.rule_assessment import assess_picked
+from codebound.certificate.assessment import assess_picked
+from codebound.certificate.statement import Term
 from codebound.learn.feature_weights import LayerFeatures
 from codebound.learn.features import ColumnFeatures, PatchFeatures, RoomError
 from codebound.learn.picking import FEATURES, features_of, permutation, pick
@@ -23,7 +24,7 @@ from codebound.run.errors import ModelError
 from codebound.run.interrupts import finishing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from torch import Tensor
 
@@ -41,7 +42,8 @@ _NEAR = 1.2  # times the best bound: what promises no more is not worth a second
 _CLOSE = 1.12  # times the best bound: a larger share that promises no less is left out
 _WORTH = 0.97  # times the bound without weights: what promises no less is not carried out
 _STRENGTHS = {"quick": (), "standard": (2, 1, 3), "max": (2, 1, 3)}  # of weights that are computed
-_NUMBERS = (("ridge_index", 16), ("gamma_index", 16), ("score_index", 8))
+_LIMITS = {"ridge_index": 16, "gamma_index": 16, "score_index": 8}
+_NEXT = (-1, 1)  # steps on the grids of these numbers
 _FIRST_SHARE = 12  # one example in so many comes first
 _LEAST_SHARE, _MOST_SHARE = 4, 60  # the same for tables, where shares are compared
 _LEAST = 12  # examples that a rule can be tried on
@@ -113,7 +115,7 @@ def _promised(first: int, done: Sequence[Picked], search: Search) -> float:
 def _bound(counted: int, n: int, rule: Rule, task: Task) -> float:
     """The bound for so many counted examples among n, with the message of a rule."""
     bits = PickedMessage(task.options, rule, task.sample.input_shape).encode()[0].length
-    return picked_inverse_upper(counted, n, math.log(task.delta) - bits * math.log(2.0))
+    return Term("picked", counted, n, bits).limit(task.delta)
 
 
 def _larger_shares(found: Picked, search: Search) -> list[int]:
@@ -122,9 +124,8 @@ def _larger_shares(found: Picked, search: Search) -> list[int]:
     What comes first is not counted, so a large share is a split: with nothing picked the bound is nearly that
     of a hold-out set, and every pick that removes more than one error improves on it.
     """
-    n, rule = search.task.sample.n, found.rule
-    copies = 1 if rule.is_mirrored else len(rule.changes())
-    most = _SPLIT_VALUES[search.effort] / (n * copies)
+    n = search.task.sample.n
+    most = _SPLIT_VALUES[search.effort] / (n * found.rule.supports_each)
     wanted = _SPLITS[1:2] if search.effort == "quick" else _SPLITS
     shares = {max((each for each in FIRST if each <= share * n), default=0) for share in wanted}
     return sorted(each for each in shares if n / _FIRST_SHARE < each <= most)
@@ -163,7 +164,7 @@ class _Comparison:
     def _weighted(self, plain: Rule) -> Picked | None:
         """The best rule with a layer of computed weights, if it promises more than the best one without."""
         usual = usual_rule(self.part.input_shape)
-        numbers = {name: getattr(usual, name) for name, _ in _NUMBERS}
+        numbers = {name: getattr(usual, name) for name in _LIMITS}
         for strength in _STRENGTHS[self.search.effort]:
             features = LayerFeatures(plain.features.plain, (), strength=strength)
             for rule in dict.fromkeys((plain, replace(plain, **numbers))):
@@ -188,15 +189,12 @@ class _Comparison:
 
     def _better(self, rule: Rule) -> Rule:
         """The rule with each of its numbers moved while that helps."""
-        for name, limit in _NUMBERS:
-            for step in (-1, 1):
-                while 0 <= getattr(rule, name) + step < limit:
-                    moved = replace(rule, **{name: getattr(rule, name) + step})
-                    found = self._tried(moved)
-                    if found is None or self._expected(found) >= self._expected(self.found[rule]):
-                        break
-                    rule = moved
-        return rule
+
+        def helps(moved: Rule, rule: Rule) -> bool:
+            found = self._tried(moved)
+            return found is not None and self._expected(found) < self._expected(self.found[rule])
+
+        return moved_while(helps, rule, itertools.product(_LIMITS, _NEXT))
 
     def _features(self, rule: Rule) -> tuple[FeatureMap, Tensor]:
         """The features of a rule, which others share that differ in the learner alone."""
@@ -234,6 +232,17 @@ class _Comparison:
         n = task.sample.n - int(share * task.sample.n)
         counted = min(n, picked.last.counted * (task.sample.n / self.part.n) ** _GROWTH)
         return _bound(int(counted), n, picked.rule, task)
+
+
+def moved_while(helps: Callable[[Rule, Rule], bool], rule: Rule, moves: Iterable[tuple[str, int]]) -> Rule:
+    """A rule with its numbers moved by steps, each as far as one step after the other helps."""
+    for name, step in moves:
+        while 0 <= getattr(rule, name) + step < _LIMITS[name]:
+            moved = replace(rule, **{name: getattr(rule, name) + step})
+            if not helps(moved, rule):
+                break
+            rule = moved
+    return rule
 
 
 def families_of(part: Dataset) -> Iterator[Rule]:
@@ -293,8 +302,7 @@ def _on_all(found: Picked, part: int, search: Search, given: int | None = None) 
     """The rule on the whole sample, with batches for its size, and first examples unless they are given."""
     sample, rule = search.task.sample, found.rule
     picks = found.last.picks * (sample.n / part) ** _GROWTH
-    copies = 1 if rule.is_mirrored else len(rule.changes())
-    room = _room(sample.n, found.dimension, copies)
+    room = _room(sample.n, found.dimension, rule.supports_each)
     share = 1.0 / _FIRST_SHARE if rule.features.plain.has_pictures else rule.first / part
     first = given or _first(sample.n * share, max(room / 4.0, room - picks))
     rounds = _TYPICAL_ROUNDS if sample.n <= _MANY else _ROUNDS_OF_MANY

@@ -13,23 +13,23 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal, get_args
 
 from codebound.bounds.facts import OccamFacts
-from codebound.bounds.occam import occam_binomial
+from codebound.bounds.occam import occam_binomial, occam_kl
 from codebound.bounds.risk import percent
-from codebound.certificate.assessment import assess, guess
+from codebound.certificate.assessment import assess, with_setting
+from codebound.certificate.evaluate import estimated_error_rate
 from codebound.certificate.task import NO_NETWORK
-from codebound.methods.comparison import Route, route_of
-from codebound.methods.offers import Offer, Refusal, all_refused
+from codebound.methods.offers import Offer, Refusal, Route, all_refused, route_of
 from codebound.methods.registry import known_methods
 from codebound.run.errors import CertificateError, FormatError, ModelError
 from codebound.run.progress import Progress, silent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     import torch
 
     from codebound.bits.options import AbstractMessage
-    from codebound.certificate.assessment import AbstractAssessed, Encoded, Guess
+    from codebound.certificate.assessment import AbstractAssessed, Encoded
     from codebound.certificate.task import Task
     from codebound.methods.holdout_baseline import HeldOut
     from codebound.run.job import Engine
@@ -40,6 +40,7 @@ EFFORTS: tuple[Effort, ...] = get_args(Effort)
 FIRST_ANSWER = "picks"  # the quickest method that says more than guessing
 _FINALISTS = 2
 _KEPT = 3  # offers: the others are issued where the best one is refused
+_SAFELY = 1.0 - 1e-9  # of a guess: less than it by more than rounding
 _NEAR = 1.2  # times the best bound: guesses are looser than bounds, and on a part of the sample
 
 
@@ -110,18 +111,17 @@ class Search:
     def offer(self, found: AbstractAssessed) -> None:
         """Remembers what was assessed if it is among the best, and if its bits decode to it again."""
         self.tried += 1
-        offer = Offer(found, self.running)
         try:
             found.require_read_back(self.task)
         except FormatError as reason:
-            self.refusals.append(Refusal.of(offer, [str(reason)]))
+            self.refusals.append(Refusal.of(found, self.running, [str(reason)]))
             return
         route = route_of(self.running, found)
         known = None if route is None else self.routes.get(route.name)
         if route is not None and (known is None or route.bound < known.bound):
             self.routes[route.name] = route
         kept: dict[object, Offer] = {}
-        for each in sorted([*self.offers, offer], key=lambda each: each.assessed.rank):
+        for each in sorted([*self.offers, Offer(found, self.running)], key=lambda each: each.assessed.rank):
             kept.setdefault(each if self.is_asked else each.method, each)
         self.offers = list(kept.values())[:_KEPT]
 
@@ -199,6 +199,68 @@ class Search:
     def note(self) -> str:
         """The best bound so far, for a progress bar."""
         return "" if self.best is None else f"best {percent(self.best.bound.value)} by {self.method}"
+
+
+@dataclass(eq=False)
+class Guess:
+    """Estimate of a bound from the first examples, to compare messages.
+
+    Attributes:
+        message: The message.
+        least: The value is no less, and
+        most: no more: known without the blocks, which are long to make.
+    """
+
+    message: AbstractMessage
+    least: float
+    most: float
+    _word: Encoded
+    _rate: float
+    _task: Task
+
+    @cached_property
+    def encoded(self) -> Encoded:
+        """The whole message."""
+        return self.message.with_blocks(*self._word)
+
+    @cached_property
+    def value(self) -> float:
+        """The guess."""
+        return _guessed(self._rate, self._word[0].length + self._block_bits, self._task)
+
+    def is_below(self, other: Guess) -> bool:
+        """Return True if its value is smaller. Blocks are made only where the limits do not decide."""
+        if self.most < _SAFELY * other.least:
+            return True
+        if other.most < _SAFELY * self.least:
+            return False
+        if self._block_keys == other._block_keys:  # as of weights at the largest level alone
+            self._block_bits = other._block_bits
+        return self.value < other.value
+
+    @cached_property
+    def _block_bits(self) -> int:
+        return self.encoded[0].length - self._word[0].length
+
+    @cached_property
+    def _block_keys(self) -> list[Hashable]:
+        return self.message.block_keys()
+
+
+def guess(message: AbstractMessage, task: Task) -> Guess:
+    """Guesses the bound of a message from its errors on the first examples."""
+    message = with_setting(message, task)
+    word = message.word()
+    network = message.build(task.base_tensors)
+    rate = estimated_error_rate(network, task.first_data)
+    least, most = (_guessed(rate, bits, task) for bits in message.length_limits(word[0]))
+    return Guess(message, least, most, word, rate, task)
+
+
+def _guessed(rate: float, code_bits: int, task: Task) -> float:
+    n = task.counted.n
+    value = occam_kl(OccamFacts(errors=int(rate * n), n=n, code_bits=code_bits, delta=task.delta)).value
+    return value + 1e-9 * rate if value < 1.0 else 1.0 + rate + code_bits / n
 
 
 class UnsuitedError(CertificateError):

@@ -17,23 +17,19 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from codebound.bounds.numerics import binomial_inverse_upper
 from codebound.bounds.risk import count_of
+from codebound.certificate.statement import Term
 from codebound.certificate.task import Task
-from codebound.methods.attempt import Attempt
-from codebound.methods.comparison import BY_HELPER, Route
 from codebound.methods.inputs import encoded_rest, largest_input
 from codebound.methods.kernel_share import kernel_helper, most_supports
+from codebound.methods.offers import BY_HELPER, Route
 from codebound.methods.search import OutOfTimeError, Search
+from codebound.methods.strategy import Attempt
 from codebound.run.extensions import form_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from codebound.certificate.claims import AbstractClaim
-    from codebound.methods.attempt import Attempts
-    from codebound.methods.holdout_baseline import HeldOut
     from codebound.methods.search import Effort
+    from codebound.methods.strategy import Course
 
 NEAR_BITS = 16
 """Above the estimate for the best hold-out set: what comes as near needs no helper."""
@@ -45,28 +41,22 @@ _SLOWER = 2.0  # times: all else is slower than a product of large matrices
 _COMPARED = 6e12  # floating-point operations that learners are compared by, on pictures
 
 
-def helped_attempts(
-    common: Attempts,
-    attempts: Sequence[Attempt],
-    stated: AbstractClaim,
-    *,
-    effort: Effort,
-    seconds: float | None = None,
-) -> list[Attempt]:
+def helped_attempts(course: Course, seconds: float | None = None) -> list[Attempt]:
     """Attempts with a helper, if others far exceed the hold-out estimate.
 
-    Else there are none. The given attempts were made on the whole sample and without a base. The effort says
-    how much time a helper may take, unless ``seconds`` are given: none, a quarter of an hour, or any.
+    Else there are none. The others were made on the whole sample and without a base. The effort says how much
+    time a helper may take, unless ``seconds`` are given: none, a quarter of an hour, or any.
     """
+    n, attempts, effort = course.sample.n, course.attempts, course.effort
     best = min(attempts, key=lambda each: each.best.rank)
     rival = next((each.search.held_out for each in attempts if each.search.held_out is not None), None)
-    if rival is None or best.best.rank[0] <= _at_bits(rival, common.delta, NEAR_BITS):
+    if rival is None:
         return []
-    tenths = share_of(common.sample.n)
+    if best.best.rank[0] <= Term("binomial", rival.errors, rival.n, NEAR_BITS).limit(course.delta):
+        return []
+    tenths = share_of(n)
     limit = _SECONDS[effort] if seconds is None else seconds
-    needed = _reckoned_seconds(
-        tenths * common.sample.n // 10, common.sample.n, rival.dimension, common.device
-    )
+    needed = _reckoned_seconds(tenths * n // 10, n, rival.dimension, course.device)
     if needed > limit:
         best.search.skipped[BY_HELPER] = (
             f"a helper of {tenths} tenths of the sample would take some "
@@ -75,7 +65,7 @@ def helped_attempts(
         return []
     until = math.inf if seconds is None else time.monotonic() + seconds
     try:
-        found = _attempt(common, stated, tenths, until)
+        found = _attempt(course, tenths, until)
     except OutOfTimeError:
         best.search.skipped[BY_HELPER] = f"its time was up; {_more(effort, seconds, needed)}."
         return []
@@ -102,10 +92,6 @@ def share_of(n: int) -> int:
     return tenths
 
 
-def _at_bits(rival: HeldOut, delta: float, bits: float) -> float:
-    return binomial_inverse_upper(rival.errors, rival.n, math.log(delta) - bits * math.log(2.0))
-
-
 def _more(effort: Effort, seconds: float | None, needed: float) -> str:
     """Advice on the minutes or the effort that leave time enough."""
     if seconds is not None:
@@ -123,42 +109,41 @@ def _reckoned_seconds(learned: int, n: int, size: int, device: torch.device) -> 
     return _SLOWER * (products + _COMPARED) * (time.perf_counter() - start) / (2.0 * _SIDE**3)
 
 
-def _attempt(common: Attempts, stated: AbstractClaim, tenths: int, until: float) -> Attempt:
+def _attempt(course: Course, tenths: int, until: float) -> Attempt:
     """The helper of a share, certified on the rest by the one message that takes its largest score."""
 
     def progress(done: int, total: int | None, note: str = "") -> None:
-        common.progress(done, total, note)
+        course.progress(done, total, note)
         if time.monotonic() > until:
             raise OutOfTimeError
 
     encoder, table, _ = encoded_rest(
         kernel_helper,
-        common.sample,
+        course.sample,
         None,
         tenths,
         has_scores=True,
-        allow_copies=common.allow_copies,
-        device=common.device,
+        allow_copies=course.allow_copies,
+        device=course.device,
         progress=progress,
     )
     largest = largest_input(table.classes)
     scored = form_of("f")(largest.network, table)
     task = Task(
-        claim=stated,
+        claim=course.claims[0],
         sample=table,
-        delta=common.delta,
+        delta=course.delta,
         original=scored,
         base=(largest.name, scored.arrays),
-        rest=table,
-        allow_copies=common.allow_copies,
+        allow_copies=course.allow_copies,
     )
-    search = Search(task, "quick", device=common.device, engine=common.engine, progress=common.progress)
+    search = Search(task, "quick", device=course.device, engine=course.engine, progress=course.progress)
     search.running = BY_HELPER
     best = search.propose(scored.unchanged(task.options))
     facts = best.facts
     price = (
         f"{count_of(facts.errors, 'error')} of {facts.n}, by a helper of the other "
-        f"{common.sample.n - facts.n}, which is declared; {count_of(facts.code_bits, 'bit', form='g')}"
+        f"{course.sample.n - facts.n}, which is declared; {count_of(facts.code_bits, 'bit', form='g')}"
     )
     search.routes = {BY_HELPER: Route(BY_HELPER, best.bound.value, price)}
-    return Attempt(task, search, best, BY_HELPER, table, table, encoder)
+    return Attempt(task, search, best, BY_HELPER, table, encoder)

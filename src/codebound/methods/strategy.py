@@ -1,64 +1,94 @@
-"""The course of a certification: which attempts are made, one after the other, and which was the best."""
+"""Attempts at one certificate: which are made, one after the other, and which is issued."""
 
 from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from codebound.certificate.assessment import issue
 from codebound.certificate.claims import AboutG, AfterSplit
-from codebound.certificate.task import NO_NETWORK
-from codebound.methods.comparison import BY_HELPER, compared_routes, is_worth_helping, route_of
-from codebound.methods.inputs import ENCODES, largest_input
-from codebound.methods.offers import Offer, Refusal, all_refused
-from codebound.methods.search import OutOfTimeError
+from codebound.certificate.task import NO_NETWORK, Task
+from codebound.methods.inputs import ENCODES, base_encoder, largest_input, with_known_classes
+from codebound.methods.offers import BY_HELPER, Refusal, all_refused, compared_routes, route_of
+from codebound.methods.search import OutOfTimeError, Search, run
 from codebound.run.errors import CertificateError, CodeboundError, RefusedError
 from codebound.run.extensions import find_extensions, form_of
+from codebound.sample.losses import WRONG
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    import torch
+
+    from codebound.certificate.assessment import AbstractAssessed
     from codebound.certificate.claims import AbstractClaim
     from codebound.certificate.file import Certificate
+    from codebound.certificate.task import AbstractOriginal, Tensors
+    from codebound.known.base import Pretrained
     from codebound.known.encoder import Encoder
-    from codebound.methods.attempt import Attempt, Attempts
-    from codebound.methods.comparison import Route
     from codebound.methods.inputs import Start
+    from codebound.methods.offers import Route
     from codebound.methods.search import Effort
+    from codebound.run.job import Engine
+    from codebound.run.progress import Progress
+    from codebound.sample.dataset import Dataset
 
 _CLEARLY = 0.9  # times what the second program can do by itself: less than this outweighs a declaration
+_FEW = 2000  # examples up to which other routes end near to a hold-out set
 _SHARES_OF_TABLES = (5, 8)  # tenths that a linear helper is learned from, where a table has no network
+
+
+class Attempt(NamedTuple):
+    """Outcome of a search for one claim, with its samples."""
+
+    task: Task
+    search: Search
+    best: AbstractAssessed
+    method: str
+    sample: Dataset
+    encoder: Encoder | None
+
+    @property
+    def others(self) -> list[Attempt]:
+        """The same search with what it offers next, in its order."""
+        return [self._replace(best=each.assessed, method=each.method) for each in self.search.offers[1:]]
 
 
 @dataclass(eq=False, kw_only=True)
 class Course:
     """All attempts at one certificate. Whoever interrupts one of them keeps those before it.
 
+    What is not named here is an argument of ``certify``.
+
     Attributes:
-        common: What they have in common.
         start: The networks that were given.
         claims: What to certify; several where a helper may be made of several shares of the sample.
-        method: Of ``certify``, as are ``effort`` and ``minutes``.
-        effort: See there.
-        minutes: See there.
         encoder: What was made of the first part of the sample and has encoded the rest, which is the sample.
         attempts: Those that were made.
         refusals: Offers that were refused until one was issued.
     """
 
-    common: Attempts
+    sample: Dataset
     start: Start
     claims: Sequence[AbstractClaim]
+    encoder: Encoder | None
     method: str
     effort: Effort
     minutes: float | None
-    encoder: Encoder | None
+    delta: float
+    helper: Callable[[Dataset], Any] | Pretrained | None
+    allow_copies: bool
+    seed: int
+    device: torch.device
+    engine: Engine | None
+    progress: Progress
     attempts: list[Attempt] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
-    _unlearned: str = ""  # why nothing was learned from features of the base
-    _unscored: str = ""  # why its scores were not certified
+    _unmade: dict[str, str] = field(default_factory=dict)  # methods that the base was no use to, and why
 
     def run(self) -> tuple[Attempt, Certificate]:
         """Makes the attempts, and returns the best that the second program accepts, with its certificate.
@@ -87,11 +117,17 @@ class Course:
         )
 
     def _issued(self, attempt: Attempt) -> tuple[Attempt, Certificate] | None:
-        """An attempt with its certificate; None where the second program refuses that."""
+        """An attempt with its certificate; None where the second program refuses that.
+
+        The fault that is stated is counted now, where none but the best of a search had it counted.
+        """
+        task, best = attempt.task, attempt.best
         try:
-            return attempt.issued(self.common.engine, self.common.progress)
+            if best.message.setting.fault != task.claim.fault:
+                best = best.recounted(task, engine=self.engine)
+            return attempt._replace(best=best), issue(best, task, progress=self.progress)
         except RefusedError as error:
-            self.refusals.append(Refusal.of(Offer(attempt.best, attempt.method), error.reasons))
+            self.refusals.append(Refusal.of(attempt.best, attempt.method, error.reasons))
             return None
 
     def _ranked(self) -> list[Attempt]:
@@ -112,7 +148,7 @@ class Course:
 
     def _make_attempts(self) -> None:
         began = time.perf_counter()
-        helps = self._goes_all_ways and self.encoder is None and is_worth_helping(self.common.sample)
+        helps = self._goes_all_ways and self.encoder is None and self.sample.n > _FEW
         parts = len(self.claims) + (self._learns_from_base and self.method == "auto") + helps
         each_minutes = None if self.minutes is None else self.minutes / parts
         if self._learns_from_base:
@@ -154,103 +190,76 @@ class Course:
         return self.method == "auto" and self._stated == AboutG() and self.start.base is None
 
     def _learn_from_base(self, minutes: float | None) -> None:
-        from codebound.methods.base_features import features_encoder
-
-        start, common = self.start, self.common
-        assert start.original is not None  # a base is one of f
-        assert start.base is not None
-        assert start.base_tensors is not None
         try:
-            own = features_encoder(
-                start.original, start.base_tensors, start.base.says, common.sample, device=common.device
-            )
-            self.attempts.append(
-                common.best(self._stated, "picks", self.effort, minutes=minutes, encoder=own)
-            )
+            own = base_encoder(self.start, self.sample, device=self.device, has_scores=False)
+            self.attempts.append(self.best(self._stated, "picks", self.effort, minutes=minutes, encoder=own))
         except CodeboundError as reason:
             if self.method == "picks":
                 raise
-            self._unlearned = f"on the features of the base: {reason}"
+            self._unmade["picks"] = f"on the features of the base: {reason}"
 
     def _try_claims(self, minutes: float | None) -> None:
+        start = self.start
         with self._keeping():
             for claim in self.claims:
-                if not self.is_interrupted:
-                    self.attempts.append(self._best_of(claim, minutes))
-
-    def _best_of(self, claim: AbstractClaim, minutes: float | None) -> Attempt:
-        start = self.start
-        try:
-            return self.common.best(
-                claim,
-                self.method,
-                self.effort,
-                minutes=minutes,
-                original=start.coded,
-                base=start.known,
-            )
-        except CodeboundError as reason:
-            if str(reason) != NO_NETWORK or not (start.unread or start.uncoded):
-                raise
-            raise CertificateError(start.unread or start.uncoded) from reason
+                if self.is_interrupted:
+                    break
+                try:
+                    found = self.best(
+                        claim,
+                        self.method,
+                        self.effort,
+                        minutes=minutes,
+                        original=start.coded,
+                        base=start.known,
+                    )
+                except CodeboundError as reason:
+                    if str(reason) != NO_NETWORK or not (start.unread or start.uncoded):
+                        raise
+                    raise CertificateError(start.unread or start.uncoded) from reason
+                self.attempts.append(found)
 
     def _score_by_base(self) -> None:
-        from codebound.methods.base_features import scores_encoder
-
-        start = self.start
-        assert start.original is not None  # a base is one of f
-        assert start.base is not None
-        assert start.base_tensors is not None
-        scores = scores_encoder(
-            start.original, start.base_tensors, start.base.name, device=self.common.device
-        )
+        scores = base_encoder(self.start, self.sample, device=self.device, has_scores=True)
         with self._keeping():
             try:
                 self._take_largest_score(scores)
             except CodeboundError as reason:
                 if not self.attempts:
                     raise
-                self._unscored = f"on the scores of the base: {reason}"
+                self._unmade["biases"] = f"on the scores of the base: {reason}"
 
     def _take_largest_score(self, encoder: Encoder | None = None) -> None:
         """Certify the largest score, as it is and with biases: of the sample, or of an encoder."""
-        classes = self.common.sample.classes
+        classes = self.sample.classes
         largest = largest_input(classes)
         scored = form_of("network")(largest.network, (classes,), classes=classes)
         scores = largest.name, scored.arrays
-        found = self.common.best(
-            self._stated, "biases", "quick", original=scored, base=scores, encoder=encoder
+        self.attempts.append(
+            self.best(self._stated, "biases", "quick", original=scored, base=scores, encoder=encoder)
         )
-        self.attempts.append(found)
 
     def _go_other_ways(self, until: float | None, *, helps: bool) -> None:
         """Linear helpers of a table, and the helper of a large share."""
-        common, sample = self.common, self.common.sample
         if "message" not in find_extensions()["FORMS"]:
             self.attempts[0].search.skipped[BY_HELPER] = (
                 "a helper is a network, and the extension for networks is not installed."
             )
             return
-        is_table = self.start.original is None and len(sample.input_shape) == 1
+        is_table = self.start.original is None and len(self.sample.input_shape) == 1
         with self._keeping():
             for tenths in _SHARES_OF_TABLES if is_table else ():
                 if not self.is_interrupted:
-                    self.attempts.append(common.best(AfterSplit(tenths), "prune", "quick"))
+                    self.attempts.append(self.best(AfterSplit(tenths), "prune", "quick"))
             if helps and not self.is_interrupted:
                 from codebound.methods.share import helped_attempts
 
-                left = None if until is None else until - time.perf_counter()
-                self.attempts += helped_attempts(
-                    common, self.attempts, self._stated, effort=self.effort, seconds=left
-                )
+                self.attempts += helped_attempts(self, None if until is None else until - time.perf_counter())
 
     def _explain(self, best: Attempt) -> None:
         """Says of methods that were skipped what the search itself could not know."""
         skipped = best.search.skipped
-        if self._unlearned:
-            skipped["picks"] = self._unlearned
-        if self._unscored:
-            skipped["biases"] = self._unscored
+        skipped.update(self._unmade)
         if self.start.unread or self.start.uncoded:
             instead = "the network that was given is not coded, for the reason that is given."
             skipped.update({name: instead for name, why in skipped.items() if why == NO_NETWORK})
@@ -267,3 +276,55 @@ class Course:
             is_late = isinstance(end, OutOfTimeError)
             first.is_out_of_time |= is_late
             first.is_interrupted |= not is_late
+
+    def table(self, encoder: Encoder | None, sample: Dataset) -> Dataset:
+        """The sample, or what an encoder makes of it."""
+        if encoder is None:
+            return sample
+        from codebound.known.encoder import encoded
+
+        return encoded(encoder, sample, device=self.device, progress=self.progress)
+
+    def best(
+        self,
+        stated: AbstractClaim,
+        method: str,
+        effort: Effort,
+        *,
+        minutes: float | None = None,
+        original: AbstractOriginal | None = None,
+        base: tuple[str, Tensors] | None = None,
+        encoder: Encoder | None = None,
+    ) -> Attempt:
+        """The best message for one claim, from a network, a base by its words and tensors, or an encoder."""
+        # networks are chosen by plain errors, whatever is counted in the end
+        claim = stated if stated.fault == WRONG else replace(stated, fault=WRONG)  # type: ignore[type-var]
+        whole = self.table(encoder, self.sample)
+        prior, rest = claim.split(whole)
+        if prior is not None:
+            says, original = form_of("helper")(
+                self.helper,
+                original,
+                prior,
+                unseen=(whole, rest),
+                progress=self.progress,
+            )
+            base = says, original.arrays
+            whole = with_known_classes(whole, prior)
+        task_of = partial(
+            Task,
+            sample=whole,
+            delta=self.delta,
+            original=original,
+            base=base,
+            allow_copies=self.allow_copies,
+        )
+        task = task_of(claim=claim)
+        search = Search(
+            task, effort, seed=self.seed, device=self.device, engine=self.engine, progress=self.progress
+        )
+        best = run(search, method, minutes=minutes)
+        if stated is not claim:
+            task = task_of(claim=stated)
+            best = best.recounted(task, engine=self.engine)
+        return Attempt(task, search, best, search.method, whole, encoder)

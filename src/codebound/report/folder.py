@@ -14,7 +14,7 @@ from codebound.bounds.held_out import Confrontation, confront
 from codebound.certificate.verification import CERTIFICATE, way_to, ways_to_ask, without_place
 from codebound.known.base import BASE_FILE
 from codebound.known.provenance import UNKNOWN, Origin
-from codebound.methods.comparison import BY_HELPER, advice
+from codebound.methods.offers import BY_HELPER, advice
 from codebound.methods.registry import known_methods
 from codebound.report.plain import DECLARED_SCORES
 from codebound.report.summary import (
@@ -48,8 +48,7 @@ if TYPE_CHECKING:
     from codebound.certificate.assessment import ClassBound
     from codebound.certificate.file import Certificate
     from codebound.known.encoder import Encoder
-    from codebound.methods.comparison import Route
-    from codebound.methods.offers import Refusal
+    from codebound.methods.offers import Refusal, Route
     from codebound.sample.dataset import Dataset
 
 WEIGHTS = "g.safetensors"

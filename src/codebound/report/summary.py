@@ -15,8 +15,8 @@ from codebound.bounds.facts import HoldoutFacts
 from codebound.bounds.original import through_disagreement
 from codebound.bounds.risk import count_of, percent
 from codebound.certificate.claims import CLAIMS
-from codebound.known.declared import declared_name
 from codebound.known.first_share import KERNELS
+from codebound.known.provenance import declared_name
 from codebound.report.plain import answer, how_sure
 from codebound.sample.caveats import MOST_COPIES
 

@@ -17,9 +17,10 @@ from codebound.bounds.facts import HoldoutFacts, check_delta
 from codebound.bounds.numerics import float_above
 from codebound.bounds.original import through_disagreement
 from codebound.bounds.risk import percent
-from codebound.certificate.answers import Answers, differing, joined, parts_of, winners
-from codebound.certificate.decoding import decode, require_declared, verify
+from codebound.certificate.decoding import decode, require_declared
+from codebound.certificate.evaluate import Answers, differing, joined, parts_of, winners
 from codebound.certificate.file import Certificate
+from codebound.certificate.verification import verify
 from codebound.run.errors import CertificateError, UsageError
 from codebound.run.tensor_files import state_sha256
 from codebound.sample.caveats import require_disjoint, rows_of

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from codebound.known.base import MAX_WORDS, Pretrained
-from codebound.known.encoded_tables import prototypes
+from codebound.known.encoder import prototypes
 from codebound.known.provenance import remember
 from codebound.run.errors import UsageError
 from codebound_networks.about_f.base import load_base, origin_of_file

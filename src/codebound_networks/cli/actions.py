@@ -12,8 +12,7 @@ from codebound.certificate.verification import CERTIFICATE
 from codebound.certification import certify
 from codebound.cli.actions import load_samples, record_options, save_or_rescue
 from codebound.known.base import BASE_FILE
-from codebound.known.encoded_tables import encoded
-from codebound.known.encoder import load_encoder
+from codebound.known.encoder import encoded, load_encoder
 from codebound.known.provenance import Origin, origin_of
 from codebound.report.folder import WEIGHTS
 from codebound.run.device import resolve_device

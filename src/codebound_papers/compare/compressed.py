@@ -12,9 +12,10 @@ from torch import nn
 from codebound.bounds.facts import OccamFacts
 from codebound.bounds.original import occam_margin
 from codebound.certificate.claims import AboutG
-from codebound.certificate.decoding import decode, verify
+from codebound.certificate.decoding import decode
 from codebound.certificate.evaluate import count_errors
 from codebound.certificate.file import Certificate
+from codebound.certificate.verification import verify
 from codebound.learn.kernel_network import count_faults
 from codebound.report.folder import WEIGHTS
 from codebound.run.errors import CertificateError, CodeboundError

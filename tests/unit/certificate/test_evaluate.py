@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 import codebound_verify.weights
+from codebound.certificate import evaluate
 from codebound.certificate.evaluate import count_disagreements, count_errors
 from codebound.run.tensor_files import float32_sha256
 from codebound.sample.arrays import from_arrays
@@ -82,7 +83,8 @@ def test_errors_at_a_margin():
     ]
 
 
-def test_inputs_are_scaled_in_float64_chunk_by_chunk():
+def test_inputs_are_scaled_in_float64_chunk_by_chunk(monkeypatch):
+    monkeypatch.setattr(evaluate, "chunk_size_of", lambda sample: 2)
     scaling = Scaling(divisor=2.0, mean=(0.5,), std=(4.0,))
     rows = [[3.0, 2.0], [2.0, 3.0], [1.0, 1.0]]
     seen = []
@@ -94,7 +96,7 @@ def test_inputs_are_scaled_in_float64_chunk_by_chunk():
 
     done = []
     found = count_errors(
-        Recorder(), outputs_of(rows, [0, 0, 0], scaling), chunk_size=2, progress=lambda *at: done.append(at)
+        Recorder(), outputs_of(rows, [0, 0, 0], scaling), progress=lambda *at: done.append(at)
     )
     assert found.errors == 2
     assert done == [(2, 3), (3, 3)]

@@ -4,6 +4,7 @@ import copy
 import hashlib
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import cbound_writer as reference
 import numpy as np
@@ -11,14 +12,14 @@ import pytest
 import torch
 from worlds.samples import written_clusters
 
-from codebound.bits.bitstring import Bits
 from codebound.bits.options import Options
 from codebound.certificate import assessment
 from codebound.certificate.assessment import assess, issue
-from codebound.certificate.claims import AboutG, AfterSplit, ByDisagreement, OnDomain, prior_and_rest
-from codebound.certificate.decoding import decode, verify
+from codebound.certificate.claims import AfterSplit, ByDisagreement, OnDomain, prior_and_rest
+from codebound.certificate.decoding import decode
 from codebound.certificate.file import Certificate
 from codebound.certificate.task import Task
+from codebound.certificate.verification import verify
 from codebound.run.errors import CertificateError, UsageError
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.message import Message
@@ -155,7 +156,7 @@ def test_both_parts_of_a_split():
     assert (prior.n, rest.n, prior.role, rest.role) == (120, 280, "prior", "certify")
     rows = np.concatenate([prior.x, rest.x]).reshape(400, -1)
     assert sorted(map(tuple, rows.tolist())) == sorted(map(tuple, SAMPLE.x.reshape(400, -1).tolist()))
-    for tenths in (0, 10):
+    for tenths in (-1, 0, 10):
         with pytest.raises(UsageError, match="1 to 9"):
             prior_and_rest(SAMPLE, tenths)
     with pytest.raises(UsageError, match="cannot be split"):
@@ -346,15 +347,10 @@ def test_a_message_is_judged_by_its_bits_and_not_by_what_was_meant(monkeypatch):
     """Teeth: if the decoder gave another network, the errors would be those of that network."""
     task, message = tasks()["C-2"]
 
-    def garbled(bits: Bits, **known):
-        return CHAIN.build({"0.weight": torch.zeros(3, 4), "0.bias": torch.zeros(3)})
-
-    monkeypatch.setattr(assessment, "decode_bits", garbled)
+    zeros = CHAIN.build({"0.weight": torch.zeros(3, 4), "0.bias": torch.zeros(3)})
+    garbled = SimpleNamespace(build=lambda base: zeros)
+    monkeypatch.setattr(assessment, "form_of", lambda name: lambda bits, **known: garbled)
     assert assess(message, task).facts.errors == 400
-
-
-def test_a_task_has_a_default_claim():
-    assert Task(sample=SAMPLE, delta=0.05).claim == AboutG()
 
 
 @pytest.mark.parametrize("operation", [NormalisedConv(1, 1), Dictionary(3, 1), Shifts(1)])

@@ -7,7 +7,7 @@ import pytest
 
 from codebound.certificate.claims import CLAIMS
 from codebound.certificate.file import Certificate
-from codebound.certificate.statement import AbstractStatement, Counted, bound_at, fault_counts
+from codebound.certificate.statement import AbstractStatement, bound_at
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 FILES = {
@@ -60,8 +60,5 @@ def test_only_statements_about_all_messages_of_a_code_share_an_event():
 
 def test_counts_of_errors_are_those_of_the_fault():
     certificate = FILES["version-3/cost-above"]
-    other = Counted("picks", "picked examples", 1, 2, "")
-    plain = (Counted("train_errors", "training errors of g", 3, 20, ""), other)
-    found = fault_counts(certificate, plain)
-    assert [each.key for each in found] == ["picks", "faults"]
-    assert (found[1].count, found[1].of) == (certificate.facts.errors, 20)
+    (found,) = certificate.counts
+    assert (found.key, found.count, found.of) == ("faults", certificate.facts.errors, certificate.facts.n)

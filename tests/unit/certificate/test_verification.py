@@ -7,7 +7,7 @@ import cbound_writer as writer
 import numpy as np
 import pytest
 
-from codebound.certificate.verification import ask, asked_by, ways_to_ask, words_to_ask
+from codebound.certificate.verification import ask, asked_by, ways_to_ask
 from codebound.run.errors import FormatError, UsageError
 from codebound_verify.__main__ import main
 
@@ -66,40 +66,6 @@ def test_files_are_named_from_here_and_from_the_folder(tmp_path, monkeypatch):
     assert near["verify_with"] == {"data": "../../data/s.npz", "model": "m:f"}
     assert near["verify_here"] == "codebound-verify certificate.cbound --data ../../data/s.npz --model m:f"
     assert near["verify_needs"] == ["../../data/s.npz"]
-
-
-OPTIONS = {
-    "data": "my sample.npz",
-    "data_folder": "/d",
-    "allow_copies": True,
-    "unlabelled": "unlabelled.npz",
-    "base": "base.safetensors",
-    "subject_weights": "f.safetensors",
-}
-
-
-@pytest.mark.parametrize("key", ["verify", "verify_here"])
-def test_older_folders_say_the_same_in_a_command(key):
-    assert asked_by(Path(), {key: words_to_ask(OPTIONS)}) == OPTIONS
-    assert asked_by(Path(), {"verify_with": OPTIONS, key: "another"}) == OPTIONS
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        "--data",
-        "--data s.npz more",
-        "--data s.npz --max-error 1",
-        "-- --data s.npz",
-        "data s.npz",
-        "--data_folder d",
-        "--data s.npz --model network.py:make",
-        "--data s.npz --trust-code",
-    ],
-)
-def test_a_command_that_certify_does_not_write_is_refused(words):
-    with pytest.raises(FormatError, match="as certify writes it"):
-        asked_by(Path(), {"verify": f"codebound-verify certificate.cbound {words}"})
 
 
 def test_what_lies_in_a_folder_is_not_taken_for_a_dataset(folder):

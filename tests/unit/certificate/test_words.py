@@ -210,7 +210,7 @@ def test_test_data_that_refute_the_claim_raise_an_alarm_everywhere(
     saved = found.save_to(tmp_path / "one")
     np.savez(tmp_path / "test.npz", x=liar.x, y=liar.y)
     is_refuted = found.confrontation.tail < REFUTING_LEVEL
-    assert is_refuted or found.certificate.claim.bound > 0.85
+    assert is_refuted or (found.certificate.claim.bound > 0.85 and statement != "C-2")
     assert saved.result["refuted_by_test"] is is_refuted
     status, text, record = second_program(saved, capsys, "--test", str(tmp_path / "test.npz"))
     assert record["verdict"] == "ACCEPT"
@@ -225,13 +225,6 @@ def test_test_data_that_refute_the_claim_raise_an_alarm_everywhere(
         with pytest.raises(typer.Exit) as leaving:
             print_result(saved, Format.json, quiet=True)
         assert leaving.value.exit_code == REFUTED
-
-
-def test_at_least_the_plain_claim_is_refuted(moved):
-    """The test above is about something."""
-    liar = faint(60, 2, "test")
-    liar.y[:] = (liar.y + 1) % 3
-    assert certify(moved, SAMPLE, method="prune", effort="quick", test_set=liar).alarm
 
 
 def test_a_hold_out_bound_on_copies_of_the_sample_is_no_guarantee(moved, tmp_path, capsys):

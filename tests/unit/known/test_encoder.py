@@ -11,8 +11,17 @@ from hypothesis import strategies as st
 
 from codebound.certificate.decoding import decode
 from codebound.certification import certify
-from codebound.known.encoded_tables import differing, encoded, load_table, prototypes, save_table
-from codebound.known.encoder import Encoded, Encoder, load_encoder, stored
+from codebound.known.encoder import (
+    Encoded,
+    Encoder,
+    differing,
+    encoded,
+    load_encoder,
+    load_table,
+    prototypes,
+    save_table,
+    stored,
+)
 from codebound.run.errors import CertificateError, CodeboundError, DataError, ModelError, UsageError
 from codebound.sample.dataset import Dataset, as_dataset
 from codebound.sample.formats.texts import Texts, load_texts

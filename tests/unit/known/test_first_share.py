@@ -13,7 +13,8 @@ from worlds.networks import mlp
 from worlds.samples import clouds, random_labels
 
 from codebound.certificate.claims import prior_and_rest
-from codebound.certificate.decoding import decode, verify
+from codebound.certificate.decoding import decode
+from codebound.certificate.verification import verify
 from codebound.certification import certify
 from codebound.known.base import Pretrained
 from codebound.known.encoder import stored

@@ -1,4 +1,4 @@
-"""Hold-out rivals against another computation, helpers from a first part, and routes side by side."""
+"""Hold-out rivals against another computation, and helpers from a first part."""
 
 from dataclasses import replace
 
@@ -206,17 +206,6 @@ def test_a_picture_and_its_mirror_image_have_one_support(monkeypatch):
     assert torch.allclose(network(inputs), learner.outputs(learner.coefficients()), atol=1e-4)
 
 
-def test_the_kernel_helper_is_a_hold_out_set_and_seven_bits():
-    sample = table(300)
-    found = certify(None, sample, prior_tenths=8, helper=kernel_helper).certificate
-    assert found.facts.n == 60
-    assert found.facts.code_bits == 7
-    level = 0.05 * 2.0**-7
-    assert found.claim.bound == pytest.approx(
-        beta.ppf(1 - level, found.facts.errors + 1, 60 - found.facts.errors), abs=1e-6
-    )
-
-
 def test_a_helper_sees_the_first_part_and_nothing_else():
     sample, seen = table(), []
 
@@ -282,18 +271,6 @@ def test_weights_of_a_helper_are_declared():
 def test_a_helper_that_cannot_be_is_refused(asked, reason):
     with pytest.raises(UsageError, match=reason):
         certify(None, table(), method="prune", effort="quick", **asked)
-
-
-def test_routes_stand_side_by_side_and_the_best_certificate_is_issued():
-    found = certify(None, table(), effort="quick")
-    names = {each.name: each for each in found.routes}
-    assert {"picks", "split", "hold-out"} <= names.keys()
-    assert [each.bound for each in found.routes] == sorted(each.bound for each in found.routes)
-    (issued,) = (each for each in found.routes if each.is_issued)
-    assert found.certificate.claim.bound == issued.bound
-    best = min(each.bound for each in found.routes if each.has_certificate)
-    assert 0.9 * issued.bound <= best <= issued.bound
-    assert "bits" in names["split"].price
 
 
 @pytest.mark.thorough

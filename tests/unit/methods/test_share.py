@@ -10,6 +10,7 @@ import rule_writer as rules
 import torch
 from safetensors.numpy import load_file, save_file
 from scipy.stats import beta
+from worlds.attempts import course_of
 from worlds.samples import clouds
 
 from codebound.certificate.claims import AboutG, prior_and_rest
@@ -19,11 +20,9 @@ from codebound.known.encoder import Encoder
 from codebound.learn.features import ColumnFeatures, PatchFeatures
 from codebound.learn.picking import permutation
 from codebound.learn.rule import Rule
-from codebound.methods import comparison as routes
 from codebound.methods import kernel_share as helpers
 from codebound.methods import share as helped
 from codebound.methods import strategy as course
-from codebound.methods.attempt import Attempts
 from codebound.methods.holdout_baseline import HeldOut
 from codebound.methods.inputs import encoded_rest
 from codebound.methods.kernel_share import kernel_helper
@@ -39,7 +38,7 @@ def table(n=260, seed=0):
 @pytest.fixture
 def always(monkeypatch):
     """A helper is tried for small tables too, as if all else were far from a hold-out set."""
-    monkeypatch.setattr(routes, "_FEW", 0)
+    monkeypatch.setattr(course, "_FEW", 0)
     monkeypatch.setattr(helped, "NEAR_BITS", -4.0)
     monkeypatch.setattr(helped, "_TENTHS", 5)  # of few examples more have to be counted
     monkeypatch.setattr(helped, "_SECONDS", {"quick": 60.0, "standard": 0.0})
@@ -128,17 +127,10 @@ def tried_within(seconds, bound=0.9):
     rival = HeldOut(Rule(), 0.2, 208, 8, 5, 52, 7, 6)
     search = SimpleNamespace(held_out=rival, skipped={}, is_interrupted=False)
     attempt = SimpleNamespace(best=SimpleNamespace(rank=(bound,)), search=search)
-    common = Attempts(
-        sample=table(),
-        delta=0.05,
-        helper=None,
-        allow_copies=False,
-        seed=0,
-        device=torch.device("cpu"),
-        engine=None,
-        progress=silent,
+    made = course_of(
+        sample=table(), attempts=[attempt], claims=[AboutG()], device=torch.device("cpu"), progress=silent
     )
-    found = helped.helped_attempts(common, [attempt], AboutG(), effort="standard", seconds=seconds)
+    found = helped.helped_attempts(made, seconds)
     return found, search.skipped.get("helper", "")
 
 
@@ -208,8 +200,7 @@ def test_a_share_has_to_fit_into_memory(always, monkeypatch):
 def test_few_examples_need_no_helper(monkeypatch):
     monkeypatch.setattr(helped, "NEAR_BITS", -4.0)
     assert "helper" not in {each.name for each in certify(None, table(), effort="quick").routes}
-    assert not routes.is_worth_helping(table(1000))
-    assert routes.is_worth_helping(table(2001))
+    assert course._FEW == 2000
 
 
 def test_an_encoder_before_a_helper_is_declared_too():

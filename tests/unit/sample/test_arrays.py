@@ -5,7 +5,7 @@ import pytest
 import torch
 from worlds.files import archive, npy
 
-from codebound.certificate.decoding import verify
+from codebound.certificate.verification import verify
 from codebound.certification import certify
 from codebound.run.errors import DataError
 from codebound.sample.arrays import SCALED, from_arrays, read_arrays, read_npy

@@ -10,7 +10,8 @@ from safetensors.torch import save_file
 from torch import nn
 from worlds.networks import mlp
 
-from codebound.certificate.decoding import decode, verify
+from codebound.certificate.decoding import decode
+from codebound.certificate.verification import verify
 from codebound.certification import certify
 from codebound.known.base import Pretrained
 from codebound.methods.search import UnsuitedError

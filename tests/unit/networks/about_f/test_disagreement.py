@@ -14,8 +14,7 @@ from typer.testing import CliRunner
 from worlds.networks import mlp
 from worlds.rates import exceeds
 
-from codebound.certificate.answers import answered, differing
-from codebound.certificate.evaluate import count_errors
+from codebound.certificate.evaluate import answered, count_errors, differing
 from codebound.certification import certify
 from codebound.cli.main import app
 from codebound.run.errors import CertificateError, CodeboundError, UsageError

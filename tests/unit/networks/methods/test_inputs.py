@@ -6,8 +6,8 @@ import torch
 from torch import nn
 from worlds.networks import mlp
 
-from codebound.certificate.decoding import verify
 from codebound.certificate.evaluate import count_errors
+from codebound.certificate.verification import verify
 from codebound.certification import certify
 from codebound.known.base import Pretrained
 from codebound.run.errors import CertificateError

@@ -12,12 +12,13 @@ from torch import nn
 from typer.testing import CliRunner
 from worlds.networks import mlp
 
-from codebound.certificate.decoding import decode, verify
+from codebound.certificate.decoding import decode
+from codebound.certificate.verification import verify
 from codebound.certification import certify
 from codebound.cli.main import app
 from codebound.known.base import Pretrained
 from codebound.known.provenance import UNKNOWN, Origin, remember
-from codebound.methods.base_features import features_encoder, own_message_words, why_no_features
+from codebound.methods.inputs import Start, base_encoder, own_message_words, why_no_features
 from codebound.methods.search import UnsuitedError
 from codebound.run.errors import CertificateError
 from codebound.sample.dataset import Dataset
@@ -37,7 +38,8 @@ def hidden_forty(activation=nn.ReLU, seed=0):
 
 def encoder_of(module, shape=(1, 8, 8)):
     original = Original.read(module, shape, classes=10)
-    return features_encoder(original, original.arrays, WORDS, SAMPLE, device="cpu")
+    start = Start(original, base=Pretrained(module, WORDS), base_tensors=original.arrays)
+    return base_encoder(start, SAMPLE, device="cpu", has_scores=False)
 
 
 @pytest.mark.parametrize("activation", [nn.ReLU, nn.GELU], ids=["chain", "module"])

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta
+from worlds.attempts import course_of
 from worlds.samples import clouds
 
 from codebound.bounds.facts import OccamFacts
@@ -17,7 +18,7 @@ from codebound.certificate.assessment import Assessed
 from codebound.certificate.claims import AboutG
 from codebound.certification import certify
 from codebound.methods import strategy as course
-from codebound.methods.comparison import Route, advice, compared_routes, route_of
+from codebound.methods.offers import Route, advice, compared_routes, route_of
 
 
 def search_with(*routes):
@@ -95,10 +96,7 @@ def test_what_the_second_program_repeats_wins_unless_another_is_better_by_a_tent
     def first(**changes):
         asked = {"method": "auto", "claims": [AboutG()], "encoder": None} | changes
         start = SimpleNamespace(base=None)
-        made = course.Course(
-            common=None, start=start, effort="quick", minutes=None, attempts=list(attempts.values()), **asked
-        )
-        return made._ranked()[0]
+        return course_of(start=start, attempts=list(attempts.values()), **asked)._ranked()[0]
 
     assert first() is attempts[best]
     if declared < replayed:  # whoever asks for a way gets the best of it

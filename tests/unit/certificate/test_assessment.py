@@ -7,10 +7,9 @@ import pytest
 from worlds.samples import written_clusters
 
 from codebound.bounds.picked import picked_risk
-from codebound.certificate.assessment import issue
+from codebound.certificate.assessment import assess_picked, draft, issue
 from codebound.certificate.claims import AboutG, FromPicks
 from codebound.certificate.declarations import declared_by
-from codebound.certificate.rule_assessment import assess_picked
 from codebound.certificate.task import Task
 from codebound.learn.features import ColumnFeatures
 from codebound.learn.kernel_network import count_faults
@@ -35,7 +34,8 @@ def test_the_bound_is_that_of_picks_and_errors_and_has_no_looser_form(rule):
     errors = found.errors_on(SAMPLE.select(left, role="certify"), WRONG, None)
     assert (found.facts.errors, found.facts.picks) == (errors, SAMPLE.n - rule.first - len(left))
     assert found.alone == found.bound.value == picked_risk(found.facts).value
-    assert found.looser_forms(task) == (found.bound.value, found.bound.value)
+    claim = draft(found, task).claim
+    assert claim.kl == claim.hoeffding == claim.bound
     assert (found.rules, found.kind) == ((rule,), FromPicks)
 
 
@@ -49,7 +49,7 @@ def test_what_picks_nothing_goes_the_route_of_a_split_and_needs_the_third_versio
 
 def test_classes_share_picks_and_errors_and_the_failure_probability():
     found, task = assessed()
-    table = found.class_bounds(task, SAMPLE, engine=None)
+    table = found.class_bounds(task, engine=None)
     assert sum(row.errors for row in table) == found.facts.errors
     assert sum(row.picks for row in table) == found.facts.picks
     assert sum(row.n for row in table) == found.facts.n
