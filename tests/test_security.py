@@ -67,7 +67,7 @@ def broken_rules(path: Path, text: str) -> list[str]:
             found.append(f"{path} may unpickle an array")
         if name in ("pickle.load", "pickle.loads") and path.name != "processes.py":
             found.append(f"{path} unpickles")
-        if name == "importlib.import_module" and is_verifier and path.name != "files.py":
+        if name.endswith("import_module") and is_verifier and path.name != "rooms.py":
             found.append(f"{path} imports by name")
     return found
 
@@ -99,6 +99,7 @@ def test_the_page_names_who_runs_a_file_that_the_user_names():
         "import numpy as np\nnp.load('a')",
         "np.load('a', allow_pickle=True)",
         "import importlib\nimportlib.import_module(header.name)",
+        "from importlib import import_module\nimport_module(header.name)",
     ],
 )
 def test_the_rules_have_teeth(text):

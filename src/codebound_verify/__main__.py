@@ -23,7 +23,7 @@ from .refusal import Refused
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .holdout import LedgerVerdict
+    from .holdout.ledger import LedgerVerdict
     from .verdict import Verdict
 
 
@@ -63,7 +63,7 @@ def _main(arguments: Sequence[str] | None, prog: str) -> int:
         verdict = verify_file(options.file, given, progress=_show_progress if sys.stderr.isatty() else None)
     except Refused as error:
         parser.error(_printable(str(error)))
-    from .holdout import LedgerVerdict
+    from .holdout.ledger import LedgerVerdict
 
     if isinstance(verdict, LedgerVerdict):
         is_met = _conclude(parser, options, verdict, bound=verdict.best, text=_ledger_text(verdict))
@@ -83,7 +83,7 @@ def _conclude(
     text: str,
 ) -> bool:
     """Print a verdict, and say whether everything that was asked for is met."""
-    from .demands import unmet_demands
+    from .requirements import unmet_demands
 
     try:
         unmet = unmet_demands(

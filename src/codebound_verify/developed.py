@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .rows import parts
+from .sample import parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from .header import Header
-    from .holdout import LedgerVerdict
+    from .holdout.ledger import LedgerVerdict
     from .sample import Inputs, Progress
     from .verdict import Verdict
 

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from .faults import WRONG, Fault, read_fault
+from .losses import WRONG, Fault, read_fault
 from .refusal import Refused, shown
 
 if TYPE_CHECKING:

@@ -702,7 +702,8 @@ def rules_differ(seed: Seed) -> str:
     from codebound.run.errors import CodeboundError
     from codebound_verify import Refused
     from codebound_verify.container import read
-    from codebound_verify.networks.message import decode
+    from codebound_verify.learn.rule import decode_rule
+    from codebound_verify.message import Message
 
     try:
         certificate, file = Certificate.from_bytes(seed.data), read(seed.data)
@@ -715,7 +716,7 @@ def rules_differ(seed: Seed) -> str:
         if message.setting == certificate.setting and is_known and not certificate.witness:
             ours = message.rule
     with contextlib.suppress(Refused):
-        theirs = decode(file).rule
+        theirs = decode_rule(Message(file))
     if ours is None or theirs is None:
         return (
             "" if ours is theirs else f"only {'codebound' if theirs is None else 'the verifier'} reads a rule"

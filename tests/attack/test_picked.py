@@ -23,9 +23,9 @@ from codebound.sample.dataset import Scaling
 from codebound_verify import Refused, verify
 from codebound_verify.container import read
 from codebound_verify.learn.picking import learn
-from codebound_verify.learn.rule import Columns
+from codebound_verify.learn.rule import Columns, decode_rule
 from codebound_verify.learn.rule import Rule as RuleOfVerifier
-from codebound_verify.networks.message import decode
+from codebound_verify.message import Message
 
 X, Y = rules.shapes()
 MESSAGE = rules.RuleMessage(features=rules.DIRECTIONS, gamma=1)
@@ -202,7 +202,7 @@ def test_weights_in_which_a_single_number_is_another(features, copies):
     task = Task(sample=sample, delta=0.05, claim=AboutG())
     made = assess_picked(pick(Rule(features, first=30, copies=copies, batch=2, rounds=2), sample), task)
     file = read(issue(made, task).to_bytes())
-    learned = learn(decode(file).rule, file.header, X, Y)
+    learned = learn(decode_rule(Message(file)), file.header, X, Y)
     tensors = {name: value.numpy() for name, value in made.network.state_dict().items()}
     learned.check_weights(tensors, X, Y)
     for name, value in tensors.items():

@@ -13,8 +13,8 @@ import mpmath
 import numpy as np
 from mpmath import mpf
 
-from ..faults import read_fault
 from ..formulas import DIGITS, is_honest, occam
+from ..losses import read_fault
 from ..refusal import Refused
 from ..sample import Inputs, canonical_inputs, canonical_labels, canonical_values, sample_sha256
 

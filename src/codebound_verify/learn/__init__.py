@@ -2,5 +2,5 @@
 
 Reached when the statement is C-15. About in the order of the page: ``rule``, ``exact``, ``pictures``,
 ``columns``, ``centred``, ``filters``, ``whitening``, ``patches``, ``layer``, ``kernel``, ``ridge``,
-``picking``, ``checking``, and ``limits`` (the bound).
+``picking``.
 """

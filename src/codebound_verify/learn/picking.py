@@ -7,21 +7,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from ..checks import check_count, counted_places
 from ..cores import side_by_side
-from ..faults import WRONG, Fault
+from ..header import Header, PartOfPicks, Picked
+from ..losses import WRONG, Fault
 from ..refusal import Refused, shown
 from ..sample import Inputs, Labels, permutation
 from .exact import Doubles, Integers, Vectors, full_precision, parts
 from .kernel import Kept, Kernel, Points, check_finite, feature_map
 from .ridge import Ridge, check_solution, outputs
-from .rule import COPIES, MIRRORED, Rule, check_sizes
+from .rule import COPIES, MIRRORED, Rule, check_share, check_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from ..header import Header
     from ..sample import Progress
 
 GAP = 0.5e-6  # half of the writer's, as what follows
@@ -51,7 +52,7 @@ class Learned:
         self._rule, self._kernel, self._supports, self._coefficients = rule, kernel, supports, coefficients
         self.picked, self.errors, self._found = picked, errors, found
 
-    def counted(self, fault: Fault, y: Labels, places: Integers) -> tuple[int, int]:
+    def count(self, y: Labels, places: Integers, fault: Fault = WRONG) -> tuple[int, int]:
         """Picks among some places of the sample, and the faults on the others there."""
         left = np.setdiff1d(places, self.picked)
         return len(places) - len(left), _errors(self._found[left], y[left], fault)
@@ -137,6 +138,27 @@ def learn(rule: Rule, header: Header, x: Inputs, y: Labels, progress: Progress |
     check_finite(x)
     with full_precision():
         return _Run(rule, header, x, y).finished(progress)
+
+
+def check_picks(
+    header: Header, rule: Rule, sample: tuple[Inputs, Labels], progress: Progress | None
+) -> Learned:
+    """Check that the network that the rule learns makes no more errors than stated (section 10.6)."""
+    stated = header.extra
+    assert isinstance(stated, Picked)  # the statement is C-15
+    if (stated.first, stated.picks) != (rule.first, rule.picks):
+        raise Refused(
+            f"Facts: first is {stated.first} and picks {stated.picks}; the rule starts with {rule.first} "
+            f"examples and picks {rule.picks}."
+        )
+    check_share(rule, sample[1], permutation(len(sample[1])), header.classes)
+    learned = learn(rule, header, *sample, progress)
+    places = counted_places(header, sample[1])
+    picks, errors = learned.count(sample[1], places, header.fault)
+    if isinstance(header.tally, PartOfPicks) and header.tally.picks != picks:
+        raise Refused(f"Facts: tally.picks is {header.tally.picks}; the rule picks {picks} of that part.")
+    check_count(header, errors, len(places) - picks, "the network that the rule learns")
+    return learned
 
 
 class _Run:

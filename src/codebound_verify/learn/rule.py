@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from ..arithmetic import Context
+from ..header import Picked
+from ..message import read_scaling
 from ..networks.images.dictionary import tables
 from ..refusal import Refused
 
 if TYPE_CHECKING:
     from ..arithmetic import Decoder
+    from ..message import Message
     from ..sample import Labels
     from .exact import Integers
 
@@ -155,6 +158,22 @@ class Rule:
     def supports(self, picked: int) -> int:
         """Number of supports that the learner has after so many picks."""
         return picked * COPIES[self.copies]
+
+
+def decode_rule(message: Message) -> Rule:
+    """Decode the rest of a message that names a rule, and check that it ends where the header says."""
+    header, decoder = message.header, message.decoder
+    if message.form is None:
+        rule = read_rule(decoder, header.input_shape, has_layers=header.version.has_layers)
+    else:
+        assert isinstance(header.extra, Picked)  # the statement is C-15
+        rule = read_rule_without_picks(decoder, header.input_shape, header.extra.first)
+        if not isinstance(rule.features, Columns):
+            read_scaling(decoder, header, literal=False)
+    message.close("rule")
+    message.finish_word()
+    message.finish()
+    return rule
 
 
 def read_rule(decoder: Decoder, shape: tuple[int, ...], *, has_layers: bool) -> Rule:

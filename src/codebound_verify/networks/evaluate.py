@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
@@ -17,8 +16,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from ..checks import check_count, counted_part
 from ..cores import one_core, side_by_side
-from ..faults import WRONG, Fault
+from ..header import Header, Split
+from ..losses import WRONG, Fault
 from ..refusal import Refused
 from .memory import freed_memory_kept
 from .operations import KINDS, relu
@@ -27,10 +28,11 @@ from .rounding import Rounded, Whole, exact, gamma, with_lead
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..header import Header
+    from ..header import Scaling
     from ..sample import Inputs, Labels, Progress
     from ..weights import Floats
     from .chain import Chain
+    from .network import Network
     from .operations import Layers, Operation, Weights
     from .tensors import Shape
 
@@ -56,20 +58,13 @@ class Logits(NamedTuple):
 Carrying: TypeAlias = Callable[[Rounded], Logits]
 
 
-@dataclass(frozen=True)
-class Functions:
-    """A network as float64 evaluates it, and faster ways to do so, the fastest first."""
-
-    wide: Carrying
-    narrow: Sequence[Carrying] = ()
-
-
 class Evaluator:
     """A network with its scaling: batches of stored inputs in, float64 logits out.
 
     Args:
-        functions: The network.
-        header: Its scaling and its classes.
+        wide: The network as float64 evaluates it.
+        narrow: Faster ways to do so, the fastest first.
+        scaling: Its scaling.
         widest: The most numbers that one example takes up.
         largest: The largest batch.
         workers: How many batches may be computed at the same time, by one core each.
@@ -78,24 +73,25 @@ class Evaluator:
 
     def __init__(
         self,
-        functions: Functions,
+        wide: Carrying,
+        narrow: Sequence[Carrying] = (),
         *,
-        header: Header,
+        scaling: Scaling,
         widest: int,
         largest: int = BATCH,
         workers: int = 1,
         progress: Progress | None = None,
     ) -> None:
-        self._functions = functions
-        self._scaling = header.scaling
-        self._classes = header.classes
+        self._wide, self._narrow, self._scaling = wide, narrow, scaling
         self._workers = max(1, min(workers, NUMBERS // widest))
         self._batch = max(1, min(BATCH, largest, NUMBERS // widest // self._workers))
         self._progress = progress or (lambda done, total: None)
 
-    def logits(self, x: Inputs) -> Iterator[tuple[slice, Tensor]]:
+    def logits(self, x: Inputs) -> Iterator[tuple[slice, Logits]]:
         """The logits of consecutive batches of x, in float64."""
-        return ((part, logits.values) for part, logits in self._logits(x))
+        for part, found in self._over(len(x), lambda part: self._evaluated(self._wide, x[part])):
+            yield part, found
+            self._progress(min(part.stop, len(x)), len(x))
 
     def predictions(self, x: Inputs, fault: Fault = WRONG) -> Iterator[Tensor]:
         """The classes of the largest logits of consecutive batches, -1 where they are ambiguous (section 7).
@@ -103,18 +99,45 @@ class Evaluator:
         Their order among each other does not count: they are in that of their numbers.
         """
         asked = fault if fault.kind == "top" else WRONG
-        for _, logits in self._logits(x):
+        for _, logits in self.logits(x):
             where = logits.values.topk(asked.named[0] if asked.kind == "top" else 1, dim=1).indices
             clear = _is_right(logits, where[:, -1], 0.0, asked)
             yield torch.where(clear[:, None], where.sort(1).values, -1)
 
-    def _logits(self, x: Inputs) -> Iterator[tuple[slice, Logits]]:
-        for part, found in self._over(len(x), lambda part: self._evaluated(self._functions.wide, x[part])):
-            yield part, found
-            self._progress(min(part.stop, len(x)), len(x))
+    def count_errors(
+        self,
+        x: Inputs,
+        y: Labels,
+        fault: Fault = WRONG,
+        *,
+        theta: float = 0.0,
+        screen: bool = True,
+        stated: int | None = None,
+    ) -> int:
+        """Errors by section 6, at margin ``theta``; or other faults, on examples that they can happen on.
 
-    def right(
-        self, x: Inputs, y: Labels, *, theta: float, fault: Fault = WRONG, screen: bool = True
+        There are as many with float32 as a screen as without.
+
+        Args:
+            x: Inputs.
+            y: Their labels.
+            fault: The fault that is counted.
+            theta: The margin.
+            screen: Whether float32 may decide first.
+            stated: The number is only compared with this one: where it is not above it, counting ends as soon
+                as that is certain, with all that was not looked at as errors.
+        """
+        right = 0
+        ways = self._right(x, y, theta=theta, fault=fault, screen=screen)
+        with _plain_sums(), freed_memory_kept(), closing(ways):
+            for part in ways:
+                right += int(part.sum())
+                if stated is not None and len(x) - right <= stated:
+                    break
+        return len(x) - right
+
+    def _right(
+        self, x: Inputs, y: Labels, *, theta: float, fault: Fault, screen: bool
     ) -> Generator[Tensor, None, None]:
         """Masks of the examples that are no errors (section 6), in batches; the screen is float32."""
         done = 0
@@ -137,11 +160,11 @@ class Evaluator:
         """
 
         def wide(part: slice | Labels) -> Tensor:
-            logits = self._evaluated(self._functions.wide, x[part])
+            logits = self._evaluated(self._wide, x[part])
             return _is_right(logits, torch.from_numpy(y[part]), theta, fault)
 
         with one_core():
-            narrow = self._narrow(x[:PILOT], y[:PILOT], theta, fault) if screen else None
+            narrow = self._fastest(x[:PILOT], y[:PILOT], theta, fault) if screen else None
         if narrow is None:
             yield from ((found, len(found)) for _, found in self._over(len(x), wide))
             return
@@ -160,16 +183,16 @@ class Evaluator:
         again = self._over(len(rest), lambda part: wide(rest[part]))
         yield from ((found, len(found)) for _, found in again)
 
-    def _narrow(self, x: Inputs, y: Labels, theta: float, fault: Fault) -> Carrying | None:
+    def _fastest(self, x: Inputs, y: Labels, theta: float, fault: Fault) -> Carrying | None:
         """The way that seems to be the fastest, float64 for what it leaves open included; None is float64.
 
         What is open and seems wrong is left out: it is seldom looked at again.
         """
-        if not self._functions.narrow or not float32_is_sound():
+        if not self._narrow or not float32_is_sound():
             return None
-        best, (_, least) = None, self._timed(self._functions.wide, x)
+        best, (_, least) = None, self._timed(self._wide, x)
         whole = least
-        for function in self._functions.narrow:
+        for function in self._narrow:
             logits, seconds = self._timed(function, x)
             labels = torch.from_numpy(y)
             is_open = _screened(logits, labels, theta, fault)[1]
@@ -194,14 +217,7 @@ class Evaluator:
 
     def _evaluated(self, carrying: Carrying, x: Inputs) -> Logits:
         with torch.inference_mode():
-            scaled = self._scaled(x)
-            logits = carrying(scaled)
-        if logits.values.shape != (len(x), self._classes):
-            raise Refused(
-                f"Network: it maps {tuple(scaled.values.shape)} to {tuple(logits.values.shape)}; "
-                f"({len(x)}, {self._classes}) is needed."
-            )
-        return logits
+            return carrying(self._scaled(x))
 
     def _scaled(self, x: Inputs) -> Rounded:
         """(x / divisor - mean) / std in float64 (section 6)."""
@@ -293,8 +309,9 @@ def chain_evaluator(
     layers = prepared(chain, weights)
     narrow = [partial(evaluated, chain, some, dtype=torch.float32) for some in led(layers)]
     return Evaluator(
-        Functions(partial(evaluated, chain, layers), narrow),
-        header=header,
+        partial(evaluated, chain, layers),
+        narrow,
+        scaling=header.scaling,
         widest=chain.widest(),
         largest=max(CACHED, 16 * max(map(np.size, tensors.values()))) // chain.widest(),
         workers=torch.get_num_threads(),
@@ -364,42 +381,24 @@ def logits_of(steps: Sequence[tuple[Operation, Layers]], x: Rounded) -> Logits:
     return Logits(x.values.double(), x.error)
 
 
-def count_errors(
-    network: Evaluator,
-    x: Inputs,
-    y: Labels,
-    *,
-    theta: float = 0.0,
-    fault: Fault = WRONG,
-    screen: bool = True,
-    stated: int | None = None,
-) -> int:
-    """Errors by section 6, at margin ``theta``; or other faults, on examples that they can happen on.
-
-    There are as many with float32 as a screen as without.
-
-    Args:
-        network: The network.
-        x: Inputs.
-        y: Their labels.
-        theta: The margin.
-        fault: What is counted.
-        screen: Whether float32 may decide first.
-        stated: The number is only compared with this one: where it is not above it, counting ends as soon as
-            that is certain, with all that was not looked at as errors.
-    """
-    right = 0
-    ways = network.right(x, y, theta=theta, fault=fault, screen=screen)
-    with _plain_sums(), freed_memory_kept(), closing(ways):
-        for part in ways:
-            right += int(part.sum())
-            if stated is not None and len(x) - right <= stated:
-                break
-    return len(x) - right
-
-
 def count_disagreements(first: Evaluator, second: Evaluator, x: Inputs, fault: Fault = WRONG) -> int:
     """Inputs on which the answers differ or one of the two networks is ambiguous (section 7)."""
     with freed_memory_kept():
         one, other = (torch.cat(list(network.predictions(x, fault))) for network in (first, second))
     return int(((one != other) | (one < 0)).any(1).sum())
+
+
+def check_errors(header: Header, network: Network, evaluator: Evaluator, x: Inputs, y: Labels) -> None:
+    """Check that the decoded network makes no more errors than stated (section 6)."""
+    if isinstance(header.extra, Split) and network.split is not None:
+        prior = network.split * len(x) // 10
+        if header.extra.n_prior != prior:
+            raise Refused(
+                f"Facts: n_prior is {header.extra.n_prior}; "
+                f"{network.split}/10 of {len(x)} examples are {prior}."
+            )
+    part = counted_part(header, y)
+    x, y = x[part], y[part]
+    theta, stated = network.theta or 0.0, header.errors
+    errors = evaluator.count_errors(x, y, header.fault, theta=theta, stated=stated)
+    check_count(header, errors, len(x), "the decoded network")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arithmetic import Context, Decoder, Flags
+from ..arithmetic import Context, Decoder, Flags, grid
 from ..refusal import Refused
 from .bell import LARGEST, read_bell
 
@@ -24,7 +24,6 @@ Shape: TypeAlias = tuple[int, ...]
 Integers: TypeAlias = NDArray[np.signedinteger[Any]]  # as short as their limit allows
 Doubles: TypeAlias = NDArray[np.float64]
 
-ROOTS = (8388608, 9147842, 9975792, 10878679, 11863283, 12937002, 14107901, 15384775)  # 4.6
 EXPONENT_LIMIT = 1000  # of a step
 SLOTS = 1 << 16  # sum of the frequencies of a static table
 STATE_BYTES = 5  # of a lane at the start of a block
@@ -35,6 +34,7 @@ TILE = 1 << 18  # elements computed at a time
 NARROWEST = 1 << 10  # columns of a tile, if there are that many
 ELSEWHERE = (2, 7)  # modes whose elements are not inside the code word
 INNER_MODES = (1, 2, 3, 4, 7, 14)
+OF_THE_PAPERS = range(8, 14)  # modes that the papers' compressors write
 
 
 @dataclass(frozen=True)
@@ -91,11 +91,6 @@ class Recipe:
 def narrowest(limit: int) -> np.dtype[np.signedinteger[Any]]:
     """The shortest type that has all integers up to a limit, of both signs."""
     return np.dtype(np.int8 if limit < 1 << 7 else np.int16 if limit < 1 << 15 else np.int32)
-
-
-def grid(j: int) -> float:
-    """The step 2^(j/8) of 4.6, exact in float64 for abs(j) <= 8000."""
-    return float(np.ldexp(float(ROOTS[j % 8]), j // 8 - 23))
 
 
 def as_matrix(shape: Shape) -> tuple[int, int]:
@@ -289,6 +284,30 @@ CODES: dict[int, Callable[[Decoder, int, int], Content | Static]] = {
     7: _static,
     14: _bell,
 }
+
+
+def read_tensor(decoder: Decoder, shape: Shape) -> Recipe:
+    """The next tensor."""
+    mode = decoder.gamma()
+    if mode in OF_THE_PAPERS:
+        return _read_of_the_papers(decoder, mode, shape)
+    if mode not in CODES:
+        raise Refused(f"Message: there is no tensor mode {mode}; modes are 1 to {max(CODES)}.")
+    return Recipe((read_coded(decoder, mode, shape),), Content.values)
+
+
+def _read_of_the_papers(decoder: Decoder, mode: int, shape: Shape) -> Recipe:
+    """A tensor of a mode whose reader may have been left out."""
+    try:
+        from .papers.random_tensors import READERS
+    except ModuleNotFoundError as error:
+        if not (error.name or "").startswith(f"{__package__}.papers"):
+            raise  # it is there, and lacks something else
+        raise Refused(
+            f"Message: tensor mode {mode} is one of the papers' compressors; "
+            "codebound_verify.networks.papers, which reads it, is not installed."
+        ) from None
+    return READERS[mode](decoder, shape)
 
 
 class Blocks:

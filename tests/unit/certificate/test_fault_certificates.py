@@ -21,7 +21,7 @@ from codebound.certificate.file import Certificate
 from codebound.run.errors import DataError, UsageError
 from codebound.sample.losses import WRONG, parse_fault
 from codebound_verify.arithmetic import Decoder
-from codebound_verify.faults import decode_fault, read_fault
+from codebound_verify.losses import decode_fault, read_fault
 from codebound_verify.verdict import verify
 
 FAULTS = ("class:3", "confused:2:1", "false-alarm:0", "top:2")

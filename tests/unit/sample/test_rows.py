@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from codebound.sample import memmap as large
 from codebound.sample.dataset import Dataset
 from codebound.sample.rows import rows_of
-from codebound_verify.rows import count_repeats
+from codebound_verify.sample import count_repeats
 
 
 def sample_of(x, y):
@@ -38,8 +38,8 @@ def test_both_programs_count_what_a_dictionary_counts(rows, block):
 def growth(count, monkeypatch):
     """Bytes that each example more takes at the worst moment."""
     monkeypatch.setattr("codebound.sample.dataset._HASH_CHUNK_BYTES", 1 << 12)
-    monkeypatch.setattr("codebound_verify.rows.CHUNK", 1 << 12)
-    monkeypatch.setattr("codebound_verify.rows.PIECE", 1 << 11)
+    monkeypatch.setattr("codebound_verify.sample.CHUNK", 1 << 12)
+    monkeypatch.setattr("codebound_verify.sample.PIECE", 1 << 11)
     monkeypatch.setattr(large, "BLOCK", 1 << 11)
     peaks, sizes = [], (1 << 13, 1 << 15)
     for n in sizes:

@@ -7,15 +7,13 @@ import numpy as np
 import pytest
 
 from codebound_verify import checks
-from codebound_verify.faults import read_fault
 from codebound_verify.header import Domain, Picked, Split, parse_header
+from codebound_verify.losses import read_fault
 from codebound_verify.networks.chain import described_chain
-from codebound_verify.networks.checking import check_errors
-from codebound_verify.networks.evaluate import chain_evaluator
-from codebound_verify.networks.message import Network
+from codebound_verify.networks.evaluate import chain_evaluator, check_errors
+from codebound_verify.networks.network import Network
 from codebound_verify.refusal import Refused
-from codebound_verify.rows import count_repeats
-from codebound_verify.sample import permutation
+from codebound_verify.sample import count_repeats, permutation
 from codebound_verify.versions import VERSIONS
 
 CASE = writer.linear_case(400)
@@ -26,7 +24,7 @@ LOGITS = (
 )
 CHAIN = described_chain((("linear", 3, True),), (1, 2, 2), 3)
 TENSORS = {name: tensor.values.astype(np.float32) for name, tensor in CASE.message.tensors.items()}
-NETWORK = Network(CHAIN, TENSORS, None, None, HEADER.ledger)
+NETWORK = Network(CHAIN, TENSORS)
 EVALUATOR = chain_evaluator(CHAIN, TENSORS, header=HEADER)
 
 
@@ -49,7 +47,7 @@ def refused(check, *given, **options):
 
 def test_what_is_true_passes():
     x, y = checks.checked_sample(HEADER, X, Y)
-    checks.check_ledger(HEADER, NETWORK)
+    checks.check_ledger(HEADER, HEADER.ledger)
     check_errors(HEADER, NETWORK, EVALUATOR, x, y)
     checks.check_scaling(HEADER, x)
     checks.check_rows(HEADER, count_repeats(x, y), checks.count_commonest(HEADER, y), allow_copies=False)

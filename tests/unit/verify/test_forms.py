@@ -6,9 +6,9 @@ import cbound_writer as writer
 import pytest
 from scipy.stats import beta
 
-from codebound_verify.faults import read_fault
-from codebound_verify.forms import check_claim, guessing
+from codebound_verify.checks import check_claim, guessing
 from codebound_verify.header import Disagreement, Picked, parse_header
+from codebound_verify.losses import read_fault
 from codebound_verify.refusal import Refused
 from codebound_verify.versions import VERSIONS
 

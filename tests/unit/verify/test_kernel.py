@@ -13,6 +13,7 @@ from worlds.commands import python
 
 import codebound_verify
 from codebound.run.files import read_toml
+from codebound_verify.rooms import ROOMS as TABLE
 from codebound_verify.rooms import room
 
 ROOT = Path(codebound_verify.__file__).parent
@@ -98,9 +99,9 @@ def test_every_room_that_the_kernel_asks_for_is_in_the_table():
         for node in ast.walk(read(path))
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "room"
     }
-    assert asked == {*codebound_verify.ROOMS}
-    for load in codebound_verify.ROOMS.values():
-        assert load().__name__.startswith("codebound_verify.")
+    assert asked == {*TABLE}
+    for name, module in TABLE.items():
+        assert room(name).__name__ == f"codebound_verify.{module}"
 
 
 WITHOUT = """
@@ -142,8 +143,8 @@ def test_a_network_needs_one_room(tmp_path):
 
 def test_a_room_that_is_there_and_lacks_something_is_no_reason_to_refuse(monkeypatch):
     """A damaged installation is not the fault of the file."""
-    monkeypatch.delitem(sys.modules, "codebound_verify.datasets.named", raising=False)
-    monkeypatch.delattr("codebound_verify.datasets.named", raising=False)
+    monkeypatch.delitem(sys.modules, "codebound_verify.sources.datasets", raising=False)
+    monkeypatch.delattr("codebound_verify.sources.datasets", raising=False)
     monkeypatch.setitem(sys.modules, "numpy", None)
     with pytest.raises(ModuleNotFoundError, match="numpy"):
         room("named data")

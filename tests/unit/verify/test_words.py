@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebound_verify.faults import read_fault
 from codebound_verify.header import (
     Disagreement,
     Domain,
@@ -18,6 +17,7 @@ from codebound_verify.header import (
     Split,
     parse_header,
 )
+from codebound_verify.losses import read_fault
 from codebound_verify.versions import VERSIONS
 from codebound_verify.words import claimed, counts, percent
 

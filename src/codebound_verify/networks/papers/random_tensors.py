@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...arithmetic import grid
 from ...refusal import Refused
 from ...stream import Stream, quarters, read_seed, signs, uniforms
 from ..tensors import (
@@ -23,13 +24,11 @@ from ..tensors import (
     Shape,
     Values,
     as_matrix,
-    grid,
     read_exponent,
     read_inner,
 )
-from .proof import proven
 from .recovery import recover
-from .sketch import Sketch, draw
+from .sketch import Sketch, draw, proven
 
 if TYPE_CHECKING:
     from collections.abc import Callable

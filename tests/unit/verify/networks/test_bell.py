@@ -8,7 +8,7 @@ import pytest
 
 from codebound_verify.arithmetic import Decoder
 from codebound_verify.networks.bell import DECAYS, LARGEST, borders, frequencies, read_bell
-from codebound_verify.networks.codes import read_tensor
+from codebound_verify.networks.tensors import read_tensor
 from codebound_verify.refusal import Refused
 
 WIDTHS = range(64)

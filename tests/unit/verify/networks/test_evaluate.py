@@ -12,13 +12,12 @@ from codebound_verify.header import parse_header
 from codebound_verify.networks.chain import described_chain
 from codebound_verify.networks.evaluate import (
     Evaluator,
-    Functions,
     Logits,
     chain_evaluator,
     count_disagreements,
-    count_errors,
     forward,
 )
+from codebound_verify.networks.rounding import Rounded
 from codebound_verify.refusal import Refused
 from codebound_verify.versions import VERSIONS
 
@@ -33,9 +32,9 @@ def header_of(x, classes=3, scaling=None):
     return parse_header(writer.canonical(fields), VERSIONS[2])
 
 
-def plainly(function) -> Functions:
-    """A network whose numbers are exact."""
-    return Functions(lambda x: Logits(function(x.values), torch.zeros(len(x.values))))
+def exactly(x: Rounded) -> Logits:
+    """A network whose logits are its inputs."""
+    return Logits(x.values, torch.zeros(len(x.values)))
 
 
 class Residual(nn.Module):
@@ -209,7 +208,7 @@ def identity(scale=1.0):
 def errors(logits, y, theta=0.0):
     x = np.asarray(logits, np.float64)
     network = chain_evaluator(*identity(), header=header_of(x))
-    return count_errors(network, x, np.asarray(y), theta=theta)
+    return network.count_errors(x, np.asarray(y), theta=theta)
 
 
 @pytest.mark.parametrize(
@@ -251,13 +250,13 @@ def test_batches_side_by_side_keep_their_order(workers, monkeypatch):
     monkeypatch.setattr("codebound_verify.networks.evaluate.BATCH", 3)
     x, threads, seen = np.arange(60.0).reshape(20, 3), torch.get_num_threads(), []
     network = Evaluator(
-        plainly(lambda batch: batch),
-        header=header_of(x),
+        exactly,
+        scaling=header_of(x).scaling,
         widest=3,
         workers=workers,
         progress=lambda *at: seen.append(at),
     )
-    assert torch.cat([logits for _, logits in network.logits(x)]).tolist() == x.tolist()
+    assert torch.cat([logits.values for _, logits in network.logits(x)]).tolist() == x.tolist()
     assert seen == [(done, 20) for done in (3, 6, 9, 12, 15, 18, 20)]
     assert torch.get_num_threads() == threads
 
@@ -265,14 +264,13 @@ def test_batches_side_by_side_keep_their_order(workers, monkeypatch):
 def test_a_refusal_of_one_worker_is_that_of_all(monkeypatch):
     monkeypatch.setattr("codebound_verify.networks.evaluate.BATCH", 3)
     x, threads = np.ones((20, 3)), torch.get_num_threads()
-    network = Evaluator(
-        plainly(lambda batch: batch[:, :2]),
-        header=header_of(x),
-        widest=3,
-        workers=2,
-    )
-    with pytest.raises(Refused, match="it maps"):
-        count_errors(network, x, np.zeros(20, np.int64))
+
+    def refusing(x: Rounded) -> Logits:
+        raise Refused("too large")
+
+    network = Evaluator(refusing, scaling=header_of(x).scaling, widest=3, workers=2)
+    with pytest.raises(Refused, match="too large"):
+        network.count_errors(x, np.zeros(20, np.int64))
     assert torch.get_num_threads() == threads
 
 
@@ -281,7 +279,7 @@ def test_a_wide_network_has_few_workers_and_small_batches(monkeypatch):
     monkeypatch.setattr("codebound_verify.networks.evaluate.NUMBERS", 60)
     x = np.ones((20, 3))
     for widest, sizes in ((5, {3}), (30, {1}), (100, {1})):
-        network = Evaluator(plainly(lambda batch: batch), header=header_of(x), widest=widest, workers=4)
+        network = Evaluator(exactly, scaling=header_of(x).scaling, widest=widest, workers=4)
         assert {part.stop - part.start for part, _ in network.logits(x)} == sizes
 
 
@@ -290,14 +288,14 @@ def test_scaling_is_per_channel():
     head = header_of(x, scaling={"divisor": 10, "mean": [1, 1, 2], "std": [1, 0.5, 4]})
     chain = described_chain([["linear", 3, False]], (3, 1, 1), 3)
     ((_, logits),) = chain_evaluator(chain, {"0.weight": np.eye(3, dtype=np.float32)}, header=head).logits(x)
-    assert logits.tolist() == [[0.0, 2.0, 1.0]]
+    assert logits.values.tolist() == [[0.0, 2.0, 1.0]]
 
 
 def test_progress_ends_at_the_total():
     seen = []
     x = np.zeros((5, 3))
     network = chain_evaluator(*identity(), header=header_of(x), progress=lambda *at: seen.append(at))
-    count_errors(network, x, np.zeros(5, np.int64))
+    network.count_errors(x, np.zeros(5, np.int64))
     assert [at for at in seen if at != (0, 5)] == [(5, 5)]  # float32 may leave them open
 
 

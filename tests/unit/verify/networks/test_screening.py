@@ -11,10 +11,8 @@ from codebound_verify.header import parse_header
 from codebound_verify.networks import evaluate
 from codebound_verify.networks.chain import fit
 from codebound_verify.networks.evaluate import (
-    Functions,
     Logits,
     chain_evaluator,
-    count_errors,
 )
 from codebound_verify.networks.operations import Operation
 
@@ -46,7 +44,7 @@ def case(scaling=None, n=300, seed=0):
     x = random.integers(0, 256, (n, 3, 8, 8), dtype=np.uint8)
     tensors = {name: random.normal(size=shape).astype(np.float32) for name, shape in IMAGES.layout()}
     network = chain_evaluator(IMAGES, tensors, header=header_of((3, 8, 8), scaling))
-    y = torch.cat([logits for _, logits in network.logits(x)]).argmax(1).numpy()
+    y = torch.cat([logits.values for _, logits in network.logits(x)]).argmax(1).numpy()
     y[::5] = (y[::5] + 1) % 3
     return network, x, y
 
@@ -62,11 +60,11 @@ def test_float32_changes_no_count(theta, scaling, monkeypatch):
         lambda *given, found=evaluate._screened: evaluated.append(found(*given)) or evaluated[-1],
     )
     monkeypatch.setattr(evaluate.Evaluator, "_narrow", lambda network, *_: network._functions.narrow[0])
-    with_screen = count_errors(network, x, y, theta=theta)
+    with_screen = network.count_errors(x, y, theta=theta)
     shares = [float(is_open.double().mean()) for _, is_open in evaluated]
     assert shares
     assert min(shares) < 0.2
-    assert count_errors(network, x, y, theta=theta, screen=False) == with_screen >= len(x) // 5
+    assert network.count_errors(x, y, theta=theta, screen=False) == with_screen >= len(x) // 5
 
 
 def test_a_stated_number_is_compared_as_if_all_were_counted(monkeypatch):
@@ -81,10 +79,10 @@ def test_a_stated_number_is_compared_as_if_all_were_counted(monkeypatch):
     network._batch, network._workers = 16, 1  # others begin some batches ahead
     evaluated, plain = [], network._evaluated
     network._evaluated = lambda way, part: evaluated.append((way is narrow, len(part))) or plain(way, part)
-    exact, looked_at = count_errors(network, x, y, screen=False), {}
+    exact, looked_at = network.count_errors(x, y, screen=False), {}
     for stated in (0, exact - 1, exact, exact + 1, len(x)):
         evaluated.clear()
-        found = count_errors(network, x, y, stated=stated)
+        found = network.count_errors(x, y, stated=stated)
         assert (found <= stated) == (exact <= stated)
         assert found == exact or found <= stated
         looked_at[stated] = sum(examples for is_narrow, examples in evaluated if not is_narrow)
@@ -93,7 +91,7 @@ def test_a_stated_number_is_compared_as_if_all_were_counted(monkeypatch):
 
 def test_every_way_agrees_with_float64_where_it_decides():
     network, x, y = case()
-    wide = network._evaluated(network._functions.wide, x)
+    wide = network._evaluated(network._wide, x)
     is_right = evaluate._is_right(wide, torch.from_numpy(y), 0.0)
     for function in network._functions.narrow:
         right, is_open = evaluate._screened(network._evaluated(function, x), torch.from_numpy(y), 0.0)
@@ -146,9 +144,9 @@ def test_the_way_is_taken_that_takes_least_time(error, seconds, expected):
 
     x = np.tile(np.array([[2.0, 0.0, 1.0]]), (200, 1))
     head = header_of((3,), {"divisor": 1, "mean": [0], "std": [1]})
-    functions = Functions(carrying("wide", 0.0, 0.1), [carrying("narrow", error, seconds)])
-    network = evaluate.Evaluator(functions, header=head, widest=3)
-    assert count_errors(network, x, np.zeros(200, np.int64)) == 0
+    ways = carrying("wide", 0.0, 0.1), [carrying("narrow", error, seconds)]
+    network = evaluate.Evaluator(*ways, scaling=head.scaling, widest=3)
+    assert network.count_errors(x, np.zeros(200, np.int64)) == 0
     assert calls == ["wide", "wide", "narrow", "narrow", expected]  # the first of two trials warms up
 
 
@@ -162,9 +160,9 @@ def test_trials_are_no_larger_than_batches(monkeypatch):
         return Logits(x.values, torch.zeros(len(x.values), dtype=torch.float64))
 
     head = header_of((3,), {"divisor": 1, "mean": [0], "std": [1]})
-    network = evaluate.Evaluator(Functions(carrying, [carrying]), header=head, widest=20)
+    network = evaluate.Evaluator(carrying, [carrying], scaling=head.scaling, widest=20)
     x = np.tile(np.array([[2.0, 0.0, 1.0]]), (200, 1))
-    assert count_errors(network, x, np.zeros(200, np.int64)) == 0
+    assert network.count_errors(x, np.zeros(200, np.int64)) == 0
     assert sizes == {2}
 
 
@@ -180,10 +178,10 @@ def test_float32_that_is_shorter_than_it_says_decides_nothing(monkeypatch):
         return plain(x, weight, *rest, **options)
 
     network, x, _ = case(n=40)
-    exact = network._evaluated(network._functions.wide, x)
+    exact = network._evaluated(network._wide, x)
     monkeypatch.setattr("torch.nn.functional.conv2d", short)
     evaluate.float32_is_sound.cache_clear()
     assert not evaluate.float32_is_sound()
-    found = network._evaluated(network._functions.wide, x)  # nor does it sum the integers of images
+    found = network._evaluated(network._wide, x)  # nor does it sum the integers of images
     assert ((found.values - exact.values).norm(dim=1) <= found.error + exact.error).all()
     evaluate.float32_is_sound.cache_clear()

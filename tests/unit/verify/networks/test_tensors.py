@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from codebound_verify.arithmetic import Decoder
-from codebound_verify.networks.codes import read_tensor
-from codebound_verify.networks.tensors import Blocks, Content, Static, grid, to_float32
+from codebound_verify.arithmetic import Decoder, grid
+from codebound_verify.networks.tensors import Blocks, Content, Static, read_tensor, to_float32
 from codebound_verify.refusal import Refused
 
 SHAPES = arrays.array_shapes(min_dims=1, max_dims=4, max_side=5)

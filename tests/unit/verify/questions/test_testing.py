@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds.literal import float32, linear_logits, wrong
 
-from codebound_verify.faults import read_fault
 from codebound_verify.header import parse_header
+from codebound_verify.losses import read_fault
 from codebound_verify.networks.chain import described_chain
 from codebound_verify.networks.evaluate import chain_evaluator
-from codebound_verify.questions.testing import LEVEL, compare_with_test, count_on_test
+from codebound_verify.questions.testing import LEVEL, compare_with_test, judge
 from codebound_verify.refusal import Refused
 from codebound_verify.versions import VERSIONS
 
@@ -37,21 +37,22 @@ def of(**changes):
 def test_test_data_are_counted_as_the_sample_is():
     x, y = writer.clusters(90, 5)
     x[:4] = X[:4]
-    assert count_on_test(HEADER, EVALUATOR, X, (x, y)) == (wrong(linear_logits(x, TENSORS), y).sum(), 90, 4)
+    found = compare_with_test(HEADER, EVALUATOR, X, (x, y))
+    assert (found.errors, found.n, found.shared) == (wrong(linear_logits(x, TENSORS), y).sum(), 90, 4)
     of_class = replace(HEADER, fault=fault("class:1"))
-    errors, n, _ = count_on_test(of_class, EVALUATOR, X, (x, y))
-    assert (errors, n) == (wrong(linear_logits(x, TENSORS), y)[y == 1].sum(), (y == 1).sum())
+    found = compare_with_test(of_class, EVALUATOR, X, (x, y))
+    assert (found.errors, found.n) == (wrong(linear_logits(x, TENSORS), y)[y == 1].sum(), (y == 1).sum())
     with pytest.raises(Refused, match="Test data"):
-        count_on_test(HEADER, EVALUATOR, X, (x, y + 1))
+        compare_with_test(HEADER, EVALUATOR, X, (x, y + 1))
     none = x[y != 1], y[y != 1]
     with pytest.raises(Refused, match="on none of the examples"):
-        count_on_test(of_class, EVALUATOR, X, none)
+        compare_with_test(of_class, EVALUATOR, X, none)
 
 
 @given(st.integers(1, 200), st.floats(0.01, 0.9), st.data())
 def test_a_bound_is_refuted_by_what_it_makes_unlikely(n, bound, data):
     errors = data.draw(st.integers(0, n))
-    found = compare_with_test(of(bound=bound), errors, n, 2)
+    found = judge(of(bound=bound), errors, n, 2)
     with mpmath.workdps(30):  # scipy has five digits of a tail of 1e-294
         p = mpmath.mpf(bound)
         terms = (mpmath.binomial(n, k) * p**k * (1 - p) ** (n - k) for k in range(errors, n + 1))

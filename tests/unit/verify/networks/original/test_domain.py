@@ -11,7 +11,7 @@ from codebound_verify.header import Domain, Scaling
 from codebound_verify.networks.chain import described_chain, fit
 from codebound_verify.networks.evaluate import forward
 from codebound_verify.networks.operations import Operation
-from codebound_verify.networks.original.domain import deviation
+from codebound_verify.networks.original import deviation
 from codebound_verify.refusal import Refused
 
 PLAIN = Scaling(1.0, (0.0,), (1.0,))

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from codebound_verify.arithmetic import Decoder
-from codebound_verify.networks.codes import read_tensor
 from codebound_verify.networks.papers import random_tensors
 from codebound_verify.networks.papers.random_tensors import RightFactor, product
-from codebound_verify.networks.tensors import Blocks, Static, to_float32
+from codebound_verify.networks.tensors import Blocks, Static, read_tensor, to_float32
 from codebound_verify.refusal import Refused
 
 CODES = (writer.adaptive, writer.dense, writer.enumerative, writer.static)

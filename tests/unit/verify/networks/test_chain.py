@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codebound_verify.arithmetic import Decoder
-from codebound_verify.networks.chain import Chain, read_chain
-from codebound_verify.networks.stack import read_stack
+from codebound_verify.networks.chain import Chain, read_chain, read_stack
 from codebound_verify.refusal import Refused
 
 STAGES = st.builds(Stage, st.integers(0, 2), st.integers(1, 3), st.integers(0, 2), st.integers(0, 2))

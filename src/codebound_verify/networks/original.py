@@ -1,4 +1,8 @@
-"""Checks that carry a claim from g to f, by a margin or by disagreements (docs/format.md, section 7)."""
+"""Claims about the original network f, by way of g: distance on a domain, or disagreements (section 7).
+
+Reached when the statement is C-12a (f and g are near each other on a whole domain) or C-12b (they seldom
+disagree on fresh unlabelled inputs), and the weights of f are given.
+"""
 
 from __future__ import annotations
 
@@ -7,28 +11,29 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...checks import too_many
-from ...refusal import Refused
-from ...rows import count_repeats, count_shared
-from ...sample import Inputs, Progress, canonical_inputs, sample_sha256
-from ...weights import same_tensors
-from ..chain import Layout, described_chain
-from ..evaluate import Evaluator, chain_evaluator, count_disagreements
-from ..rounding import NO_NORM
-from .domain import deviation
+from ..checks import too_many
+from ..refusal import Refused
+from ..sample import Inputs, Progress, canonical_inputs, count_repeats, count_shared, sample_sha256
+from ..weights import same_tensors
+from .chain import Chain, Layout, described_chain
+from .evaluate import Evaluator, chain_evaluator, count_disagreements
+from .operations import KINDS, Operation
+from .rounding import NO_NORM, SPECTRAL_ROUNDING, filter_norm, matrix_norm
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ...header import Disagreement, Domain, Header
-    from ...weights import Floats
-    from ..message import Network
+    from ..header import Disagreement, Domain, Header, Scaling
+    from ..weights import Floats
+    from .network import Network
+    from .tensors import Doubles, Shape
+
+POOLS = ("max pool", "average pool", "global average pool")  # of norm at most 1
 
 
 def check_domain(header: Header, domain: Domain, network: Network, subject: Mapping[str, Floats]) -> None:
     """Check that theta covers the distance of f and g on the whole domain (section 7.1)."""
-    if network.chain is None or network.theta is None:
-        raise Refused("C-12a: g must be a chain of the message, with a margin theta.")
+    assert network.theta is not None  # the statement is C-12a
     same_tensors(subject, domain.subject_sha256, "Subject")
     _require_layout(subject, network.chain.layout())
     try:
@@ -100,3 +105,55 @@ def _require_layout(subject: Mapping[str, Floats], layout: Layout) -> None:
             + ", ".join(f"{name} {shape}" for name, shape in differing[:6])
             + "."
         )
+
+
+def deviation(
+    chain: Chain, f: Mapping[str, Floats], g: Mapping[str, Floats], *, scaling: Scaling, domain: Domain
+) -> float:
+    """An upper bound of the Euclidean distance of the outputs of f and g over all inputs of the domain."""
+    e, m = 0.0, _input_norm(chain.inputs[0], scaling, domain)
+    for position, (operation, seen) in enumerate(zip(chain.operations, chain.inputs, strict=True)):
+        if operation.kind in POOLS:
+            continue
+        if operation.kind not in NORMS:
+            raise Refused(
+                f"C-12a: the chain has a {operation.kind} operation, which this statement does not allow."
+            )
+        norm, weight = NORMS[operation.kind], f"{position}.weight"
+        a = norm(operation, seen, f[weight].astype(np.float64))
+        u = norm(operation, seen, g[weight].astype(np.float64) - f[weight].astype(np.float64))
+        bias = change = 0.0
+        if operation.bias:
+            name = f"{position}.bias"
+            repeats = math.sqrt(math.prod(KINDS[operation.kind].output(operation, seen)[1:]))  # pixels
+            bias = repeats * _length(f[name].astype(np.float64))
+            change = repeats * _length(g[name].astype(np.float64) - f[name].astype(np.float64))
+        e, m = (a + u) * e + u * m + change, a * m + bias
+    return e
+
+
+def _input_norm(shape: Shape, scaling: Scaling, domain: Domain) -> float:
+    channels = shape[0] if len(shape) == 3 else 1
+    mean, std = (np.broadcast_to(np.array(values), channels) for values in (scaling.mean, scaling.std))
+    per_channel = math.prod(shape) // channels
+    with np.errstate(over="ignore", invalid="ignore"):  # an infinite norm is more than any theta covers
+        low, high = (
+            np.abs((value / scaling.divisor - mean) / std) for value in (domain.input_low, domain.input_high)
+        )
+        return math.sqrt(per_channel * float((np.maximum(low, high) ** 2).sum()))
+
+
+def _length(vector: Doubles) -> float:
+    return float(np.linalg.norm(vector)) * (1 + SPECTRAL_ROUNDING)
+
+
+def _matrix_norm(operation: Operation, seen: Shape, weight: Doubles) -> float:
+    return matrix_norm(weight)
+
+
+def _filter_norm(operation: Operation, seen: Shape, weight: Doubles) -> float:
+    height, width = (side + 2 * operation.padding for side in seen[1:])
+    return filter_norm(weight, (height, width))
+
+
+NORMS = {"linear": _matrix_norm, "conv": _filter_norm}

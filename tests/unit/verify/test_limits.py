@@ -7,7 +7,7 @@ from drawing import examples
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from codebound_verify.learn.limits import picked
+from codebound_verify.formulas import picked
 
 
 def log_sum(k: int, n: int, p) -> mpmath.mpf:

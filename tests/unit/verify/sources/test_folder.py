@@ -7,9 +7,9 @@ import cbound_writer as writer
 import numpy as np
 import pytest
 
-from codebound_verify.beside.finding import compared, with_beside
 from codebound_verify.files import GivenFiles, verify_file
 from codebound_verify.refusal import Refused
+from codebound_verify.sources.folder import compared, with_beside
 
 
 @pytest.fixture
