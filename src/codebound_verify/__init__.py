@@ -14,7 +14,7 @@ through, to be read in one sitting and in this order, in which each module needs
 Everything else is a room beside it, loaded where it is reached: networks that a message describes
 (``networks``), networks that are learned from the sample (``learn``), classes and test data (``questions``),
 data in a certificate's folder or known by name (``sources``), and ledgers of looks in place of certificates
-(``holdout``). The kernel imports no room: the table in ``rooms`` is where they meet, and what needs a room
+(``holdout``). The kernel imports no room: one table is where they meet, and what needs a room
 that was left out is refused. No code but its own is run, whatever a file asks for.
 """
 

@@ -206,7 +206,7 @@ def limit_of(header: Header, counted: int, n: int, delta: float | mpmath.mpf) ->
     The latter is version 3 (docs/format-3.md, section 10.7).
     """
     extra, code_bits = header.extra, header.code_bits
-    if isinstance(extra, Picked) and (extra.picks or not header.version.has_short):
+    if isinstance(extra, Picked) and (extra.picks or not header.version.is_third):
         return picked(counted=counted, n=n, code_bits=code_bits, delta=delta)
     return occam(errors=counted, n=n, code_bits=code_bits, delta=delta).bound
 

@@ -33,7 +33,7 @@ LEVELS = 4096  # a multiple of 256, so that no ratio of two bytes lies between t
 def developed_on(header: Header, x: Inputs | None) -> str | None:
     """The sample that the version of the file was made with a view of, if this one comes from it."""
     samples = (lists := read_lists())["samples"]
-    known: dict[str, str] = {**samples["2"], **samples["3"]} if header.version.number > 2 else samples["2"]
+    known: dict[str, str] = {**samples["2"], **samples["3"]} if header.version.is_third else samples["2"]
     if header.sample_sha256 in known:
         return known[header.sample_sha256]
     if (name := lists["tables"].get(header.sample_sha256)) in known.values():

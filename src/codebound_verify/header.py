@@ -248,7 +248,7 @@ def parse_header(text: bytes, version: Version) -> Header:
         sample_sha256=fields.digest(facts["sample_sha256"], "facts.sample_sha256"),
         message_sha256=fields.digest(facts["message_sha256"], "facts.message_sha256"),
         extra=_extra(fields, facts["extra"], statement),
-        tally=_tally(fields, facts["tally"], statement, fault, n) if version.has_tally else None,
+        tally=_tally(fields, facts["tally"], statement, fault, n) if version.is_third else None,
         input_shape=shape,
         scaling=_scaling(fields, helper["scaling"], channels=shape[0] if len(shape) == 3 else 1),
         base=_base(fields, helper["base"]),
@@ -304,8 +304,8 @@ def _statement(fields: _Fields, value: object) -> Statement:
 
 
 def _fault(fields: _Fields, value: object, statement: Statement, classes: object, version: Version) -> Fault:
-    found = read_fault(value, classes if type(classes) is int else 0, has_new=version.has_tally)
-    allowed = version.has_tally or found == WRONG or statement in ("C-2", "C-10")
+    found = read_fault(value, classes if type(classes) is int else 0, has_new=version.is_third)
+    allowed = version.is_third or found == WRONG or statement in ("C-2", "C-10")
     if found is None or not allowed:
         fields.wrong("claim.fault", f"a fault that {statement} can be about, with {classes} classes", value)
     return found or WRONG

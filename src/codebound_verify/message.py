@@ -31,7 +31,7 @@ class Message:
     def __init__(self, certificate: Certificate) -> None:
         self.certificate, self.header = certificate, certificate.header
         header = self.header
-        witness = Witness(certificate.witness) if header.version.has_witness else None
+        witness = Witness(certificate.witness) if header.version.is_second else None
         self.decoder = Decoder(certificate.message, header.code_bits, witness=witness)
         self.ledger: list[tuple[str, int]] = []
         self._counted = 0
@@ -39,7 +39,7 @@ class Message:
         self.split: int | None = None  # tenths of the sample that shaped the helper (C-10)
         self.theta: float | None = None  # the margin of C-12a
         self.has_base = False
-        if header.version.has_short and header.ledger[0][0] == SHORT:  # the decoder finds out if it lies
+        if header.version.is_third and header.ledger[0][0] == SHORT:  # the decoder finds out if it lies
             self._read_form()
         else:
             self._read_scheme()
@@ -84,24 +84,22 @@ class Message:
 
     def _read_scheme(self) -> None:
         header, decoder = self.header, self.decoder
-        if header.version.codes_setting:
+        if header.version.is_second:
             classes = decoder.size("classes - 1", CLASSES_LIMIT - 1) + 1
             if classes != header.classes:
                 raise Refused(f"Message: it is about {classes} classes; facts.classes is {header.classes}.")
             read_scaling(decoder, header)
             self.close("setting")
         scheme, fault = decoder.gamma(), WRONG
-        if (scheme == FAULT and header.version.codes_setting) or (
-            scheme == NEW_FAULT and header.version.has_tally
+        if (scheme == FAULT and header.version.is_second) or (
+            scheme == NEW_FAULT and header.version.is_third
         ):
             fault = (decode_fault if scheme == FAULT else decode_new_fault)(decoder, header.classes)
             self.close("fault")
             scheme = decoder.gamma()
         _agree_on_fault(fault, header)
-        if scheme > header.version.schemes:
-            raise Refused(
-                f"Message: scheme {scheme} is unknown; those up to {header.version.schemes} are known."
-            )
+        if scheme > (schemes := 3 if header.version.is_second else 2):
+            raise Refused(f"Message: scheme {scheme} is unknown; those up to {schemes} are known.")
         self.close("method")  # what files call the scheme
         self.scheme = scheme
 

@@ -182,7 +182,7 @@ def _copies(repeats: Repeats | None) -> str:
 
 def _fixed(header: Header, sample: str) -> str:
     free = [f"delta = {header.delta}"]
-    if not header.version.codes_setting:
+    if not header.version.is_second:
         scaling = header.scaling
         free += [
             f"the number of classes, {header.classes}",

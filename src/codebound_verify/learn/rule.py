@@ -164,7 +164,7 @@ def decode_rule(message: Message) -> Rule:
     """Decode the rest of a message that names a rule, and check that it ends where the header says."""
     header, decoder = message.header, message.decoder
     if message.form is None:
-        rule = read_rule(decoder, header.input_shape, has_layers=header.version.has_layers)
+        rule = read_rule(decoder, header.input_shape, has_layers=header.version.is_third)
     else:
         assert isinstance(header.extra, Picked)  # the statement is C-15
         rule = read_rule_without_picks(decoder, header.input_shape, header.extra.first)

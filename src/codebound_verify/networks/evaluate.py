@@ -21,7 +21,6 @@ from ..cores import one_core, side_by_side
 from ..header import Header, Split
 from ..losses import WRONG, Fault
 from ..refusal import Refused
-from .memory import freed_memory_kept
 from .operations import KINDS, relu
 from .rounding import Rounded, Whole, exact, gamma, with_lead
 
@@ -129,7 +128,7 @@ class Evaluator:
         """
         right = 0
         ways = self._right(x, y, theta=theta, fault=fault, screen=screen)
-        with _plain_sums(), freed_memory_kept(), closing(ways):
+        with _plain_sums(), closing(ways):
             for part in ways:
                 right += int(part.sum())
                 if stated is not None and len(x) - right <= stated:
@@ -383,8 +382,7 @@ def logits_of(steps: Sequence[tuple[Operation, Layers]], x: Rounded) -> Logits:
 
 def count_disagreements(first: Evaluator, second: Evaluator, x: Inputs, fault: Fault = WRONG) -> int:
     """Inputs on which the answers differ or one of the two networks is ambiguous (section 7)."""
-    with freed_memory_kept():
-        one, other = (torch.cat(list(network.predictions(x, fault))) for network in (first, second))
+    one, other = (torch.cat(list(network.predictions(x, fault))) for network in (first, second))
     return int(((one != other) | (one < 0)).any(1).sum())
 
 

@@ -133,7 +133,7 @@ def linear(weight: writer.Tensor) -> writer.Message:
 def test_the_kernel_runs_alone_and_accepts_nothing(tmp_path):
     """Without rooms it reads the file, checks its numbers and its sample, and refuses the rest."""
     said = verdict_without(ROOMS, linear(writer.dense(writer.WEIGHT, -3)), tmp_path)
-    assert said == "REFUSE Program: codebound_verify.networks, which this needs, is not installed."
+    assert said == "REFUSE Program: codebound_verify.networks.network, which this needs, is not installed."
 
 
 def test_a_network_needs_one_room(tmp_path):

@@ -503,4 +503,4 @@ def test_a_chain_at_the_limits_is_written_and_read():
     zeros = {each: Zero(size) for each, size in chain.tensor_shapes().items()}
     bits, _ = Message(Options(), chain, zeros).encode()
     assert decode(bits, input_shape=(1, 8, 8)).chain == chain
-    assert verifier_network(bits, Message(Options(), chain, {})).chain.widest() == 2**22
+    assert verifier_network(bits, Message(Options(), chain, {}))[0].chain.widest() == 2**22

@@ -59,7 +59,7 @@ def test_float32_changes_no_count(theta, scaling, monkeypatch):
         "_screened",
         lambda *given, found=evaluate._screened: evaluated.append(found(*given)) or evaluated[-1],
     )
-    monkeypatch.setattr(evaluate.Evaluator, "_narrow", lambda network, *_: network._functions.narrow[0])
+    monkeypatch.setattr(evaluate.Evaluator, "_fastest", lambda network, *_: network._narrow[0])
     with_screen = network.count_errors(x, y, theta=theta)
     shares = [float(is_open.double().mean()) for _, is_open in evaluated]
     assert shares
@@ -72,10 +72,10 @@ def test_a_stated_number_is_compared_as_if_all_were_counted(monkeypatch):
     network, x, y = case()
 
     def narrow(seen):
-        found = network._functions.narrow[-1](seen)
+        found = network._narrow[-1](seen)
         return Logits(found.values, found.error + 0.2 * found.values.abs().amax(1))
 
-    monkeypatch.setattr(evaluate.Evaluator, "_narrow", lambda *_: narrow)
+    monkeypatch.setattr(evaluate.Evaluator, "_fastest", lambda *_: narrow)
     network._batch, network._workers = 16, 1  # others begin some batches ahead
     evaluated, plain = [], network._evaluated
     network._evaluated = lambda way, part: evaluated.append((way is narrow, len(part))) or plain(way, part)
@@ -93,7 +93,7 @@ def test_every_way_agrees_with_float64_where_it_decides():
     network, x, y = case()
     wide = network._evaluated(network._wide, x)
     is_right = evaluate._is_right(wide, torch.from_numpy(y), 0.0)
-    for function in network._functions.narrow:
+    for function in network._narrow:
         right, is_open = evaluate._screened(network._evaluated(function, x), torch.from_numpy(y), 0.0)
         assert torch.equal(right[~is_open], is_right[~is_open])
         assert not (right & is_open).any()
