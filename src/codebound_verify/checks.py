@@ -64,7 +64,7 @@ def check_rows(header: Header, repeats: Repeats, commonest: int, *, allow_copies
 
 def too_many(repeats: Repeats, what: str, *, allow_copies: bool) -> list[str]:
     """The reason to refuse, where more than one in a hundred is a copy and nobody vouches for them."""
-    if allow_copies or not repeats.are_many:
+    if allow_copies or 100 * repeats.equal <= repeats.n:
         return []
     reason = (
         f"Data: {repeats.equal} of the {repeats.n} {what} are exact copies of earlier ones, more than one "
@@ -161,7 +161,12 @@ def check_claim(header: Header) -> None:
         ("kl", header.kl, exact.kl),
         ("hoeffding", header.hoeffding, exact.hoeffding),
     ):
-        reasons += dishonest(name, printed, value)
+        if not is_honest(printed, value):
+            size = "smaller" if printed < value else "larger"
+            reasons.append(
+                f"Claim: {name} is printed as {printed!r}, which is {size} than the true "
+                f"{mpmath.nstr(value, 17)}."
+            )
     if isinstance(header.extra, Picked) and not header.bound == header.kl == header.hoeffding:
         reasons.append("Claim: bound, kl and hoeffding are one number for C-15; the printed ones differ.")
     limit = guessing(header, header.commonest)
@@ -220,16 +225,6 @@ def _on_part(header: Header, tally: PartOfSample, disagreement: mpmath.mpf) -> t
         is_fitting = share * (1 - SLACK) <= mpmath.mpf(tally.share) <= share
         reason = f"Claim: share is printed as {tally.share!r}; it is {mpmath.nstr(share, 17)}."
         return disagreement / share, [] if is_fitting else [reason]
-
-
-def dishonest(name: str, printed: float, exact: mpmath.mpf) -> list[str]:
-    """Reasons to refuse a printed number: smaller than the true one, or much larger."""
-    if is_honest(printed, exact):
-        return []
-    size = "smaller" if printed < exact else "larger"
-    return [
-        f"Claim: {name} is printed as {printed!r}, which is {size} than the true {mpmath.nstr(exact, 17)}."
-    ]
 
 
 def guessing(header: Header, commonest: int | None) -> float:

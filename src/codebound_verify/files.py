@@ -91,20 +91,20 @@ def _certificate(file: Path, given: GivenFiles, progress: Progress | None) -> Ve
         raise Refused(
             "the sample is needed, and no sample.npz lies beside the certificate: give it with --data"
         )
-    if lacking := _lacking(file, given):
+    if (header := _header(file)) is not None and (lacking := _lacking(header, given)):
         raise Refused(f"this certificate cannot be checked without {' and '.join(lacking)}")
     from .data import TooLarge, load_data
     from .verdict import Verdict, verify
     from .weights import read_tensors, read_weights
 
-    header = _header(file)
+    numbers, unlabelled = (None, None) if header is None else _numbers(header)
     try:
         return verify(
             file,
-            *_labelled(given.data, given.data_folder, None if header is None else _numbers(header)),
+            *_labelled(given.data, given.data_folder, numbers),
             base=read_weights(given.base) if given.base else None,
             unlabelled=(
-                load_data(given.unlabelled, given.data_folder, expected=_unlabelled_numbers(header))[0]
+                load_data(given.unlabelled, given.data_folder, expected=unlabelled)[0]
                 if given.unlabelled
                 else None
             ),
@@ -131,26 +131,20 @@ def _header(file: Path) -> Header | None:
         return None
 
 
-def _numbers(header: Header) -> int | None:
-    """Number of values in the inputs of the sample; None if the header does not tell."""
+def _numbers(header: Header) -> tuple[int | None, int | None]:
+    """Number of values in the sample, and in unlabelled inputs; None if the header does not tell."""
     from .checks import set_apart
 
+    each, extra = math.prod(header.input_shape), header.extra
     examples: int | None = header.n + set_apart(header)
     if header.fault.is_partial:  # then n counts a part
         examples = getattr(header.tally, "examples", None)
-    return None if examples is None else examples * math.prod(header.input_shape)
+    unlabelled = getattr(extra, "n_unlabelled", None)
+    return examples and each * examples, unlabelled and each * unlabelled
 
 
-def _unlabelled_numbers(header: Header | None) -> int | None:
-    if header is None or header.statement != "C-12b":
-        return None
-    return getattr(header.extra, "n_unlabelled", 0) * math.prod(header.input_shape)
-
-
-def _lacking(file: Path, given: GivenFiles) -> list[str]:
-    """Inputs that the header asks for and that were not given; empty for a file that is none."""
-    if (header := _header(file)) is None:
-        return []
+def _lacking(header: Header, given: GivenFiles) -> list[str]:
+    """Inputs that the header asks for and that were not given."""
     needed = {
         "its base (--base)": header.base is not None and not given.base,
         "the weights of f (--subject-weights)": header.subject == "f" and not given.subject_weights,

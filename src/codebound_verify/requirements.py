@@ -1,4 +1,4 @@
-"""Demands of a reader on a certificate: bound, delta, fault, abstentions, signature."""
+"""Requirements of a reader on a certificate: bound, delta, fault, signature."""
 
 from __future__ import annotations
 
@@ -7,36 +7,28 @@ from typing import TYPE_CHECKING
 from .refusal import Refused
 
 if TYPE_CHECKING:
+    import argparse
     from pathlib import Path
+
+    from .holdout.ledger import LedgerVerdict
+    from .verdict import Verdict
 
 TWO_CLASSES = {"missed": "class:1", "false-alarm": "class:0"}
 SIGNATURE = ".sig"
 """Suffix of a signature's file: 64 bytes, Ed25519 over the bytes of the signed file."""
 
 
-def unmet_demands(
-    file: Path,
-    *,
-    bound: float | None,
-    delta: float | None,
-    max_error: float | None,
-    max_delta: float | None,
-    fault: tuple[str | None, str | None],
-    signed_by: Path | None,
-) -> tuple[str, ...]:
-    """Every demand that a file does not meet; ``bound`` and ``delta`` are None if it was refused.
-
-    ``fault`` has what the file says first, None if it says nothing, and then the demand.
-    """
+def list_unmet(file: Path, verdict: Verdict | LedgerVerdict, options: argparse.Namespace) -> tuple[str, ...]:
+    """Every requirement among the options of the command that a file does not meet."""
+    delta, counted, wanted = verdict.delta if verdict.is_accepted else None, verdict.fault, options.fault
     unmet = []
-    if max_error is not None and (bound is None or bound > max_error):
-        unmet.append(f"an error of at most {max_error} is not shown: the bound is {bound}")
-    if max_delta is not None and (delta is None or delta > max_delta):
-        unmet.append(f"a failure probability of at most {max_delta} is not shown: delta is {delta}")
-    counted, wanted = fault
-    if None not in fault and counted != TWO_CLASSES.get(str(wanted), wanted):
+    if options.max_error is not None and (verdict.bound is None or verdict.bound > options.max_error):
+        unmet.append(f"an error of at most {options.max_error} is not shown: the bound is {verdict.bound}")
+    if options.max_delta is not None and (delta is None or delta > options.max_delta):
+        unmet.append(f"a failure probability of at most {options.max_delta} is not shown: delta is {delta}")
+    if None not in (counted, wanted) and counted != TWO_CLASSES.get(wanted, wanted):
         unmet.append(f"nothing is shown about the fault {wanted}: the bound is on the fault {counted}")
-    if signed_by is not None and (reason := _unsigned(file, signed_by)):
+    if options.signed_by is not None and (reason := _unsigned(file, options.signed_by)):
         unmet.append(reason)
     return tuple(unmet)
 

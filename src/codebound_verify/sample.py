@@ -48,13 +48,6 @@ def canonical_labels(y: Inputs, n: int) -> Labels:
     return y.astype(np.int64)
 
 
-def canonical_values(y: Inputs, n: int) -> NDArray[np.float64]:
-    """Values as float64, one for each of n inputs."""
-    if y.shape != (n,) or y.dtype.kind not in "iuf" or y.dtype.itemsize > 8:
-        raise Refused(f"Data: the values must be {n} numbers; found {y.dtype} of shape {y.shape}.")
-    return y.astype(np.float64)
-
-
 def sample_sha256(x: Inputs, y: Inputs) -> str:
     """The hash that names a sample."""
     digest = hashlib.sha256()
@@ -81,18 +74,13 @@ class Repeats:
     contradictions: int
     equal: int
 
-    @property
-    def are_many(self) -> bool:
-        """More than one copy in a hundred examples: hardly independent draws."""
-        return 100 * self.equal > self.n
-
 
 def count_repeats(x: Inputs, y: Labels) -> Repeats:
     """Copies and contradictions, by hashes of rows; of a row that nothing is like, eight bytes are kept."""
     short = _beginnings(_keys(x), len(x))
     copies, contradictions = _count(short, y, lambda place: _key(x[place]))
     equal = copies
-    if _has_minus_zero(x):
+    if x.dtype.kind == "f" and any(bool(np.signbit(part[part == 0]).any()) for part in parts(x)):
         again = _beginnings(_keys(x, _without_minus), len(x))
         equal, _ = _count(again, y, lambda place: _key(_without_minus(x[place])))
     return Repeats(len(x), copies, contradictions, equal)
@@ -113,10 +101,6 @@ def _count(short: NDArray[np.uint64], y: Labels, key: Callable[[int], bytes]) ->
         contradictions += bool(before) and label not in before
         before.add(label)
     return copies, contradictions
-
-
-def _has_minus_zero(x: Inputs) -> bool:
-    return x.dtype.kind == "f" and any(bool(np.signbit(part[part == 0]).any()) for part in parts(x))
 
 
 def _without_minus(rows: Inputs) -> Inputs:

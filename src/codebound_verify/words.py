@@ -43,41 +43,25 @@ class Counted:
 
 def counts(header: Header) -> tuple[Counted, ...]:
     """Numbers that the bound follows from, each with its meaning."""
-    errors, n, extra = header.errors, header.n, header.extra
-    if header.fault != WRONG:
-        return _fault_counts(header)
-    if isinstance(extra, Split):
-        whole = n + extra.n_prior
-        return (Counted(f"errors of g on the examples after the split (the sample has {whole})", errors, n),)
-    if isinstance(extra, Picked) and not extra.picks:
-        return (Counted(f"errors of g, learned from the {extra.first} others, nothing picked", errors, n),)
-    if isinstance(extra, Picked):
-        return (
-            Counted("examples that the rule picked to learn from; each counts like an error", extra.picks, n),
-            Counted("errors of g on the examples that were not picked", errors, n - extra.picks),
-        )
-    if isinstance(extra, Domain):
-        what = "examples on which the margin of g is at most theta (not training errors: those are fewer)"
-        return (Counted(what, errors, n),)
-    kind = "training errors" if header.base is None else "errors"  # a base need not have been trained on it
-    counted = Counted(f"{kind} of g on the whole sample", errors, n)
-    if isinstance(extra, Disagreement):
-        what = "unlabelled inputs, a second draw, on which f and g disagree"
-        return (counted, Counted(what, extra.disagreements, extra.n_unlabelled))
-    return (counted,)
-
-
-def _fault_counts(header: Header) -> tuple[Counted, ...]:
-    """The same for a fault."""
-    errors, n, extra, tally = header.errors, header.n, header.extra, header.tally
-    found = []
-    if isinstance(extra, Picked):
-        picks = tally.picks if isinstance(tally, PartOfPicks) else extra.picks
-        what = "examples that the rule picked to learn from and that the fault can happen on"
-        found.append(Counted(what, picks, n))
+    n, extra, is_wrong, found = header.n, header.extra, header.fault == WRONG, []
+    if isinstance(extra, Picked) and (extra.picks or not is_wrong):
+        picks = header.tally.picks if isinstance(header.tally, PartOfPicks) else extra.picks
+        why = "; each counts like an error" if is_wrong else " and that the fault can happen on"
+        found.append(Counted(f"examples that the rule picked to learn from{why}", picks, n))
         n -= picks
-    what = f"faults {header.fault.text} of g, on the examples that it can happen on"
-    found.append(Counted(what, errors, n))
+    if not is_wrong:
+        what = f"faults {header.fault.text} of g, on the examples that it can happen on"
+    elif isinstance(extra, Split):
+        what = f"errors of g on the examples after the split (the sample has {n + extra.n_prior})"
+    elif isinstance(extra, Picked) and extra.picks:
+        what = "errors of g on the examples that were not picked"
+    elif isinstance(extra, Picked):
+        what = f"errors of g, learned from the {extra.first} others, nothing picked"
+    elif isinstance(extra, Domain):
+        what = "examples on which the margin of g is at most theta (not training errors: those are fewer)"
+    else:  # a base need not have been trained on the sample
+        what = f"{'training errors' if header.base is None else 'errors'} of g on the whole sample"
+    found.append(Counted(what, header.errors, n))
     if isinstance(extra, Disagreement):
         what = "unlabelled inputs, a second draw, on which f and g disagree"
         found.append(Counted(what, extra.disagreements, extra.n_unlabelled))

@@ -12,6 +12,7 @@ from drawing import examples
 from hypothesis import given, reject
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
+from worlds.literal import forward
 
 from codebound.bits.options import Options
 from codebound.bits.setting import Setting
@@ -42,7 +43,6 @@ from codebound_verify import Refused
 from codebound_verify.container import read
 from codebound_verify.message import Message as TheirMessage
 from codebound_verify.networks.chain import described_chain
-from codebound_verify.networks.evaluate import forward
 from codebound_verify.networks.network import decode
 
 SHAPES = arrays.array_shapes(min_dims=0, max_dims=5, max_side=4) | st.sampled_from([(3, 130), (2, 65, 2)])

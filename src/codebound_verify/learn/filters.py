@@ -11,8 +11,8 @@ from torch import Tensor
 
 from ..cores import side_by_side
 from ..networks.images.dictionary import UNIT, tables
-from .centred import CentredMap
 from .exact import Doubles, Singles, parts
+from .maps import CentredMap
 from .pictures import Pictures, straightened
 
 if TYPE_CHECKING:

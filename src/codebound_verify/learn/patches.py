@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -10,7 +10,6 @@ import torch
 from ..cores import side_by_side
 from ..refusal import Refused
 from ..stream import Stream
-from .centred import CentredMap
 from .exact import (
     SINGLE,
     Doubles,
@@ -22,11 +21,10 @@ from .exact import (
     product,
     windows,
 )
+from .maps import CentredMap
 from .whitening import filters_of, rounded, whitening_of
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from ..sample import Inputs
     from .pictures import Pictures
     from .rule import Patches
@@ -56,7 +54,7 @@ class PatchMap(CentredMap):
         if is_mirrored:
             made = (np.concatenate([each, self.mirrored(each)]) for each in made)
         self._centre_at(made, choice.dimension(first.shape[1:]))
-        self.known: dict[str, NDArray[Any]] = {
+        self.known = {
             "filters": self._filters,
             "whitener": self._whitening,
             "scale": np.asarray(self._gain),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -55,10 +56,7 @@ class Columns:
 
     def dimension(self, shape: tuple[int, ...]) -> int:
         """Length of a vector."""
-        size = 1
-        for side in shape:
-            size *= side
-        return size
+        return math.prod(shape)
 
     def groups(self, shape: tuple[int, ...], *, windows: bool) -> Integers:
         """The group that a layer puts every number of a vector into."""

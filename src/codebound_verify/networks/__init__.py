@@ -2,7 +2,7 @@
 
 Reached when the message describes a network. In order, and each module needs only earlier ones:
 
-* coded tensors: ``bell``, ``tensors`` (all modes);
+* coded tensors: ``tensors`` (all modes), ``draws`` (random numbers that they are made of);
 * the network: ``rounding``, ``operations``, ``chain``, ``network``, and ``subspace`` (scheme 2:
   docs/format.md, 5.4);
 * the errors: ``evaluate``;

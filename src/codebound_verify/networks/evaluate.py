@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
@@ -21,7 +21,7 @@ from ..cores import one_core, side_by_side
 from ..header import Header, Split
 from ..losses import WRONG, Fault
 from ..refusal import Refused
-from .operations import KINDS, relu
+from .operations import KINDS, NormalisedConv, relu
 from .rounding import Rounded, Whole, exact, gamma, with_lead
 
 if TYPE_CHECKING:
@@ -42,6 +42,9 @@ BATCH = 4096  # the largest batch
 CACHED = 3 << 22  # numbers in an intermediate result of a batch that is fast; more where weights are many
 WARM_UP = 8  # examples that say nothing: the first time takes longer
 FEW = 8  # operations: leading digits are tried in every number of them below, then in powers of two
+NO_TRANSFORMS = partial(
+    torch.backends.nnpack.flags, enabled=False
+)  # whose convolutions are no sums of products
 PILOT = 64  # examples that say how much of a network float32 may compute
 
 Result = TypeVar("Result")
@@ -110,48 +113,32 @@ class Evaluator:
         fault: Fault = WRONG,
         *,
         theta: float = 0.0,
-        screen: bool = True,
         stated: int | None = None,
     ) -> int:
         """Errors by section 6, at margin ``theta``; or other faults, on examples that they can happen on.
-
-        There are as many with float32 as a screen as without.
 
         Args:
             x: Inputs.
             y: Their labels.
             fault: The fault that is counted.
             theta: The margin.
-            screen: Whether float32 may decide first.
             stated: The number is only compared with this one: where it is not above it, counting ends as soon
                 as that is certain, with all that was not looked at as errors.
         """
-        right = 0
-        ways = self._right(x, y, theta=theta, fault=fault, screen=screen)
-        with _plain_sums(), closing(ways):
-            for part in ways:
-                right += int(part.sum())
+        right = done = 0
+        ways = self._decided(x, y, theta, fault)
+        with NO_TRANSFORMS(), closing(ways):
+            for found, decided in ways:
+                right, done = right + int(found.sum()), done + decided
                 if stated is not None and len(x) - right <= stated:
+                    self._progress(len(x), len(x))  # the others make no difference
                     break
+                self._progress(done, len(x))
         return len(x) - right
 
-    def _right(
-        self, x: Inputs, y: Labels, *, theta: float, fault: Fault, screen: bool
-    ) -> Generator[Tensor, None, None]:
-        """Masks of the examples that are no errors (section 6), in batches; the screen is float32."""
-        done = 0
-        for found, decided in self._decided(x, y, theta, fault, screen):
-            try:
-                yield found
-            except GeneratorExit:  # the others make no difference
-                self._progress(len(x), len(x))
-                raise
-            done += decided
-            self._progress(done, len(x))
-
     def _decided(
-        self, x: Inputs, y: Labels, theta: float, fault: Fault, screen: bool
-    ) -> Iterator[tuple[Tensor, int]]:
+        self, x: Inputs, y: Labels, theta: float, fault: Fault
+    ) -> Generator[tuple[Tensor, int], None, None]:
         """Masks of examples that are certainly no errors, each with the number decided.
 
         What the screen leaves open comes again at the end, and is right there alone: float64 takes as many at
@@ -163,7 +150,7 @@ class Evaluator:
             return _is_right(logits, torch.from_numpy(y[part]), theta, fault)
 
         with one_core():
-            narrow = self._fastest(x[:PILOT], y[:PILOT], theta, fault) if screen else None
+            narrow = self._fastest(x[:PILOT], y[:PILOT], theta, fault)
         if narrow is None:
             yield from ((found, len(found)) for _, found in self._over(len(x), wide))
             return
@@ -273,7 +260,7 @@ def float32_is_sound() -> bool:
     def drawn(*shape: int) -> Tensor:
         return torch.randint(-99, 100, shape, generator=random).float()
 
-    with _plain_sums(), torch.inference_mode():
+    with NO_TRANSFORMS(), torch.inference_mode():
         for kernel in (3, 5):
             x, weight = drawn(32, 8, 9, 9), drawn(16, 8, kernel, kernel)
             if not torch.equal(
@@ -284,13 +271,6 @@ def float32_is_sound() -> bool:
         return torch.equal(
             functional.linear(x, weight).double(), functional.linear(x.double(), weight.double())
         )
-
-
-@contextmanager
-def _plain_sums() -> Iterator[None]:
-    """Turn off the library whose convolutions are no sums of products."""
-    with torch.backends.nnpack.flags(enabled=False):
-        yield
 
 
 def chain_evaluator(
@@ -332,11 +312,6 @@ def prepared(chain: Chain, weights: Sequence[Weights]) -> Sequence[Layers]:
     return list(side_by_side(layers, zip(chain.operations, chain.inputs, weights, strict=True)))
 
 
-def forward(chain: Chain, weights: Sequence[Weights], x: Tensor) -> Tensor:
-    """The logits of a batch (5.1), from the tensors of each operation."""
-    return evaluated(chain, prepared(chain, weights), exact(x)).values
-
-
 def led(layers: Sequence[Layers]) -> list[Sequence[Layers]]:
     """The layers with leading digits in none of them, and in the first few, or the first 8, 16, 32, ..
 
@@ -363,9 +338,7 @@ def evaluated(
     steps = list(zip(chain.operations, layers, strict=True))
     if chain.operations[0].kind != "views":
         return logits_of(steps, x.to(dtype))
-    from .images.averaging import averaged
-
-    return averaged(steps, x, dtype)
+    return _averaged(steps, x, dtype)
 
 
 def logits_of(steps: Sequence[tuple[Operation, Layers]], x: Rounded) -> Logits:
@@ -378,6 +351,38 @@ def logits_of(steps: Sequence[tuple[Operation, Layers]], x: Rounded) -> Logits:
     last, own = steps[-1]
     x = KINDS[last.kind].apply(last, own, x)
     return Logits(x.values.double(), x.error)
+
+
+def _averaged(steps: Sequence[tuple[Operation, Layers]], x: Rounded, dtype: torch.dtype) -> Logits:
+    """The logits of a chain that begins with views, which are taken before anything becomes ``dtype``."""
+    from .images.batches import views
+    from .images.dictionary import features_of_views, mirrored
+
+    kind, (second, _) = steps[0][0].views, steps[1]
+    order = mirrored(second.table, second.pool, x.values.shape) if kind == 1 and second.table else None
+    if order is not None and steps[2][0].kind == "normalised conv":
+        found = _logits_of_both(steps[1:], x.to(dtype), order)
+    elif second.kind == "dictionary":
+        seen = features_of_views(second.table, second.pool, kind, x, dtype)
+        found = [logits_of(steps[2:], view) for view in seen]
+    else:
+        found = [logits_of(steps[1:], view.to(dtype)) for view in views(kind, x)]
+    largest = torch.stack([view.values.abs().amax(1) for view in found]).mean(dim=0)
+    error = torch.stack([view.error for view in found]).mean(dim=0)
+    values = torch.stack([view.values for view in found]).mean(dim=0)
+    return Logits(values, error + gamma(len(found) + 1, torch.float64) * largest)
+
+
+def _logits_of_both(
+    steps: Sequence[tuple[Operation, Layers]], x: Rounded, order: Sequence[int]
+) -> list[Logits]:
+    """Logits of images and of their mirror images; features are computed for the former alone."""
+    from .images.dictionary import features
+
+    (dictionary, _), (convolution, own), *rest = steps
+    (seen,) = features(dictionary.table, dictionary.pool, x)
+    found = logits_of(rest, relu(NormalisedConv().of_both(convolution, own, seen, order)))
+    return [Logits(*view) for view in zip(*(part.tensor_split(2) for part in found), strict=True)]
 
 
 def count_disagreements(first: Evaluator, second: Evaluator, x: Inputs, fault: Fault = WRONG) -> int:

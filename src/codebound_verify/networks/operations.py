@@ -48,18 +48,8 @@ class Operation:
     pool: int = 0  # the window of a dictionary
     views: int = 0  # the kind of views
 
-
-@dataclass(frozen=True)
-class Window:
-    """A window that moves over an image, and the channels that come out."""
-
-    out: int
-    kernel: int
-    stride: int
-    padding: int = 0
-
     def pixels(self, seen: Shape) -> Shape:
-        """Height and width of the result."""
+        """Height and width of the result, if it is a window that moves over an image."""
         return tuple((side + 2 * self.padding - self.kernel) // self.stride + 1 for side in seen[1:])
 
 
@@ -90,9 +80,9 @@ class Kind(ABC):
         """The most numbers that one example takes up in it."""
         return max(math.prod(seen), operation.out, self.patches(operation, seen))
 
-    @abstractmethod
     def work(self, operation: Operation, seen: Shape) -> int:
         """Multiplications for one example; what a pool reads counts too."""
+        return POOL_WORK * math.prod(seen)
 
     @abstractmethod
     def apply(self, operation: Operation, own: Layers, x: Rounded) -> Rounded:
@@ -130,10 +120,10 @@ class WindowKind(Kind):
     """A window that moves over an image."""
 
     @abstractmethod
-    def window(self, operation: Operation, channels: int) -> Window:
-        """The window over an image of so many channels."""
+    def window(self, operation: Operation, channels: int) -> Operation:
+        """An operation with the window over an image of so many channels, and the channels that come out."""
 
-    def padded(self, window: Window, seen: Shape) -> int:
+    def padded(self, window: Operation, seen: Shape) -> int:
         """Numbers of the padded image, where one is made."""
         return 0
 
@@ -149,9 +139,6 @@ class WindowKind(Kind):
             raise Misfit(f"multiplies more than {PATCH_LIMIT} numbers in patches of one example")
         return result
 
-    def work(self, operation: Operation, seen: Shape) -> int:
-        return POOL_WORK * math.prod(seen)
-
 
 class Conv(WindowKind):
     """A convolution."""
@@ -159,10 +146,10 @@ class Conv(WindowKind):
     sizes: tuple[str, ...] = ("out", "kernel", "stride", "padding", "bias")
     has_relu = True
 
-    def window(self, operation: Operation, channels: int) -> Window:
-        return Window(operation.out, operation.kernel, operation.stride, operation.padding)
+    def window(self, operation: Operation, channels: int) -> Operation:
+        return operation
 
-    def padded(self, window: Window, seen: Shape) -> int:
+    def padded(self, window: Operation, seen: Shape) -> int:
         return seen[0] * math.prod(side + 2 * window.padding for side in seen[1:])
 
     def tensors(self, operation: Operation, seen: Shape) -> Mapping[str, Shape]:
@@ -189,10 +176,10 @@ class NormalisedConv(Conv):
     sizes = ("out", "kernel")
     is_own = True
 
-    def window(self, operation: Operation, channels: int) -> Window:
+    def window(self, operation: Operation, channels: int) -> Operation:
         if operation.kernel % 2 == 0:
             raise Misfit(f"has a kernel of {operation.kernel}; it must be odd")
-        return Window(operation.out, operation.kernel, 1, operation.kernel // 2)
+        return replace(operation, stride=1, padding=operation.kernel // 2)
 
     def apply(self, operation: Operation, own: Layers, x: Rounded) -> Rounded:
         from .images.batches import normalised
@@ -254,10 +241,10 @@ class Residual(WindowKind):
 
     sizes = ("out", "bias")
 
-    def window(self, operation: Operation, channels: int) -> Window:
+    def window(self, operation: Operation, channels: int) -> Operation:
         if operation.out < channels:
             raise Misfit(f"has {operation.out} outputs for {channels} channels; it cannot have fewer")
-        return Window(operation.out, 3, 1 if operation.out == channels else 2, 1)
+        return replace(operation, kernel=3, stride=1 if operation.out == channels else 2, padding=1)
 
     def tensors(self, operation: Operation, seen: Shape) -> Mapping[str, Shape]:
         out = operation.out
@@ -292,8 +279,8 @@ class MaxPool(WindowKind):
 
     sizes = ("kernel",)
 
-    def window(self, operation: Operation, channels: int) -> Window:
-        return Window(channels, operation.kernel, operation.kernel)
+    def window(self, operation: Operation, channels: int) -> Operation:
+        return replace(operation, out=channels, stride=operation.kernel)
 
     def apply(self, operation: Operation, own: Layers, x: Rounded) -> Rounded:
         return Rounded(functional.max_pool2d(x.values, operation.kernel, stride=operation.kernel), x.error)
@@ -314,9 +301,6 @@ class GlobalAveragePool(Kind):
         _require_image(seen)
         return (seen[0], 1, 1)
 
-    def work(self, operation: Operation, seen: Shape) -> int:
-        return POOL_WORK * math.prod(seen)
-
     def apply(self, operation: Operation, own: Layers, x: Rounded) -> Rounded:
         return _mean(x.values.mean(dim=(2, 3), keepdim=True), x, x.values[0, 0].numel())
 
@@ -327,11 +311,11 @@ class Dictionary(WindowKind):
     sizes = ("table", "pool")
     is_own = True
 
-    def window(self, operation: Operation, channels: int) -> Window:
+    def window(self, operation: Operation, channels: int) -> Operation:
         if not (tables := self._tables(operation)):
             raise Misfit(f"has number {operation.table}, and there is no such dictionary")
         filters = sum(len(table.filters) for table in tables)
-        return Window(channels * (1 + filters), operation.pool, operation.pool)
+        return replace(operation, out=channels * (1 + filters), kernel=operation.pool, stride=operation.pool)
 
     def held(self, operation: Operation, seen: Shape) -> int:
         """The patches of one plane at a time."""
@@ -360,16 +344,16 @@ class Views(WindowKind):
     sizes = ("views",)
     is_own = True
 
-    def window(self, operation: Operation, channels: int) -> Window:
+    def window(self, operation: Operation, channels: int) -> Operation:
         if operation.views not in VIEWS:
             raise Misfit(f"has kind {operation.views}; kinds are {', '.join(map(str, VIEWS))}")
-        return Window(channels, 1, 1)
+        return replace(operation, out=channels, kernel=1, stride=1)
 
     def work(self, operation: Operation, seen: Shape) -> int:
         return 0
 
     def apply(self, operation: Operation, own: Layers, x: Rounded) -> Rounded:
-        raise NotImplementedError("views are taken before a chain is applied (networks.images.averaging)")
+        raise NotImplementedError("views are taken before a chain is applied (networks.evaluate)")
 
 
 KINDS: dict[str, Kind] = {  # ids count from 1
@@ -407,7 +391,7 @@ def _mean(values: Tensor, x: Rounded, numbers: int) -> Rounded:
 def _convolved(x: Rounded, layer: Layer, *, stride: int, padding: int) -> Rounded:
     """A convolution with a weight and perhaps a bias, of few examples at a time."""
     kernel, terms = layer.weight.shape[2], layer.weight[0].numel()
-    pixels = math.prod(Window(0, kernel, stride, padding).pixels(tuple(x.values.shape[1:])))
+    pixels = math.prod(Operation("conv", 0, kernel, stride, padding).pixels(tuple(x.values.shape[1:])))
 
     def convolved(values: Tensor, weight: Tensor) -> Tensor:
         def part(some: Tensor) -> Tensor:

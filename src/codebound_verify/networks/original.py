@@ -7,6 +7,7 @@ disagree on fresh unlabelled inputs), and the weights of f are given.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +18,7 @@ from ..sample import Inputs, Progress, canonical_inputs, count_repeats, count_sh
 from ..weights import same_tensors
 from .chain import Chain, Layout, described_chain
 from .evaluate import Evaluator, chain_evaluator, count_disagreements
-from .operations import KINDS, Operation
+from .operations import KINDS
 from .rounding import NO_NORM, SPECTRAL_ROUNDING, filter_norm, matrix_norm
 
 if TYPE_CHECKING:
@@ -115,13 +116,16 @@ def deviation(
     for position, (operation, seen) in enumerate(zip(chain.operations, chain.inputs, strict=True)):
         if operation.kind in POOLS:
             continue
-        if operation.kind not in NORMS:
+        if operation.kind not in ("linear", "conv"):
             raise Refused(
                 f"C-12a: the chain has a {operation.kind} operation, which this statement does not allow."
             )
-        norm, weight = NORMS[operation.kind], f"{position}.weight"
-        a = norm(operation, seen, f[weight].astype(np.float64))
-        u = norm(operation, seen, g[weight].astype(np.float64) - f[weight].astype(np.float64))
+        norm, weight = matrix_norm, f"{position}.weight"
+        if operation.kind == "conv":
+            height, width = (side + 2 * operation.padding for side in seen[1:])
+            norm = partial(filter_norm, grid=(height, width))
+        a = norm(f[weight].astype(np.float64))
+        u = norm(g[weight].astype(np.float64) - f[weight].astype(np.float64))
         bias = change = 0.0
         if operation.bias:
             name = f"{position}.bias"
@@ -145,15 +149,3 @@ def _input_norm(shape: Shape, scaling: Scaling, domain: Domain) -> float:
 
 def _length(vector: Doubles) -> float:
     return float(np.linalg.norm(vector)) * (1 + SPECTRAL_ROUNDING)
-
-
-def _matrix_norm(operation: Operation, seen: Shape, weight: Doubles) -> float:
-    return matrix_norm(weight)
-
-
-def _filter_norm(operation: Operation, seen: Shape, weight: Doubles) -> float:
-    height, width = (side + 2 * operation.padding for side in seen[1:])
-    return filter_norm(weight, (height, width))
-
-
-NORMS = {"linear": _matrix_norm, "conv": _filter_norm}

@@ -10,7 +10,8 @@ import numpy as np
 
 from ..arithmetic import grid
 from ..refusal import Refused
-from ..stream import Stream, Words, quarters, read_seed
+from ..stream import Stream, Words
+from .draws import quarters, read_seed
 from .tensors import Content, Doubles, Shape, Static, Values, as_matrix, read_exponent, read_inner
 
 if TYPE_CHECKING:

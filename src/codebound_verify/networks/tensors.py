@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from array import array
+from bisect import bisect_right
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import lru_cache
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -13,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..arithmetic import Context, Decoder, Flags, grid
 from ..refusal import Refused
-from .bell import LARGEST, read_bell
+from ..rooms import room
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -35,6 +37,15 @@ NARROWEST = 1 << 10  # columns of a tile, if there are that many
 ELSEWHERE = (2, 7)  # modes whose elements are not inside the code word
 INNER_MODES = (1, 2, 3, 4, 7, 14)
 OF_THE_PAPERS = range(8, 14)  # modes that the papers' compressors write
+BELL_LIMIT = 255  # absolute value of an integer under a bell
+BELL_TOP = 1 << 30  # U_0
+DECAYS = (  # r of a bell, one per width
+    *(1200, 1673, 2268, 2999, 3874, 4898, 6075, 7401, 8869, 10471, 12192, 14019, 15933, 17917, 19953, 22023),
+    *(24109, 26196, 28267, 30311, 32314, 34267, 36162, 37991, 39750, 41434, 43041, 44569, 46019, 47389),
+    *(48681, 49898, 51039, 52110, 53111, 54045, 54917, 55729, 56484, 57185, 57835, 58438, 58997, 59514),
+    *(59992, 60434, 60842, 61218, 61565, 61886, 62181, 62452, 62703, 62933, 63145, 63340, 63520, 63685),
+    *(63836, 63976, 64104, 64221, 64329, 64429),
+)
 
 
 @dataclass(frozen=True)
@@ -241,10 +252,40 @@ def _raw(decoder: Decoder, rows: int, columns: int) -> Content:
     return Content(np.fromiter(values, np.float32, rows * columns))
 
 
+def frequencies(width: int) -> list[int]:
+    """W_0 .. W_255.
+
+    Example:
+        >>> frequencies(0)[:6]
+        [65537, 4629, 88, 2, 1, 1]
+    """
+    found, u = [], BELL_TOP
+    for _ in range(BELL_LIMIT + 1):
+        found.append(1 + (u << 48) // (BELL_TOP + u) ** 2)
+        u = u * DECAYS[width] >> 16
+    return found
+
+
+@lru_cache(maxsize=len(DECAYS))
+def borders(width: int) -> tuple[int, ...]:
+    """Starts of the intervals of -255 .. 255, followed by the total."""
+    right = frequencies(width)
+    return tuple(accumulate([*right[:0:-1], *right], initial=0))
+
+
 def _bell(decoder: Decoder, rows: int, columns: int) -> Content:
-    """Mode 14 (4.14)."""
+    """Mode 14: integers under a bell-shaped law, that of a logistic density (4.14)."""
     exponent = read_exponent(decoder)
-    return Content(read_bell(decoder, rows * columns), exponent, LARGEST)
+    starts = borders(decoder.uniform(len(DECAYS)))
+    total = starts[-1]
+
+    def element() -> int:
+        place = bisect_right(starts, decoder.slot(total)) - 1
+        decoder.take(starts[place], starts[place + 1] - starts[place], total)
+        return place - BELL_LIMIT
+
+    elements = (element() for _ in range(rows * columns))
+    return Content(np.fromiter(elements, np.int16, rows * columns), exponent, BELL_LIMIT)
 
 
 def _mask(decoder: Decoder, count: int) -> tuple[NDArray[np.bool_], int]:
@@ -290,24 +331,11 @@ def read_tensor(decoder: Decoder, shape: Shape) -> Recipe:
     """The next tensor."""
     mode = decoder.gamma()
     if mode in OF_THE_PAPERS:
-        return _read_of_the_papers(decoder, mode, shape)
+        recipe: Recipe = room("codes of the papers").READERS[mode](decoder, shape)
+        return recipe
     if mode not in CODES:
         raise Refused(f"Message: there is no tensor mode {mode}; modes are 1 to {max(CODES)}.")
     return Recipe((read_coded(decoder, mode, shape),), Content.values)
-
-
-def _read_of_the_papers(decoder: Decoder, mode: int, shape: Shape) -> Recipe:
-    """A tensor of a mode whose reader may have been left out."""
-    try:
-        from .papers.random_tensors import READERS
-    except ModuleNotFoundError as error:
-        if not (error.name or "").startswith(f"{__package__}.papers"):
-            raise  # it is there, and lacks something else
-        raise Refused(
-            f"Message: tensor mode {mode} is one of the papers' compressors; "
-            "codebound_verify.networks.papers, which reads it, is not installed."
-        ) from None
-    return READERS[mode](decoder, shape)
 
 
 class Blocks:

@@ -154,7 +154,8 @@ def features(dictionary: int, pool: int, x: Rounded, steps: Steps = ((0, 0),)) -
         ]
     if x.values.shape[1] == 3:
         error = math.sqrt(2) * x.error + local(x.lengths(), 2 * gamma(4, dtype), dtype)
-        x = Rounded(torch.stack(_opponent(x.values), 1), error)
+        r, g, b = x.values.unbind(1)
+        x = Rounded(torch.stack([(r + g + b) / 3, r - g, (r + g) / 2 - b], 1), error)
     error = torch.zeros_like(x.error)
     for table in tables(dictionary):
         # The roundings of moduli and means are no more than those of so many more products.
@@ -230,22 +231,12 @@ def _whole_features(
     return _together(maps, own, 2 / UNIT * units, units)
 
 
-def _opponent(x: Tensor) -> list[Tensor]:
-    r, g, b = x.unbind(1)
-    return [(r + g + b) / 3, r - g, (r + g) / 2 - b]
-
-
 @lru_cache(maxsize=64)
 def _layer(table: Table, sides: tuple[int, ...]) -> Layer:
     """The filters of a table as a convolution of one plane."""
     filters = torch.from_numpy(table.filters).flatten(0, 1)[:, None]
     height, width = (side + table.size - 1 for side in sides)
     return filter_layer(filters, None, grid=(height, width))
-
-
-def _correlated(plane: Tensor, bank: Tensor, margin: int = 0) -> Tensor:
-    """Sums around every pixel and around so many outside of the plane, where it is 0."""
-    return functional.conv2d(plane, bank, padding=bank.shape[2] // 2 + margin)
 
 
 def _margin(steps: Steps) -> int:
@@ -267,7 +258,9 @@ def _maps(banks: Sequence[Tensor], pool: int, planes: Tensor, dtype: torch.dtype
     pixels = math.prod(side + 2 * margin for side in planes.shape[2:])
 
     def moduli(some: Tensor, bank: Tensor) -> Tensor:
-        real, imaginary = _correlated(some, bank, margin).to(dtype).square_().tensor_split(2, dim=1)
+        # Sums around every pixel and around so many outside of the plane, where it is 0.
+        sums = functional.conv2d(some, bank, padding=bank.shape[2] // 2 + margin)
+        real, imaginary = sums.to(dtype).square_().tensor_split(2, dim=1)
         return _moved_means(real.add_(imaginary).sqrt_(), pool, steps)
 
     def pooled(some: Tensor) -> Tensor:

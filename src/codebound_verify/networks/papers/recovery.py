@@ -161,7 +161,8 @@ def _proofs(operator: _Operator, x: Whole, cells: Whole, gradient: Tensor) -> It
             if step in ATTEMPTS:
                 w = weights.numpy()
                 change = columns.spread(columns.solve(np.sign(x[x != 0]) - columns.gather(w)))
-                yield _in_units(w + change.reshape(w.shape))
+                limit, found = WEIGHT_LIMIT // UNIT, np.nan_to_num(w + change.reshape(w.shape))
+                yield np.rint(np.clip(found, -limit, limit) * UNIT).astype(np.int64)
 
 
 def _fitted(operator: _Operator, sparse: Tensor, y: Whole) -> Tensor:
@@ -209,8 +210,3 @@ class _Columns:
             before, square = square, float(residual @ residual)
             direction = residual + square / before * direction
         return solution
-
-
-def _in_units(weights: Doubles) -> Whole:
-    limit = WEIGHT_LIMIT // UNIT
-    return np.rint(np.clip(np.nan_to_num(weights), -limit, limit) * UNIT).astype(np.int64)

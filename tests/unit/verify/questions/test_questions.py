@@ -1,4 +1,4 @@
-"""Test errors: counted as those of the sample, and when they refute a bound."""
+"""Errors on test data, and when they refute a bound; errors on every class, and limits that hold at once."""
 
 from dataclasses import replace
 
@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import beta
 from worlds.literal import float32, linear_logits, wrong
 
 from codebound_verify.header import parse_header
 from codebound_verify.losses import read_fault
 from codebound_verify.networks.chain import described_chain
 from codebound_verify.networks.evaluate import chain_evaluator
+from codebound_verify.questions.classes import class_table
 from codebound_verify.questions.testing import LEVEL, compare_with_test, judge
 from codebound_verify.refusal import Refused
 from codebound_verify.versions import VERSIONS
@@ -61,3 +63,13 @@ def test_a_bound_is_refuted_by_what_it_makes_unlikely(n, bound, data):
     assert found.refuted is (found.tail < LEVEL)
     assert ("not to be believed" in found.sentence) is found.refuted
     assert f"errs on {errors} of {n} test examples, of which 2 occur in the sample" in found.sentence
+
+
+def test_a_table_of_classes_holds_at_once():
+    for row in class_table(HEADER, Y, lambda own: (0, EVALUATOR.count_errors(X[own], Y[own]))):
+        own = wrong(linear_logits(X, TENSORS), Y)[row.label == Y]
+        assert (row.errors, row.n, row.picks) == (own.sum(), len(own), 0)
+        level = HEADER.delta / 3 * 2.0**-HEADER.code_bits
+        assert row.bound == pytest.approx(
+            float(beta.isf(level, row.errors + 1, row.n - row.errors)), rel=1e-9
+        )
