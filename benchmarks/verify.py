@@ -20,7 +20,7 @@ from ratios import beside
 from codebound.run.errors import DataError
 from codebound.sample.load import load_dataset
 from codebound_verify.container import load, read
-from codebound_verify.networks.evaluate import chain_evaluator
+from codebound_verify.networks.evaluation import chain_evaluator
 from codebound_verify.verdict import decode_network
 
 FOLDER = Path(__file__).parents[1] / "results/certificates"

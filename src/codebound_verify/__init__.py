@@ -7,8 +7,8 @@ through, to be read in one sitting and in this order, in which each module needs
 * the file: ``versions``, ``header``, ``container``, ``message`` (how it begins and ends);
 * the data: ``stream``, ``sample``, ``weights`` (tensors that are given beside a file), ``cores``;
 * the bound: ``formulas``;
-* the decision: ``checks``, ``checklist`` (one check after the other), ``developed`` (samples that the format
-  was made with), ``words`` (numbers, claim, assumptions), ``verdict``;
+* the decision: ``checks``, ``checklist`` (one check after the other), ``development`` (samples that the
+  format was made with), ``words`` (numbers, claim, assumptions), ``verdict``;
 * the command: ``data``, ``requirements``, ``files`` (all that is given, read and checked), ``__main__``.
 
 Everything else is a room beside it, loaded where it is reached: networks that a message describes

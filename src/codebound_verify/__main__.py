@@ -38,7 +38,7 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         text = f"{self.prog}: {message.rstrip('.')}. See {self.prog} --help."
-        self.exit(2, _folded(text, sys.stderr) + "\n")
+        self.exit(2, _fold(text, sys.stderr) + "\n")
 
 
 def main(arguments: Sequence[str] | None = None, *, prog: str = PROGRAM) -> int:
@@ -88,7 +88,7 @@ def _conclude(
     if options.format == "json":
         text = json.dumps(verdict_record(verdict, unmet), indent=2)
     else:
-        text = _folded("\n".join([*_answer(options, verdict, unmet), text]), sys.stdout)
+        text = _fold("\n".join([*_answer(options, verdict, unmet), text]), sys.stdout)
     try:
         _write(text)
     except BrokenPipeError:
@@ -227,7 +227,7 @@ def _give_up_stdout() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _folded(text: str, stream: TextIO) -> str:
+def _fold(text: str, stream: TextIO) -> str:
     """The text in lines that fit a terminal; what a file says never begins a line of its own."""
     if not stream.isatty():
         return text

@@ -187,7 +187,7 @@ class Flags:
         else:
             zeros += 2
         if zeros + ones == 2 * COUNT_LIMIT + 2:
-            zeros, ones = _halved(zeros), _halved(ones)
+            zeros, ones = _halve(zeros), _halve(ones)
         self._zeros[context], self._ones[context] = zeros, ones
         return symbol
 
@@ -221,7 +221,7 @@ class Context:
         self._freqs[symbol] += 2
         self._total += 2
         if self._total == 2 * COUNT_LIMIT + len(self._freqs):
-            self._build([_halved(freq) for freq in self._freqs])
+            self._build([_halve(freq) for freq in self._freqs])
             return symbol
         node = symbol + 1
         while node < len(tree):
@@ -230,7 +230,7 @@ class Context:
         return symbol
 
 
-def _halved(freq: int) -> int:
+def _halve(freq: int) -> int:
     """2 n + 1 after n became (n + 1) // 2."""
     count = freq >> 1
     return 2 * ((count + 1) // 2) + 1

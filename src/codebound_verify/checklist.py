@@ -11,8 +11,8 @@ from .checks import (
     check_ledger,
     check_rows,
     check_scaling,
-    checked_sample,
     count_commonest,
+    match_sample,
 )
 from .header import Disagreement, Domain
 from .message import Message
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from .container import Certificate
-    from .learn.picking import Learned
+    from .learn.picking import LearnedNetwork
     from .learn.rule import Rule
-    from .networks.evaluate import Evaluator
+    from .networks.evaluation import Evaluator
     from .networks.network import Network
     from .questions.classes import ClassRow
-    from .questions.testing import Tested
+    from .questions.refutation import Comparison
     from .sample import Inputs, Labels, Progress
     from .weights import Floats
 
@@ -81,7 +81,7 @@ class Checklist:
         self.repeats: Repeats | None = None
         self.commonest: int | None = None
         self.rule: Rule | None = None
-        self.learned: Learned | None = None  # g, if the message holds its rule
+        self.learned: LearnedNetwork | None = None  # g, if the message holds its rule
         self.network: Network | None = None
         self.evaluator: Evaluator | None = None  # of g, if the message holds it
         self.subject: Evaluator | None = None  # f, if the statement is about it
@@ -104,7 +104,7 @@ class Checklist:
         """Check that the data are those of the file, and that it hides nothing that shows in them."""
         header, given = self.header, self.given
         with self._check("the data are the sample that the certificate names"):
-            self.sample = checked_sample(header, *self._data)
+            self.sample = match_sample(header, *self._data)
         if self.sample is None:
             return
         x, y = self.sample
@@ -122,10 +122,10 @@ class Checklist:
                 self.rule = room("rule").decode_rule(message)
             else:
                 network = self.network = room("network").decode(message, self.given.base)
-                self.evaluator = self._evaluated(network, network.tensors)
+                self.evaluator = self._evaluate(network, network.tensors)
             check_ledger(self.header, message.ledger)
 
-    def _evaluated(self, network: Network, tensors: Mapping[str, Floats]) -> Evaluator:
+    def _evaluate(self, network: Network, tensors: Mapping[str, Floats]) -> Evaluator:
         evaluator: Evaluator = room("evaluation").chain_evaluator(
             network.chain, tensors, header=self.header, progress=self.given.progress
         )
@@ -177,7 +177,7 @@ class Checklist:
     def _check_domain(self, extra: Domain, network: Network, weights: Mapping[str, Floats]) -> None:
         with self._check("theta covers the distance of f and g on the whole domain"):
             room("original network").check_domain(self.header, extra, network, weights)
-            self.subject = self._evaluated(network, weights)
+            self.subject = self._evaluate(network, weights)
 
     def _check_disagreements(
         self, extra: Disagreement, weights: Mapping[str, Floats], unlabelled: Inputs
@@ -213,14 +213,14 @@ class Checklist:
         table: tuple[ClassRow, ...] = room("classes").class_table(self.header, y, count)
         return table
 
-    def compare_with_test(self) -> Tested | None:
+    def compare_with_test(self) -> Comparison | None:
         """Comparison with test data; None without any, or if there is a reason to refuse."""
         if self.given.test is None or self.reasons:
             return None
         evaluated = (self.evaluator or self.learned) if self.header.subject == "g" else self.subject
         assert evaluated is not None  # else there is a reason
         assert self.sample is not None
-        comparison: Tested = room("test").compare_with_test(
+        comparison: Comparison = room("test").compare_with_test(
             self.header, evaluated, self.sample[0], self.given.test
         )
         return comparison

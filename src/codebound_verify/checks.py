@@ -95,7 +95,7 @@ def set_apart(header: Header) -> int:
     return header.extra.first if isinstance(header.extra, Picked) else 0
 
 
-def checked_sample(header: Header, x: Inputs, y: Inputs) -> tuple[Inputs, Labels]:
+def match_sample(header: Header, x: Inputs, y: Inputs) -> tuple[Inputs, Labels]:
     """The whole sample in canonical form, if it is the one that the header names (section 2)."""
     x = canonical_inputs(x)
     labels = canonical_labels(y, len(x))

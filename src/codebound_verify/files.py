@@ -60,8 +60,8 @@ def verify_file(
         if file.name != CERTIFICATE:
             return _certificate(file, given, progress)
         beside = room("folder")
-        verdict: Verdict = beside.compared(
-            file, _certificate(file, beside.with_beside(file, given), progress)
+        verdict: Verdict = beside.compare_neighbours(
+            file, _certificate(file, beside.add_neighbours(file, given), progress)
         )
         return verdict
     except OSError as error:
@@ -81,7 +81,7 @@ def unreadable(error: OSError) -> Refused:
 
 
 def _ledger(file: Path, given: GivenFiles) -> LedgerVerdict:
-    data = _labelled(given.data, given.data_folder) if given.data else None
+    data = _load_labelled(given.data, given.data_folder) if given.data else None
     verdict: LedgerVerdict = room("ledger").verify_ledger(file.read_bytes(), data=data, head=given.head)
     return verdict
 
@@ -101,7 +101,7 @@ def _certificate(file: Path, given: GivenFiles, progress: Progress | None) -> Ve
     try:
         return verify(
             file,
-            *_labelled(given.data, given.data_folder, numbers),
+            *_load_labelled(given.data, given.data_folder, numbers),
             base=read_weights(given.base) if given.base else None,
             unlabelled=(
                 load_data(given.unlabelled, given.data_folder, expected=unlabelled)[0]
@@ -110,7 +110,7 @@ def _certificate(file: Path, given: GivenFiles, progress: Progress | None) -> Ve
             ),
             subject_weights=read_weights(given.subject_weights) if given.subject_weights else None,
             learned_weights=read_tensors(given.weights) if given.weights else None,
-            test=_labelled(given.test, given.data_folder) if given.test else None,
+            test=_load_labelled(given.test, given.data_folder) if given.test else None,
             allow_copies=given.allow_copies,
             by_class=given.by_class,
             progress=progress,
@@ -153,7 +153,7 @@ def _lacking(header: Header, given: GivenFiles) -> list[str]:
     return [what for what, is_lacking in needed.items() if is_lacking]
 
 
-def _labelled(spec: str, folder: Path | None, expected: int | None = None) -> tuple[Inputs, Inputs]:
+def _load_labelled(spec: str, folder: Path | None, expected: int | None = None) -> tuple[Inputs, Inputs]:
     """Inputs and labels of a sample."""
     from .data import load_data
 

@@ -28,12 +28,12 @@ def list_unmet(file: Path, verdict: Verdict | LedgerVerdict, options: argparse.N
         unmet.append(f"a failure probability of at most {options.max_delta} is not shown: delta is {delta}")
     if None not in (counted, wanted) and counted != TWO_CLASSES.get(wanted, wanted):
         unmet.append(f"nothing is shown about the fault {wanted}: the bound is on the fault {counted}")
-    if options.signed_by is not None and (reason := _unsigned(file, options.signed_by)):
+    if options.signed_by is not None and (reason := _missing_signature(file, options.signed_by)):
         unmet.append(reason)
     return tuple(unmet)
 
 
-def _unsigned(file: Path, public_key: Path) -> str:
+def _missing_signature(file: Path, public_key: Path) -> str:
     """Reason why a file is not signed by a key; empty if it is."""
     try:
         from cryptography.exceptions import InvalidSignature

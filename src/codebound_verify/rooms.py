@@ -9,13 +9,13 @@ from .refusal import Refused
 
 ROOMS = {
     "network": "networks.network",  # C-2, C-10, C-12
-    "evaluation": "networks.evaluate",  # the same, to be counted
+    "evaluation": "networks.evaluation",  # the same, to be counted
     "original network": "networks.original",  # C-12a and C-12b
     "codes of the papers": "networks.papers.random_tensors",  # tensor modes 8 to 13
     "rule": "learn.rule",  # C-15
     "picks": "learn.picking",  # the same, to be learned and counted
     "classes": "questions.classes",  # --by-class
-    "test": "questions.testing",  # --test
+    "test": "questions.refutation",  # --test
     "named data": "sources.datasets",  # --data mnist
     "folder": "sources.folder",  # certificate.cbound
     "ledger": "holdout.ledger",  # .jsonl

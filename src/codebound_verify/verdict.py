@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any, Literal
 from .checklist import Checklist, Given, read_message
 from .checks import guessing
 from .container import Source, load, read
-from .developed import developed_on
+from .development import find_development
 from .refusal import Refused
 from .rooms import room
-from .words import Counted, assumed_by, claimed, counts
+from .words import Counted, counts, list_assumptions, state_claim
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from .networks.chain import Chain
     from .questions.classes import ClassRow
-    from .questions.testing import Tested
+    from .questions.refutation import Comparison
     from .sample import Inputs
     from .weights import Floats
 
@@ -52,7 +52,7 @@ class Verdict:
     counts: tuple[Counted, ...] = ()
     by_class: tuple[ClassRow, ...] = ()
     refuted_by_test: bool | None = None
-    test: Tested | None = None
+    test: Comparison | None = None
     copies: int | None = None
     contradictions: int | None = None
     development_sample: str | None = None
@@ -93,13 +93,13 @@ def verify(source: Source, x: Inputs, y: Inputs, **given: Any) -> Verdict:
     checklist.check_errors()
     checklist.check_weights()
     checklist.check_original()
-    return _concluded(checklist)
+    return _conclude(checklist)
 
 
-def _concluded(checklist: Checklist) -> Verdict:
+def _conclude(checklist: Checklist) -> Verdict:
     """The verdict at the end of a checklist, with answers to questions beside it."""
     header, repeats = checklist.header, checklist.repeats
-    developed = developed_on(header, None if checklist.sample is None else checklist.sample[0])
+    developed = find_development(header, None if checklist.sample is None else checklist.sample[0])
     table, tested = checklist.bound_classes(), checklist.compare_with_test()
     vacuous = header.bound >= guessing(header, checklist.commonest)
     return Verdict(
@@ -108,7 +108,7 @@ def _concluded(checklist: Checklist) -> Verdict:
         None if checklist.reasons else header.bound,
         declarations=header.declarations,
         checked=tuple(checklist.passed),
-        assumptions=assumed_by(header, repeats, developed),
+        assumptions=list_assumptions(header, repeats, developed),
         statement=header.statement,
         subject=header.subject,
         fault=header.fault.text,
@@ -116,7 +116,7 @@ def _concluded(checklist: Checklist) -> Verdict:
         n=header.n,
         errors=header.errors,
         code_bits=header.code_bits,
-        claim=claimed(header, vacuous=vacuous),
+        claim=state_claim(header, vacuous=vacuous),
         counts=counts(header),
         by_class=table,
         refuted_by_test=None if tested is None else tested.refuted,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from .developed import SENTENCE
+from .development import SENTENCE
 from .header import Disagreement, Domain, Header, PartOfPicks, PartOfSample, Picked, Split
 from .losses import WRONG
 
@@ -74,7 +74,7 @@ def encoders_of(header: Header) -> list[tuple[str, str]]:
     return [(each[1], each[2]) for each in found if each]
 
 
-def claimed(header: Header, *, vacuous: bool) -> str:
+def state_claim(header: Header, *, vacuous: bool) -> str:
     """The guarantee as a sentence; whether it says anything is this program's own judgement."""
     drawn, data = "the sample", "new data"
     if isinstance(extra := header.extra, Disagreement):
@@ -104,7 +104,7 @@ def percent(bound: float) -> str:
     return f"{hundredths // 100}.{hundredths % 100:02d} %"
 
 
-def assumed_by(header: Header, repeats: Repeats | None, developed: str | None) -> tuple[str, ...]:
+def list_assumptions(header: Header, repeats: Repeats | None, developed: str | None) -> tuple[str, ...]:
     """One sentence for each; those that are broken most easily come first."""
     sample = f"the {header.n} examples" + (" after the split" if isinstance(header.extra, Split) else "")
     if isinstance(picked := header.extra, Picked):
@@ -125,7 +125,7 @@ def assumed_by(header: Header, repeats: Repeats | None, developed: str | None) -
         ROWS,
         STORED,
         f"Independent draws from the distribution that the claim is about: {sample}.{_copies(repeats)}",
-        _fixed(header, sample),
+        _choices(header, sample),
     ]
     if isinstance(extra := header.extra, Domain):
         lines.append(f"Every input has stored values from {extra.input_low} to {extra.input_high}.")
@@ -164,7 +164,7 @@ def _copies(repeats: Repeats | None) -> str:
     )
 
 
-def _fixed(header: Header, sample: str) -> str:
+def _choices(header: Header, sample: str) -> str:
     free = [f"delta = {header.delta}"]
     if not header.version.is_second:
         scaling = header.scaling

@@ -6,7 +6,7 @@ import torch
 
 import codebound_verify
 from codebound_verify.networks.chain import Chain
-from codebound_verify.networks.evaluate import evaluated, prepared
+from codebound_verify.networks.evaluation import evaluated, prepared
 from codebound_verify.networks.rounding import exact
 
 

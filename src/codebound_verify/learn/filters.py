@@ -43,12 +43,12 @@ class FilterMap(CentredMap):
         planes, pool = torch.from_numpy(_planes(pictures)), self._choice.pool
         count, _, *sides = planes.shape
         rows, columns = (side // pool for side in sides)
-        maps = self._summed(planes.flatten(0, 1), (rows, columns)).mul_(2).reshape(count, -1)
+        maps = self._sum(planes.flatten(0, 1), (rows, columns)).mul_(2).reshape(count, -1)
         light = planes[:, :, : rows * pool, : columns * pool].reshape(count, -1, rows, pool, columns, pool)
         found = torch.cat([maps, light.sum(dim=(3, 5)).double().mul_(4).flatten(1)], dim=1)
         return found.div_(pool**2).floor_().numpy()
 
-    def _summed(self, planes: Tensor, windows: tuple[int, int]) -> Tensor:
+    def _sum(self, planes: Tensor, windows: tuple[int, int]) -> Tensor:
         """Lengths, summed over windows: (planes, height, width) become (planes, filters, windows)."""
         count, inside, pool = windows[0] * windows[1], self._tables[0].shape[1], self._choice.pool
         together = max(1, TOGETHER // (count * inside))

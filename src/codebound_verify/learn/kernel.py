@@ -15,7 +15,7 @@ from .columns import ColumnMap, DirectionMap
 from .exact import SINGLE, Doubles, Integers, Vectors, parts
 from .filters import FilterMap
 from .patches import PatchMap
-from .pictures import copied
+from .pictures import copies_of
 from .rule import MIRRORED, Columns, Filters, Rule
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ class Kernel:
 
     def supports_of(self, x: Inputs) -> Vectors:
         """The vectors of the supports of picks, in their order."""
-        copies = copied(self.features.prepared(x), self._number)
+        copies = copies_of(self.features.prepared(x), self._number)
         pieces = [each[part] for each in copies for part in parts(len(x), TOGETHER)]
         return np.concatenate(list(side_by_side(self.features.vectors, pieces)))
 

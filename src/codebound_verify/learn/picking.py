@@ -33,7 +33,7 @@ STEP = 256  # examples whose vectors are made at a time
 
 
 @dataclass(frozen=True)
-class Learned:
+class LearnedNetwork:
     """The network g: a sum over supports.
 
     ``picked`` are the examples that it was learned from, in order; ``outputs`` are those of the whole sample.
@@ -126,17 +126,19 @@ def points_of(kernel: Kernel, x: Inputs, progress: Progress | None = None) -> Po
     return found
 
 
-def learn(rule: Rule, header: Header, x: Inputs, y: Labels, progress: Progress | None = None) -> Learned:
+def learn(
+    rule: Rule, header: Header, x: Inputs, y: Labels, progress: Progress | None = None
+) -> LearnedNetwork:
     """Run a rule on the whole sample; raises :class:`Refused` where a decision is in doubt."""
     check_sizes(rule, header.input_shape, examples=len(x), classes=header.classes)
     check_finite(x)
     with full_precision():
-        return _Run(rule, header, x, y).finished(progress)
+        return _Run(rule, header, x, y).run(progress)
 
 
 def check_picks(
     header: Header, rule: Rule, sample: tuple[Inputs, Labels], progress: Progress | None
-) -> Learned:
+) -> LearnedNetwork:
     """Check that the network that the rule learns makes no more errors than stated (section 10.6)."""
     stated = header.extra
     assert isinstance(stated, Picked)  # the statement is C-15
@@ -163,7 +165,7 @@ class _Run:
         self._divisor, self._classes = header.scaling.divisor, header.classes
         self._copies = COPIES[rule.copies]
 
-    def finished(self, progress: Progress | None) -> Learned:
+    def run(self, progress: Progress | None) -> LearnedNetwork:
         """Pick, learn and count."""
         rule, examples = self._rule, len(self._x)
         first = permutation(examples)[: rule.first]
@@ -197,13 +199,13 @@ class _Run:
             if progress is not None:
                 progress(count, capacity)
             if size is not None:
-                batch = self._chosen(found, left, size)
+                batch = self._choose(found, left, size)
                 picked.append(batch)
-        return Learned(
+        return LearnedNetwork(
             rule, kernel, supports, ridge.coefficients, np.concatenate(picked), outputs=found.copy()
         )
 
-    def _chosen(self, found: Doubles, left: np.ndarray, size: int) -> Integers:
+    def _choose(self, found: Doubles, left: np.ndarray, size: int) -> Integers:
         """The examples with the smallest scores, if none of them is in doubt."""
         candidates = np.flatnonzero(left)
         margins = WRONG.distances(torch.from_numpy(found[candidates]), torch.from_numpy(self._y[candidates]))

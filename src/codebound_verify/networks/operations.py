@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import torch
 from torch.nn import functional
 
-from .rounding import Layer, Rounded, filter_layer, gamma, local, local_layer, matrix_layer, with_mirrored
+from .rounding import Layer, Rounded, add_mirrored, filter_layer, gamma, local, local_layer, matrix_layer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -163,7 +163,7 @@ class Conv(WindowKind):
 
     def apply(self, operation: Operation, own: Layers, x: Rounded) -> Rounded:
         window = self.window(operation, x.values.shape[1])
-        return _convolved(x, own[""], stride=window.stride, padding=window.padding)
+        return _convolve(x, own[""], stride=window.stride, padding=window.padding)
 
     def layer(self, operation: Operation, seen: Shape, weight: Tensor, bias: Tensor | None) -> Layer:
         height, width = (side + 2 * self.window(operation, seen[0]).padding for side in seen[1:])
@@ -193,7 +193,7 @@ class NormalisedConv(Conv):
         """
         from .images.batches import normalised
 
-        sums = super().apply(operation, {"": with_mirrored(own[""], order)}, x)
+        sums = super().apply(operation, {"": add_mirrored(own[""], order)}, x)
         one, other = sums.values.tensor_split(2, dim=1)
         values = one.new_empty(2 * len(one), *one.shape[1:]).contiguous(memory_format=torch.channels_last)
         values[: len(one)], values[len(one) :] = one, other.flip(3)
@@ -262,8 +262,8 @@ class Residual(WindowKind):
         stride = 2 if extra else 1
         sides = (0, 0, 0, 0, extra // 2, extra - extra // 2)
         shortcut = x.moved(lambda image: functional.pad(image[:, :, ::stride, ::stride], sides))
-        inner = relu(_convolved(x, own["a."], stride=stride, padding=1))
-        outer = _convolved(inner, own["b."], stride=1, padding=1)
+        inner = relu(_convolve(x, own["a."], stride=stride, padding=1))
+        outer = _convolve(inner, own["b."], stride=1, padding=1)
         both = Rounded(outer.values + shortcut.values, outer.error + shortcut.error)
         dtype = both.values.dtype
         return relu(replace(both, error=both.error + local(both.lengths(), gamma(2, dtype), dtype)))
@@ -353,7 +353,7 @@ class Views(WindowKind):
         return 0
 
     def apply(self, operation: Operation, own: Layers, x: Rounded) -> Rounded:
-        raise NotImplementedError("views are taken before a chain is applied (networks.evaluate)")
+        raise NotImplementedError("views are taken before a chain is applied (networks.evaluation)")
 
 
 KINDS: dict[str, Kind] = {  # ids count from 1
@@ -388,7 +388,7 @@ def _mean(values: Tensor, x: Rounded, numbers: int) -> Rounded:
     )
 
 
-def _convolved(x: Rounded, layer: Layer, *, stride: int, padding: int) -> Rounded:
+def _convolve(x: Rounded, layer: Layer, *, stride: int, padding: int) -> Rounded:
     """A convolution with a weight and perhaps a bias, of few examples at a time."""
     kernel, terms = layer.weight.shape[2], layer.weight[0].numel()
     pixels = math.prod(Operation("conv", 0, kernel, stride, padding).pixels(tuple(x.values.shape[1:])))

@@ -17,7 +17,7 @@ from ..refusal import Refused
 from ..sample import Inputs, Progress, canonical_inputs, count_repeats, count_shared, sample_sha256
 from ..weights import same_tensors
 from .chain import Chain, Layout, described_chain
-from .evaluate import Evaluator, chain_evaluator, count_disagreements
+from .evaluation import Evaluator, chain_evaluator, count_disagreements
 from .operations import KINDS
 from .rounding import NO_NORM, SPECTRAL_ROUNDING, filter_norm, matrix_norm
 

@@ -28,7 +28,7 @@ _NAMED = "The names of classes and columns, as in result.json, have SHA-256 "
 _KERNEL = "The inputs are rows of the encoder codebound.methods.kernel_share:kernel_helper (SHA-256 "
 
 
-def with_beside(file: Path, given: GivenFiles) -> GivenFiles:
+def add_neighbours(file: Path, given: GivenFiles) -> GivenFiles:
     """Fill options that were not given with the files beside the certificate.
 
     The result of a folder may say that the sample is one that has a name; it names no other file.
@@ -46,7 +46,7 @@ def with_beside(file: Path, given: GivenFiles) -> GivenFiles:
     return dataclasses.replace(given, **found)
 
 
-def compared(file: Path, verdict: Verdict) -> Verdict:
+def compare_neighbours(file: Path, verdict: Verdict) -> Verdict:
     """A verdict, and what comes out for names and a helper that lie beside the certificate of a folder."""
     found = [*_names(file, verdict.declarations), *_helper(file, verdict.declarations)]
     lines = {field: tuple(line for where, line in found if where == field) for field in _FIELDS}

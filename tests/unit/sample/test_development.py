@@ -8,7 +8,7 @@ import pytest
 from codebound.sample import development as developed
 from codebound.sample.arrays import from_arrays
 from codebound.sample.load import load_dataset
-from codebound_verify.developed import row_keys
+from codebound_verify.development import row_keys
 
 
 @pytest.mark.parametrize("blocks", [1, 3])

@@ -12,7 +12,7 @@ import pytest
 from worlds.commands import Terminal, python
 
 from codebound_verify import data
-from codebound_verify.__main__ import _folded, main
+from codebound_verify.__main__ import _fold, main
 from codebound_verify.files import GivenFiles, verdict_record, verify_file
 from codebound_verify.refusal import Refused
 
@@ -67,7 +67,7 @@ def main_text(files, monkeypatch):
 def test_a_file_that_is_folded_never_begins_a_line(monkeypatch):
     monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((40, 24)))
     told = f"  - {'x' * 30} ACCEPT ACCEPT ACCEPT\n{'y' * 38} ACCEPT"
-    lines = _folded(told, Terminal()).split("\n")
+    lines = _fold(told, Terminal()).split("\n")
     assert len(lines) == 4
     assert not any(line.startswith("ACCEPT") for line in lines)
 

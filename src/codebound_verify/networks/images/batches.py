@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional
 
 from ..operations import CACHED
-from ..rounding import Rounded, gamma, local, rows, unrolled
+from ..rounding import Rounded, gamma, local, rows, unroll
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +36,7 @@ def normalised(x: Rounded) -> Rounded:
     before = x.error + local(root * (mean.square() + variance).sqrt(), own, dtype)
     least = (SAFE * variance.sqrt() - before / root).clamp(min=0)
     error = before / (least.square() + EPSILON).sqrt()
-    return Rounded(unrolled(result, x.values), error + local(root * torch.ones_like(error), own, dtype))
+    return Rounded(unroll(result, x.values), error + local(root * torch.ones_like(error), own, dtype))
 
 
 def _standardise(flat: Tensor, result: Tensor) -> tuple[Tensor, Tensor]:

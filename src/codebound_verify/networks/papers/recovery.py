@@ -130,7 +130,7 @@ def _minimisers(operator: _Operator, y: Whole) -> Iterator[tuple[Whole, Tensor]]
             move = operator.adjoint(operator.weights(target - operator.forward(state)))
             sparse = softshrink(torch.add(state, move, alpha=2), limit)
             if step % LOOK == 0:
-                rounded = (_fitted(operator, sparse, y) if step in FITS else sparse).round()
+                rounded = (_fit(operator, sparse, y) if step in FITS else sparse).round()
                 if torch.equal(operator.forward(rounded), target):
                     x = rounded.long().numpy()
                     if np.array_equal(x, last):  # it has settled, and there was no proof
@@ -165,7 +165,7 @@ def _proofs(operator: _Operator, x: Whole, cells: Whole, gradient: Tensor) -> It
                 yield np.rint(np.clip(found, -limit, limit) * UNIT).astype(np.int64)
 
 
-def _fitted(operator: _Operator, sparse: Tensor, y: Whole) -> Tensor:
+def _fit(operator: _Operator, sparse: Tensor, y: Whole) -> Tensor:
     """The matrix with the same non-zeros whose sketch is nearest to Y."""
     support = sparse.numpy() != 0
     if 2 * np.count_nonzero(support) > y.size or operator.sketch.places(support) > CELLS_LIMIT:

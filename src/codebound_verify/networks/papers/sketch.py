@@ -51,7 +51,7 @@ class Sketch:
 
     def adjoint(self, weights: Whole) -> Whole:
         """A^T W B: for each element of X, the sum of W over the places that it adds to."""
-        return _gathered(_gathered(weights, self.left).T, self.right).T
+        return _gather(_gather(weights, self.left).T, self.right).T
 
 
 def draw(stream: Stream, *, rows: int, columns: int, ones: int) -> Whole:
@@ -100,7 +100,7 @@ def is_strict(sketch: Sketch, x: Whole, weights: Whole) -> bool:
     return 2 * eta * int(np.abs(x).sum()) < slack
 
 
-def _gathered(matrix: Whole, places: Whole) -> Whole:
+def _gather(matrix: Whole, places: Whole) -> Whole:
     """Sums of those rows of the matrix that each line of ``places`` names."""
     result = matrix[places[:, 0]]
     for column in places.T[1:]:

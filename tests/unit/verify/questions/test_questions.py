@@ -14,9 +14,9 @@ from worlds.literal import float32, linear_logits, wrong
 from codebound_verify.header import parse_header
 from codebound_verify.losses import read_fault
 from codebound_verify.networks.chain import described_chain
-from codebound_verify.networks.evaluate import chain_evaluator
+from codebound_verify.networks.evaluation import chain_evaluator
 from codebound_verify.questions.classes import class_table
-from codebound_verify.questions.testing import LEVEL, compare_with_test, judge
+from codebound_verify.questions.refutation import LEVEL, compare_with_test, judge
 from codebound_verify.refusal import Refused
 from codebound_verify.versions import VERSIONS
 

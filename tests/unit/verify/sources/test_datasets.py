@@ -1,7 +1,6 @@
 """Files of datasets that have a name: what is damaged is refused, and they are found where they lie."""
 
 import gzip
-import os
 import struct
 
 import numpy as np
@@ -69,12 +68,3 @@ def test_digits_are_those_of_scikit_learn():
     assert x.shape == (1797, 1, 8, 8)
     np.testing.assert_array_equal(x.reshape(1797, 64), load_digits().data)
     np.testing.assert_array_equal(y, load_digits().target)
-
-
-@pytest.mark.parametrize("name", ["mnist", "fashion-mnist", "cifar10"])
-def test_the_cache_is_found(name):
-    try:
-        x, y = load_data(name + ":test")
-    except Refused:
-        pytest.skip(f"{name} is not in the cache {os.environ.get('CODEBOUND_CACHE', '')}")
-    assert len(x) == len(y) == 10_000

@@ -9,7 +9,7 @@ import pytest
 
 from codebound_verify.files import GivenFiles, verify_file
 from codebound_verify.refusal import Refused
-from codebound_verify.sources.folder import compared, with_beside
+from codebound_verify.sources.folder import add_neighbours, compare_neighbours
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def test_what_is_given_wins(file):
     for name in ("base", "f", "g"):
         file.with_name(f"{name}.safetensors").write_bytes(b"")
     file.with_name("unlabelled.npz").write_bytes(b"")
-    found = with_beside(file, GivenFiles())
+    found = add_neighbours(file, GivenFiles())
     assert (found.base, found.subject_weights, found.weights) == tuple(
         file.with_name(f"{name}.safetensors") for name in ("base", "f", "g")
     )
@@ -41,7 +41,7 @@ def test_what_is_given_wins(file):
         str(file.with_name(name)) for name in ("sample.npz", "unlabelled.npz")
     )
     given = GivenFiles(data="d", base=Path("b"), subject_weights=Path("s"), weights=Path("w"), unlabelled="u")
-    assert with_beside(file, given) == given
+    assert add_neighbours(file, given) == given
 
 
 @pytest.mark.parametrize(
@@ -59,19 +59,19 @@ def test_what_is_given_wins(file):
 def test_a_result_names_a_known_sample_or_none(file, result, data):
     file.with_name("sample.npz").unlink()
     file.with_name("result.json").write_text(json.dumps(result))
-    assert with_beside(file, GivenFiles()).data == data
+    assert add_neighbours(file, GivenFiles()).data == data
 
 
 def test_copies_and_code_are_never_taken_from_a_folder(file):
     asked = {"data": "digits", "allow_copies": True, "model": "evil.py:make", "trust_code": True}
     file.with_name("result.json").write_text(json.dumps({"verify_with": asked}))
-    found = with_beside(file, GivenFiles())
+    found = add_neighbours(file, GivenFiles())
     assert found.allow_copies is False
 
 
 def test_names_that_a_certificate_does_not_declare_are_assumed_in_words(file):
     verdict = verify_file(file, GivenFiles())
-    assert compared(file, verdict) == verdict
+    assert compare_neighbours(file, verdict) == verdict
     file.with_name("result.json").write_text(json.dumps({"class_names": ["a", "b", "c"]}))
     found = verify_file(file, GivenFiles())
     assert found.is_accepted

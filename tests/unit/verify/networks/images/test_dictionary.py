@@ -86,12 +86,6 @@ def test_features(number, shape, pool):
     np.testing.assert_allclose(found, wanted, rtol=1e-11, atol=1e-12)
 
 
-def test_shapes_of_features():
-    chain = fit([Operation("dictionary", table=3, pool=2), LAST], (3, 32, 32), 4)
-    assert chain.inputs[1] == (51, 16, 16)
-    assert chain.layout() == (("1.weight", (4, 51 * 16 * 16)),)
-
-
 @given(st.integers(1, 4), st.sampled_from([1, 3, 5, 9]), st.integers(1, 6), st.integers(1, 6))
 @examples(40)
 def test_normalised_convolutions(out, kernel, height, width):

@@ -11,14 +11,9 @@ from torch import nn
 from worlds.literal import forward
 
 from codebound_verify.header import parse_header
-from codebound_verify.networks import evaluate
+from codebound_verify.networks import evaluation
 from codebound_verify.networks.chain import described_chain, fit
-from codebound_verify.networks.evaluate import (
-    Evaluator,
-    Logits,
-    chain_evaluator,
-    count_disagreements,
-)
+from codebound_verify.networks.evaluation import Evaluator, Logits, chain_evaluator, count_disagreements
 from codebound_verify.networks.operations import Operation
 from codebound_verify.networks.rounding import Rounded
 from codebound_verify.refusal import Refused
@@ -244,13 +239,13 @@ def test_counting_agrees_with_numpy_on_any_batch_size(monkeypatch):
     logits, y = random.normal(size=(1000, 3)), random.integers(0, 3, 1000)
     expected = writer.count(logits, y)
     assert errors(logits, y) == expected > 100
-    monkeypatch.setattr("codebound_verify.networks.evaluate.BATCH", 7)
+    monkeypatch.setattr("codebound_verify.networks.evaluation.BATCH", 7)
     assert errors(logits, y) == expected
 
 
 @pytest.mark.parametrize("workers", [1, 2, 7])
 def test_batches_side_by_side_keep_their_order(workers, monkeypatch):
-    monkeypatch.setattr("codebound_verify.networks.evaluate.BATCH", 3)
+    monkeypatch.setattr("codebound_verify.networks.evaluation.BATCH", 3)
     x, threads, seen = np.arange(60.0).reshape(20, 3), torch.get_num_threads(), []
     network = Evaluator(
         exactly,
@@ -265,7 +260,7 @@ def test_batches_side_by_side_keep_their_order(workers, monkeypatch):
 
 
 def test_a_refusal_of_one_worker_is_that_of_all(monkeypatch):
-    monkeypatch.setattr("codebound_verify.networks.evaluate.BATCH", 3)
+    monkeypatch.setattr("codebound_verify.networks.evaluation.BATCH", 3)
     x, threads = np.ones((20, 3)), torch.get_num_threads()
 
     def refusing(x: Rounded) -> Logits:
@@ -279,7 +274,7 @@ def test_a_refusal_of_one_worker_is_that_of_all(monkeypatch):
 
 def test_a_wide_network_has_few_workers_and_small_batches(monkeypatch):
     """What is held at the same time stays the same."""
-    monkeypatch.setattr("codebound_verify.networks.evaluate.NUMBERS", 60)
+    monkeypatch.setattr("codebound_verify.networks.evaluation.NUMBERS", 60)
     x = np.ones((20, 3))
     for widest, sizes in ((5, {3}), (30, {1}), (100, {1})):
         network = Evaluator(exactly, scaling=header_of(x).scaling, widest=widest, workers=4)
@@ -292,14 +287,6 @@ def test_scaling_is_per_channel():
     chain = described_chain([["linear", 3, False]], (3, 1, 1), 3)
     ((_, logits),) = chain_evaluator(chain, {"0.weight": np.eye(3, dtype=np.float32)}, header=head).logits(x)
     assert logits.values.tolist() == [[0.0, 2.0, 1.0]]
-
-
-def test_progress_ends_at_the_total():
-    seen = []
-    x = np.zeros((5, 3))
-    network = chain_evaluator(*identity(), header=header_of(x), progress=lambda *at: seen.append(at))
-    network.count_errors(x, np.zeros(5, np.int64))
-    assert [at for at in seen if at != (0, 5)] == [(5, 5)]  # float32 may leave them open
 
 
 def test_disagreement_is_a_different_or_an_ambiguous_prediction():
@@ -342,11 +329,11 @@ def test_float32_changes_no_count(theta, scaling, monkeypatch):
     network, x, y = images(scaling)
     evaluated = []
     monkeypatch.setattr(
-        evaluate,
-        "_screened",
-        lambda *given, found=evaluate._screened: evaluated.append(found(*given)) or evaluated[-1],
+        evaluation,
+        "_screen",
+        lambda *given, found=evaluation._screen: evaluated.append(found(*given)) or evaluated[-1],
     )
-    monkeypatch.setattr(evaluate.Evaluator, "_fastest", lambda network, *_: network._narrow[0])
+    monkeypatch.setattr(evaluation.Evaluator, "_fastest", lambda network, *_: network._narrow[0])
     with_screen = network.count_errors(x, y, theta=theta)
     shares = [float(is_open.double().mean()) for _, is_open in evaluated]
     assert shares
@@ -366,10 +353,10 @@ def test_a_stated_number_is_compared_as_if_all_were_counted(monkeypatch):
         found = ways[-1](seen)
         return Logits(found.values, found.error + 0.2 * found.values.abs().amax(1))
 
-    monkeypatch.setattr(evaluate.Evaluator, "_fastest", lambda *_: narrow)
+    monkeypatch.setattr(evaluation.Evaluator, "_fastest", lambda *_: narrow)
     network._batch, network._workers = 16, 1  # others begin some batches ahead
-    evaluated, plain = [], network._evaluated
-    network._evaluated = lambda way, part: evaluated.append((way is narrow, len(part))) or plain(way, part)
+    evaluated, plain = [], network._evaluate
+    network._evaluate = lambda way, part: evaluated.append((way is narrow, len(part))) or plain(way, part)
     for stated in (0, exact - 1, exact, exact + 1, len(x)):
         evaluated.clear()
         found = network.count_errors(x, y, stated=stated)
@@ -381,10 +368,10 @@ def test_a_stated_number_is_compared_as_if_all_were_counted(monkeypatch):
 
 def test_every_way_agrees_with_float64_where_it_decides():
     network, x, y = images()
-    wide = network._evaluated(network._wide, x)
-    is_right = evaluate._is_right(wide, torch.from_numpy(y), 0.0)
+    wide = network._evaluate(network._wide, x)
+    is_right = evaluation._is_right(wide, torch.from_numpy(y), 0.0)
     for function in network._narrow:
-        right, is_open = evaluate._screened(network._evaluated(function, x), torch.from_numpy(y), 0.0)
+        right, is_open = evaluation._screen(network._evaluate(function, x), torch.from_numpy(y), 0.0)
         assert torch.equal(right[~is_open], is_right[~is_open])
         assert not (right & is_open).any()
 
@@ -408,7 +395,7 @@ def test_every_way_agrees_with_float64_where_it_decides():
 )
 def test_what_is_left_open(logits, error, theta, right, is_open):
     given = Logits(torch.tensor([logits], dtype=torch.float64), torch.tensor([error], dtype=torch.float64))
-    found = evaluate._screened(given, torch.zeros(1, dtype=torch.int64), theta)
+    found = evaluation._screen(given, torch.zeros(1, dtype=torch.int64), theta)
     assert [value.item() for value in found] == [right, is_open]
 
 
@@ -435,14 +422,14 @@ def test_the_way_is_taken_that_takes_least_time(error, seconds, expected):
     x = np.tile(np.array([[2.0, 0.0, 1.0]]), (200, 1))
     head = header_of(x)
     ways = carrying("wide", 0.0, 0.1), [carrying("narrow", error, seconds)]
-    network = evaluate.Evaluator(*ways, scaling=head.scaling, widest=3)
+    network = evaluation.Evaluator(*ways, scaling=head.scaling, widest=3)
     assert network.count_errors(x, np.zeros(200, np.int64)) == 0
     assert calls == ["wide", "wide", "narrow", "narrow", expected]  # the first of two trials warms up
 
 
 def test_trials_are_no_larger_than_batches(monkeypatch):
     """Of a network that holds as much as is allowed for one example, eight would take eight times as much."""
-    monkeypatch.setattr(evaluate, "NUMBERS", 50)
+    monkeypatch.setattr(evaluation, "NUMBERS", 50)
     sizes = set()
 
     def carrying(x):
@@ -450,15 +437,15 @@ def test_trials_are_no_larger_than_batches(monkeypatch):
         return Logits(x.values, torch.zeros(len(x.values), dtype=torch.float64))
 
     x = np.tile(np.array([[2.0, 0.0, 1.0]]), (200, 1))
-    network = evaluate.Evaluator(carrying, [carrying], scaling=header_of(x).scaling, widest=20)
+    network = evaluation.Evaluator(carrying, [carrying], scaling=header_of(x).scaling, widest=20)
     assert network.count_errors(x, np.zeros(200, np.int64)) == 0
     assert sizes == {2}
 
 
 def test_float32_that_is_shorter_than_it_says_decides_nothing(monkeypatch):
     """Some settings replace it by 16-bit numbers, or convolutions by transforms."""
-    evaluate.float32_is_sound.cache_clear()
-    assert evaluate.float32_is_sound()
+    evaluation.float32_is_sound.cache_clear()
+    assert evaluation.float32_is_sound()
     plain = torch.nn.functional.conv2d
 
     def short(x, weight, *rest, **options):
@@ -467,10 +454,10 @@ def test_float32_that_is_shorter_than_it_says_decides_nothing(monkeypatch):
         return plain(x, weight, *rest, **options)
 
     network, x, _ = images(n=40)
-    exact = network._evaluated(network._wide, x)
+    exact = network._evaluate(network._wide, x)
     monkeypatch.setattr("torch.nn.functional.conv2d", short)
-    evaluate.float32_is_sound.cache_clear()
-    assert not evaluate.float32_is_sound()
-    found = network._evaluated(network._wide, x)  # nor does it sum the integers of images
+    evaluation.float32_is_sound.cache_clear()
+    assert not evaluation.float32_is_sound()
+    found = network._evaluate(network._wide, x)  # nor does it sum the integers of images
     assert ((found.values - exact.values).norm(dim=1) <= found.error + exact.error).all()
-    evaluate.float32_is_sound.cache_clear()
+    evaluation.float32_is_sound.cache_clear()

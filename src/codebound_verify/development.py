@@ -30,7 +30,7 @@ SENTENCE = (
 LEVELS = 4096  # a multiple of 256, so that no ratio of two bytes lies between two of them
 
 
-def developed_on(header: Header, x: Inputs | None) -> str | None:
+def find_development(header: Header, x: Inputs | None) -> str | None:
     """The sample that the version of the file was made with a view of, if this one comes from it."""
     samples = (lists := read_lists())["samples"]
     known: dict[str, str] = {**samples["2"], **samples["3"]} if header.version.is_third else samples["2"]

@@ -91,7 +91,7 @@ class Evaluator:
 
     def logits(self, x: Inputs) -> Iterator[tuple[slice, Logits]]:
         """The logits of consecutive batches of x, in float64."""
-        for part, found in self._over(len(x), lambda part: self._evaluated(self._wide, x[part])):
+        for part, found in self._over(len(x), lambda part: self._evaluate(self._wide, x[part])):
             yield part, found
             self._progress(min(part.stop, len(x)), len(x))
 
@@ -126,7 +126,7 @@ class Evaluator:
                 as that is certain, with all that was not looked at as errors.
         """
         right = done = 0
-        ways = self._decided(x, y, theta, fault)
+        ways = self._decide(x, y, theta, fault)
         with NO_TRANSFORMS(), closing(ways):
             for found, decided in ways:
                 right, done = right + int(found.sum()), done + decided
@@ -136,7 +136,7 @@ class Evaluator:
                 self._progress(done, len(x))
         return len(x) - right
 
-    def _decided(
+    def _decide(
         self, x: Inputs, y: Labels, theta: float, fault: Fault
     ) -> Generator[tuple[Tensor, int], None, None]:
         """Masks of examples that are certainly no errors, each with the number decided.
@@ -146,7 +146,7 @@ class Evaluator:
         """
 
         def wide(part: slice | Labels) -> Tensor:
-            logits = self._evaluated(self._wide, x[part])
+            logits = self._evaluate(self._wide, x[part])
             return _is_right(logits, torch.from_numpy(y[part]), theta, fault)
 
         with one_core():
@@ -156,8 +156,8 @@ class Evaluator:
             return
 
         def screened(part: slice) -> tuple[Tensor, Tensor, Tensor]:
-            logits, labels = self._evaluated(narrow, x[part]), torch.from_numpy(y[part])
-            return *_screened(logits, labels, theta, fault), _seem_right(logits, labels, theta, fault)
+            logits, labels = self._evaluate(narrow, x[part]), torch.from_numpy(y[part])
+            return *_screen(logits, labels, theta, fault), _seem_right(logits, labels, theta, fault)
 
         likely: list[Labels] = []
         others: list[Labels] = []
@@ -176,22 +176,22 @@ class Evaluator:
         """
         if not self._narrow or not float32_is_sound():
             return None
-        best, (_, least) = None, self._timed(self._wide, x)
+        best, (_, least) = None, self._time(self._wide, x)
         whole = least
         for function in self._narrow:
-            logits, seconds = self._timed(function, x)
+            logits, seconds = self._time(function, x)
             labels = torch.from_numpy(y)
-            is_open = _screened(logits, labels, theta, fault)[1]
+            is_open = _screen(logits, labels, theta, fault)[1]
             again = is_open & _seem_right(logits, labels, theta, fault)
             seconds += whole * float(again.double().mean())
             if seconds < least:
                 best, least = function, seconds
         return best
 
-    def _timed(self, function: Carrying, x: Inputs) -> tuple[Logits, float]:
-        self._evaluated(function, x[: min(WARM_UP, self._batch)])
+    def _time(self, function: Carrying, x: Inputs) -> tuple[Logits, float]:
+        self._evaluate(function, x[: min(WARM_UP, self._batch)])
         start = time.perf_counter()
-        parts = [self._evaluated(function, x[at : at + self._batch]) for at in range(0, len(x), self._batch)]
+        parts = [self._evaluate(function, x[at : at + self._batch]) for at in range(0, len(x), self._batch)]
         seconds = time.perf_counter() - start
         return Logits(*map(torch.cat, zip(*parts, strict=True))), seconds
 
@@ -201,11 +201,11 @@ class Evaluator:
         found = side_by_side(function, parts, self._workers) if self._workers > 1 else map(function, parts)
         yield from zip(parts, found, strict=True)
 
-    def _evaluated(self, carrying: Carrying, x: Inputs) -> Logits:
+    def _evaluate(self, carrying: Carrying, x: Inputs) -> Logits:
         with torch.inference_mode():
-            return carrying(self._scaled(x))
+            return carrying(self._scale(x))
 
-    def _scaled(self, x: Inputs) -> Rounded:
+    def _scale(self, x: Inputs) -> Rounded:
         """(x / divisor - mean) / std in float64 (section 6)."""
         ones = (1,) * (x.ndim - 2)
         mean = np.array(self._scaling.mean).reshape(-1, *ones)
@@ -234,7 +234,7 @@ def _is_right(logits: Logits, y: Tensor, theta: float, fault: Fault = WRONG) -> 
     return is_wide & is_sure
 
 
-def _screened(logits: Logits, y: Tensor, theta: float, fault: Fault = WRONG) -> tuple[Tensor, Tensor]:
+def _screen(logits: Logits, y: Tensor, theta: float, fault: Fault = WRONG) -> tuple[Tensor, Tensor]:
     """Masks of the examples that are certainly no errors, and of the undecided ones."""
     largest, lead = logits.values.abs().amax(1), fault.distances(logits.values, y) - theta
     error = logits.error
@@ -286,7 +286,7 @@ def chain_evaluator(
         position, own = name.split(".", 1)
         weights[int(position)][own] = torch.from_numpy(values)
     layers = prepared(chain, weights)
-    narrow = [partial(evaluated, chain, some, dtype=torch.float32) for some in led(layers)]
+    narrow = [partial(evaluated, chain, some, dtype=torch.float32) for some in lead_layers(layers)]
     return Evaluator(
         partial(evaluated, chain, layers),
         narrow,
@@ -312,7 +312,7 @@ def prepared(chain: Chain, weights: Sequence[Weights]) -> Sequence[Layers]:
     return list(side_by_side(layers, zip(chain.operations, chain.inputs, weights, strict=True)))
 
 
-def led(layers: Sequence[Layers]) -> list[Sequence[Layers]]:
+def lead_layers(layers: Sequence[Layers]) -> list[Sequence[Layers]]:
     """The layers with leading digits in none of them, and in the first few, or the first 8, 16, 32, ..
 
     What the first are off grows with every layer behind them. Layers of one operation count as one.
@@ -338,7 +338,7 @@ def evaluated(
     steps = list(zip(chain.operations, layers, strict=True))
     if chain.operations[0].kind != "views":
         return logits_of(steps, x.to(dtype))
-    return _averaged(steps, x, dtype)
+    return _average_views(steps, x, dtype)
 
 
 def logits_of(steps: Sequence[tuple[Operation, Layers]], x: Rounded) -> Logits:
@@ -353,7 +353,7 @@ def logits_of(steps: Sequence[tuple[Operation, Layers]], x: Rounded) -> Logits:
     return Logits(x.values.double(), x.error)
 
 
-def _averaged(steps: Sequence[tuple[Operation, Layers]], x: Rounded, dtype: torch.dtype) -> Logits:
+def _average_views(steps: Sequence[tuple[Operation, Layers]], x: Rounded, dtype: torch.dtype) -> Logits:
     """The logits of a chain that begins with views, which are taken before anything becomes ``dtype``."""
     from .images.batches import views
     from .images.dictionary import features_of_views, mirrored

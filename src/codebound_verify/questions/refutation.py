@@ -12,14 +12,14 @@ from ..sample import Inputs, canonical_inputs, canonical_labels, count_shared
 
 if TYPE_CHECKING:
     from ..header import Header
-    from ..learn.picking import Learned
-    from ..networks.evaluate import Evaluator
+    from ..learn.picking import LearnedNetwork
+    from ..networks.evaluation import Evaluator
 
 LEVEL = 1e-3  # test errors less likely than this, were the bound true, refute it
 
 
 @dataclass(frozen=True)
-class Tested:
+class Comparison:
     """Errors of the network that the bound is about, on examples that took no part in making it.
 
     ``shared`` of them occur in the sample too. ``tail`` is the probability of so many errors or more, were
@@ -35,8 +35,8 @@ class Tested:
 
 
 def compare_with_test(
-    header: Header, network: Evaluator | Learned, sample: Inputs, test: tuple[Inputs, Inputs]
-) -> Tested:
+    header: Header, network: Evaluator | LearnedNetwork, sample: Inputs, test: tuple[Inputs, Inputs]
+) -> Comparison:
     """Count errors on test examples as on the sample, and compare them with the printed bound."""
     x = canonical_inputs(test[0])
     labels = canonical_labels(test[1], len(x))
@@ -53,7 +53,7 @@ def compare_with_test(
     return judge(header, errors, len(x), count_shared(sample, x))
 
 
-def judge(header: Header, errors: int, n: int, shared: int) -> Tested:
+def judge(header: Header, errors: int, n: int, shared: int) -> Comparison:
     """Compare test errors with the printed bound."""
     does = "errs" if header.fault == WRONG else f"makes the fault {header.fault.text}"
     seen = f"{header.subject} {does} on {errors} of {n} test examples, of which {shared} occur in the sample"
@@ -68,4 +68,4 @@ def judge(header: Header, errors: int, n: int, shared: int) -> Tested:
         )
     else:
         meaning = "; that does not contradict the bound."
-    return Tested(errors, n, shared, float(tail), refuted, seen + meaning)
+    return Comparison(errors, n, shared, float(tail), refuted, seen + meaning)
