@@ -170,14 +170,11 @@ class Checklist:
         if given.subject_weights is None:
             return
         if isinstance(extra, Domain) and self.network:
-            self._check_domain(extra, self.network, given.subject_weights)
+            with self._check("theta covers the distance of f and g on the whole domain"):
+                room("original network").check_domain(header, extra, self.network, given.subject_weights)
+                self.subject = self._evaluate(self.network, given.subject_weights)
         if isinstance(extra, Disagreement) and given.unlabelled is not None:
             self._check_disagreements(extra, given.subject_weights, given.unlabelled)
-
-    def _check_domain(self, extra: Domain, network: Network, weights: Mapping[str, Floats]) -> None:
-        with self._check("theta covers the distance of f and g on the whole domain"):
-            room("original network").check_domain(self.header, extra, network, weights)
-            self.subject = self._evaluate(network, weights)
 
     def _check_disagreements(
         self, extra: Disagreement, weights: Mapping[str, Floats], unlabelled: Inputs

@@ -139,15 +139,14 @@ def read_scaling(decoder: Decoder, header: Header, *, literal: bool = True) -> N
     word = decoder.uniform(len(DIVISORS) + 1)
     if word == len(DIVISORS) and not literal:
         raise Refused("Message: a rule that picks nothing has one of the listed scalings.")
-    scaling = Scaling(DIVISORS[word], (0.0,), (1.0,)) if word < len(DIVISORS) else _literal(decoder)
+    if word < len(DIVISORS):
+        scaling = Scaling(DIVISORS[word], (0.0,), (1.0,))
+    else:
+        count = decoder.uniform(CONSTANTS_LIMIT) + 1
+        divisor, *rest = (decoder.float32() for _ in range(2 * count + 1))
+        scaling = Scaling(divisor, tuple(rest[:count]), tuple(rest[count:]))
     if scaling != header.scaling:
         raise Refused(f"Message: its scaling is {scaling}; helper.scaling is {header.scaling}.")
-
-
-def _literal(decoder: Decoder) -> Scaling:
-    count = decoder.uniform(CONSTANTS_LIMIT) + 1
-    divisor, *rest = (decoder.float32() for _ in range(2 * count + 1))
-    return Scaling(divisor, tuple(rest[:count]), tuple(rest[count:]))
 
 
 def read_form(decoder: Decoder) -> str:

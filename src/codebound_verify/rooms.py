@@ -12,6 +12,7 @@ ROOMS = {
     "evaluation": "networks.evaluation",  # the same, to be counted
     "original network": "networks.original",  # C-12a and C-12b
     "codes of the papers": "networks.papers.random_tensors",  # tensor modes 8 to 13
+    "dictionaries": "learn.dictionaries",  # filters of a rule, or of an operation on images
     "rule": "learn.rule",  # C-15
     "picks": "learn.picking",  # the same, to be learned and counted
     "classes": "questions.classes",  # --by-class

@@ -11,8 +11,8 @@ import numpy as np
 from ..arithmetic import Context
 from ..header import Picked
 from ..message import read_scaling
-from ..networks.images.dictionary import tables
 from ..refusal import Refused
+from .dictionaries import tables
 
 if TYPE_CHECKING:
     from ..arithmetic import Decoder

@@ -22,7 +22,7 @@ from ..header import Header, Split
 from ..losses import WRONG, Fault
 from ..refusal import Refused
 from .operations import KINDS, NormalisedConv, relu
-from .rounding import Rounded, Whole, exact, gamma, with_lead
+from .rounding import Rounded, Whole, exact, gamma, lengths, with_lead
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -157,7 +157,7 @@ class Evaluator:
 
         def screened(part: slice) -> tuple[Tensor, Tensor, Tensor]:
             logits, labels = self._evaluate(narrow, x[part]), torch.from_numpy(y[part])
-            return *_screen(logits, labels, theta, fault), _seem_right(logits, labels, theta, fault)
+            return _screen(logits, labels, theta, fault)
 
         likely: list[Labels] = []
         others: list[Labels] = []
@@ -181,8 +181,8 @@ class Evaluator:
         for function in self._narrow:
             logits, seconds = self._time(function, x)
             labels = torch.from_numpy(y)
-            is_open = _screen(logits, labels, theta, fault)[1]
-            again = is_open & _seem_right(logits, labels, theta, fault)
+            _, is_open, seems_right = _screen(logits, labels, theta, fault)
+            again = is_open & seems_right
             seconds += whole * float(again.double().mean())
             if seconds < least:
                 best, least = function, seconds
@@ -222,7 +222,7 @@ class Evaluator:
         is_whole = x.dtype == np.uint8 and not mean.any() and (std == std.flat[0]).all()
         if is_whole and float32_is_sound():  # else its sums of integers are not exact
             whole = Whole(torch.from_numpy(x).float(), 1 / (self._scaling.divisor * float(std.flat[0])))
-        error = gamma(4, torch.float64) * sizes.lengths()
+        error = gamma(4, torch.float64) * lengths(sizes.values)
         return Rounded(values.values, error, whole, is_relative=not mean.any())
 
 
@@ -234,19 +234,14 @@ def _is_right(logits: Logits, y: Tensor, theta: float, fault: Fault = WRONG) -> 
     return is_wide & is_sure
 
 
-def _screen(logits: Logits, y: Tensor, theta: float, fault: Fault = WRONG) -> tuple[Tensor, Tensor]:
-    """Masks of the examples that are certainly no errors, and of the undecided ones."""
+def _screen(logits: Logits, y: Tensor, theta: float, fault: Fault = WRONG) -> tuple[Tensor, Tensor, Tensor]:
+    """Masks of examples: certainly no errors, undecided, and no errors if nothing was rounded."""
     largest, lead = logits.values.abs().amax(1), fault.distances(logits.values, y) - theta
     error = logits.error
     doubt = 1.43 * error  # two logits are off by no more than the root of 2 times all of them
     is_sound = logits.values.isfinite().all(1) & (error <= largest / 4)
     right = is_sound & (lead - doubt > (TOLERANCE + 4 * ROUNDING) * (largest + error))
-    return right, ~(right | (is_sound & (lead + doubt < 0)))
-
-
-def _seem_right(logits: Logits, y: Tensor, theta: float, fault: Fault) -> Tensor:
-    """Mask of the examples that are no errors, if nothing was rounded."""
-    return fault.distances(logits.values, y) > theta
+    return right, ~(right | (is_sound & (lead + doubt < 0))), lead > 0
 
 
 @lru_cache(maxsize=1)

@@ -42,12 +42,11 @@ class Network:
 
     def check_weights(self, given: Mapping[str, NDArray[Any]]) -> None:
         """Check that weights that were handed over are the decoded tensors."""
-        expected = self.tensors
-        if missing := sorted(expected.keys() ^ given.keys()):
+        if missing := sorted(self.tensors.keys() ^ given.keys()):
             raise Refused(
                 f"Weights: {shown(missing[0])} is a tensor of g, or of these weights, but not of both."
             )
-        wrong = [name for name in sorted(given) if not np.array_equal(given[name], expected[name])]
+        wrong = [name for name in sorted(given) if not np.array_equal(given[name], self.tensors[name])]
         if wrong:
             raise Refused(f"Weights: {shown(wrong[0])} is not the tensor of the network that was certified.")
 

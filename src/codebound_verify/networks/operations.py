@@ -13,14 +13,25 @@ from typing import TYPE_CHECKING, TypeAlias
 import torch
 from torch.nn import functional
 
-from .rounding import Layer, Rounded, add_mirrored, filter_layer, gamma, local, local_layer, matrix_layer
+from ..rooms import room
+from .rounding import (
+    Layer,
+    Rounded,
+    add_mirrored,
+    filter_layer,
+    gamma,
+    lengths,
+    local,
+    local_layer,
+    matrix_layer,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from torch import Tensor
 
-    from .images.dictionary import Table
+    from ..learn.dictionaries import Table
     from .tensors import Shape
 
 Weights: TypeAlias = "Mapping[str, Tensor]"
@@ -266,7 +277,7 @@ class Residual(WindowKind):
         outer = _convolve(inner, own["b."], stride=1, padding=1)
         both = Rounded(outer.values + shortcut.values, outer.error + shortcut.error)
         dtype = both.values.dtype
-        return relu(replace(both, error=both.error + local(both.lengths(), gamma(2, dtype), dtype)))
+        return relu(replace(both, error=both.error + local(lengths(both.values), gamma(2, dtype), dtype)))
 
     def layer(self, operation: Operation, seen: Shape, weight: Tensor, bias: Tensor | None) -> Layer:
         is_first = weight.shape[1] == seen[0]  # both have the sides of the input, where they are as many
@@ -333,9 +344,8 @@ class Dictionary(WindowKind):
         return found
 
     def _tables(self, operation: Operation) -> tuple[Table, ...]:
-        from .images.dictionary import tables
-
-        return tables(operation.table)
+        found: tuple[Table, ...] = room("dictionaries").tables(operation.table)
+        return found
 
 
 class Views(WindowKind):
@@ -384,7 +394,7 @@ def _mean(values: Tensor, x: Rounded, numbers: int) -> Rounded:
     """Means of so many numbers each: a mean is shorter by the root of their number."""
     dtype = values.dtype
     return Rounded(
-        values, (x.error + local(x.lengths(), gamma(numbers + 1, dtype), dtype)) / math.sqrt(numbers)
+        values, (x.error + local(lengths(x.values), gamma(numbers + 1, dtype), dtype)) / math.sqrt(numbers)
     )
 
 

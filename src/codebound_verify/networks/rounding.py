@@ -62,7 +62,9 @@ class Rounded:
         values = self.values.to(dtype)
         if dtype == torch.float64:
             return replace(self, values=values)
-        return replace(self, values=values, error=self.error + local(self.lengths(), gamma(1, dtype), dtype))
+        return replace(
+            self, values=values, error=self.error + local(lengths(self.values), gamma(1, dtype), dtype)
+        )
 
     def moved(self, function: Callable[[Tensor], Tensor]) -> Rounded:
         """Apply a function that moves numbers and leaves some out."""
@@ -73,10 +75,6 @@ class Rounded:
         """Some of the examples."""
         whole = self.whole and replace(self.whole, values=self.whole.values[which])
         return replace(self, values=self.values[which], error=self.error[which], whole=whole)
-
-    def lengths(self) -> Tensor:
-        """At least the Euclidean norm of each example."""
-        return lengths(self.values)
 
 
 def rows(values: Tensor) -> Tensor:
@@ -210,7 +208,7 @@ class Layer:
             return summed(rest, weight).add_(rests).add_(heads)
 
         values = _join(of, self.weight, lead.unit)
-        whole, short, rounding = x.lengths(), lengths(rest), gamma(terms + 4, dtype)
+        whole, short, rounding = lengths(x.values), lengths(rest), gamma(terms + 4, dtype)
         error = local(whole + short, rounding * lead.rest, dtype)
         error += local(short, rounding * self.least_size, dtype)
         return values, self.gain * x.error + error + local(whole, gamma(3, dtype) * self.gain, dtype)
@@ -224,7 +222,7 @@ class Layer:
         rounding = gamma(terms + 1, dtype)
         offset = rounding * self._bias_length(pixels)
         size = self.size if dtype == torch.float64 else self.least_size
-        return self.gain * x.error + local(x.lengths(), rounding * size, dtype, offset)
+        return self.gain * x.error + local(lengths(x.values), rounding * size, dtype, offset)
 
 
 def _parts(weight: Tensor, *others: Tensor) -> Iterator[tuple[Tensor, ...]]:

@@ -27,7 +27,10 @@ def load_named(name: str, role: str, folder: Path | None) -> Sample:
     if name == "digits":
         if role == "test":
             raise Refused("Data: digits has no test part.")
-        return _digits()
+        from sklearn.datasets import load_digits
+
+        x, y = load_digits(return_X_y=True)
+        return x.reshape(-1, 1, 8, 8).astype(np.uint8), y
     for place in _places(name, folder):
         found = _cifar(place, role) if name == "cifar10" else _idx(place, role)
         if found is not None:
@@ -47,13 +50,6 @@ def _places(name: str, folder: Path | None) -> list[Path]:
         root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "codebound"
     given = [folder, folder / FOLDERS[name], folder / name] if folder is not None else []
     return [*given, root / "data" / name]
-
-
-def _digits() -> Sample:
-    from sklearn.datasets import load_digits
-
-    x, y = load_digits(return_X_y=True)
-    return x.reshape(-1, 1, 8, 8).astype(np.uint8), y
 
 
 def _idx(folder: Path, role: str) -> Sample | None:

@@ -141,6 +141,13 @@ def test_a_network_needs_one_room(tmp_path):
     assert verdict_without(others, linear(writer.dense(writer.WEIGHT, -3)), tmp_path) == "ACCEPT"
 
 
+def test_a_rule_needs_one_room():
+    """Whoever checks picks alone needs nothing that networks are made of."""
+    code = "import sys, codebound_verify.learn.picking; print(*sys.modules)"
+    assert "codebound_verify.learn.kernel" in python(code).split()
+    assert not [name for name in python(code).split() if name.startswith("codebound_verify.networks")]
+
+
 def test_a_room_that_is_there_and_lacks_something_is_no_reason_to_refuse(monkeypatch):
     """A damaged installation is not the fault of the file."""
     monkeypatch.delitem(sys.modules, "codebound_verify.sources.datasets", raising=False)

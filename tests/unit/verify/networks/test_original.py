@@ -74,10 +74,6 @@ class TestDomain:
         x, y, message, fields, f = self.certificate(input_high=15)
         refused(verify(writer.write(message, fields), x, y, subject_weights=f), "the domain is 0.0 to 15.0")
 
-    def test_without_f(self):
-        x, y, message, fields, _ = self.certificate()
-        refused(verify(writer.write(message, fields), x, y), "--subject-weights")
-
     def test_another_f(self):
         x, y, message, fields, f = self.certificate()
         f["0.bias"][0] += 1

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from worlds.literal import forward
 
 import codebound_verify
+from codebound_verify.learn import dictionaries
 from codebound_verify.networks import operations
 from codebound_verify.networks.chain import fit
 from codebound_verify.networks.images import batches, dictionary
@@ -103,9 +104,8 @@ def test_normalised_convolutions(out, kernel, height, width):
 def test_a_constant_image_is_not_divided_by_zero():
     x = np.zeros((1, 1, 3, 3))
     last, eye = identity_of(9)
-    assert not computed(
-        [Operation("normalised conv", out=1, kernel=1), last], x, [np.ones((1, 1, 1, 1)), eye]
-    ).any()
+    operation = Operation("normalised conv", out=1, kernel=1)
+    assert not computed([operation, last], x, [np.ones((1, 1, 1, 1)), eye]).any()
 
 
 def moved(image: np.ndarray, down: int, right: int) -> np.ndarray:
@@ -173,24 +173,24 @@ def test_what_is_not_finite_stays_so():
 class TestFile:
     def test_the_hash_is_the_one_on_the_page(self):
         page = Path(__file__).parents[5] / "docs/format.md"
-        assert hashlib.sha256(FILE.read_bytes()).hexdigest() == dictionary.SHA256
-        assert dictionary.SHA256 in page.read_text()
+        assert hashlib.sha256(FILE.read_bytes()).hexdigest() == dictionaries.SHA256
+        assert dictionaries.SHA256 in page.read_text()
 
     def test_filters_are_odd_and_in_their_unit(self):
         for number in (1, 3):
-            for table in dictionary.tables(number):
+            for table in dictionaries.tables(number):
                 assert table.size % 2 == 1
                 assert np.array_equal(table.filters * 4096, np.round(table.filters * 4096))
 
     def test_another_file_is_refused(self, tmp_path, monkeypatch):
         changed = tmp_path / "dictionaries.json"
         changed.write_bytes(FILE.read_bytes().replace(b"1174", b"1175", 1))
-        monkeypatch.setattr(dictionary, "FILE", changed)
-        dictionary._read.cache_clear()
+        monkeypatch.setattr(dictionaries, "FILE", changed)
+        dictionaries._read.cache_clear()
         with pytest.raises(Refused, match="damaged"):
-            dictionary.tables(1)
+            dictionaries.tables(1)
         monkeypatch.undo()
-        assert dictionary.tables(1)
+        assert dictionaries.tables(1)
 
 
 def views(kind=1):
