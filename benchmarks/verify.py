@@ -20,7 +20,7 @@ from ratios import beside
 from codebound.run.errors import DataError
 from codebound.sample.load import load_dataset
 from codebound_verify.container import load, read
-from codebound_verify.networks.evaluate import chain_evaluator, count_errors
+from codebound_verify.networks.evaluation import chain_evaluator
 from codebound_verify.verdict import decode_network
 
 FOLDER = Path(__file__).parents[1] / "results/certificates"
@@ -40,7 +40,6 @@ def main() -> None:
         path = FOLDER / f"{name}.cbound"
         header = read(load(path)).header
         chain, tensors = decode_network(path)
-        assert chain is not None, f"{name} has a factory"
         try:
             data = load_dataset(DATA.get(name.split("-")[0], name.split("-")[0]))
         except DataError as error:
@@ -52,7 +51,9 @@ def main() -> None:
             clock, cores = time.perf_counter(), time.process_time()
             stated = None if options.examples else header.errors  # which all examples are compared with
             network = chain_evaluator(chain, tensors, header=header)
-            errors = count_errors(network, x, y, screen=screen, stated=stated)
+            if not screen:
+                network._narrow = ()
+            errors = network.count_errors(x, y, stated=stated)
             clock, found[screen] = time.perf_counter() - clock, time.process_time() - cores
             way = "float32, then float64" if screen else "float64 alone"
             print(

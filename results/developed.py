@@ -15,7 +15,7 @@ from sklearn.datasets import load_breast_cancer, load_wine
 from codebound.certificate.file import Certificate
 from codebound.sample.caveats import _DEVELOPMENT_3, LISTS, row_keys
 from codebound.sample.load import load_dataset
-from codebound_verify.developed import SKETCHES
+from codebound_verify.development import SKETCHES
 
 ROWS = 1024
 """Of a hundredth of 60,000 examples none is among these in one of 28,000 cases."""

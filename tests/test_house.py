@@ -56,10 +56,9 @@ ELSEWHERE = {
     "codebound_networks.about_f.rounding": "oracle/test_rounding.py",
     "codebound.bounds.numerics": "oracle/test_numerics_mpmath.py",
     "codebound.learn.kernel_network": "contract/test_two_pickers.py",
-    "codebound_verify.assumptions": "attack/test_settings_and_rows.py",
     "codebound_verify.holdout.ledger": "unit/holdout/test_ledger.py",
     "codebound_verify.networks.rounding": "oracle/test_rounding.py",
-    "codebound_verify.networks.short": "contract/test_one_code.py",
+    "codebound_verify.message": "contract/test_one_code.py",
     # one test for all who use it
     "codebound.cli.actions": "unit/cli/test_options.py",
     "codebound.sample.formats.texts": "unit/known/test_encoder.py",
@@ -168,11 +167,7 @@ def test_packages_import_nothing_but_their_table_of_contents():
             for each in tree(path).body
             if isinstance(each, ast.Import | ast.ImportFrom)
         }
-        contents = {
-            "codebound_papers.contents",
-            "rooms",
-        }  # the latter is where the second program has its table
-        assert imported <= {"__future__", "typing", *contents}, named(path)
+        assert imported <= {"__future__", "typing", "codebound_papers.contents"}, named(path)
 
 
 def test_every_room_is_on_the_plan():

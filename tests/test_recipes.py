@@ -51,7 +51,7 @@ from codebound_networks.views.zoo import build
 from codebound_papers.compress.catalogue import COMPRESSORS, Entry
 from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer, compress
 from codebound_papers.measure.spectral import spectral_norm
-from codebound_verify import forms, header
+from codebound_verify import checks, header
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text()
@@ -156,14 +156,14 @@ class Cautious(AbstractClaim):
 @pytest.fixture
 def cautious(monkeypatch):
     """The toy is in the table of claims, and the second program has been told."""
-    known = forms._exact_forms
+    known = checks._exact_forms
 
     def exact_forms(header):
         return known(replace(header, delta=header.delta / 2) if header.statement == "C-99" else header)
 
     monkeypatch.setitem(CLAIMS, "C-99", Cautious)
     monkeypatch.setitem(header.SUBJECTS, "C-99", "g")
-    monkeypatch.setattr(forms, "_exact_forms", exact_forms)
+    monkeypatch.setattr(checks, "_exact_forms", exact_forms)
     return Cautious()
 
 

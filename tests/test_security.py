@@ -14,7 +14,6 @@ VERIFIER = sorted((SOURCES / "codebound_verify").rglob("*.py"))
 ALL = sorted(SOURCES.rglob("*.py"))
 DANGEROUS = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "subprocess", "socket", "ctypes", "urllib"}
 DANGEROUS |= {"http", "requests", "runpy", "code"}
-ALLOWED = {"memory.py": {"ctypes"}}  # the page says for what
 RUNS = {"src/codebound_networks/reading/loading.py": "load_file"}
 """Where a Python file that the user names is run, as the page says: the only calls of exec and compile."""
 
@@ -54,7 +53,7 @@ def broken_rules(path: Path, text: str) -> list[str]:
         running = RUNS.get(path.relative_to(ROOT).as_posix())
         tree.body = [each for each in tree.body if getattr(each, "name", "") != running or running is None]
     is_verifier = "codebound_verify" in path.parts
-    if is_verifier and (taken := imports(tree) & DANGEROUS - ALLOWED.get(path.name, set())):
+    if is_verifier and (taken := imports(tree) & DANGEROUS):
         found.append(f"{path} imports {taken}")
     for name, call in calls(tree):
         if name in ("eval", "exec", "__import__") or (name == "compile" and is_verifier):
@@ -67,7 +66,7 @@ def broken_rules(path: Path, text: str) -> list[str]:
             found.append(f"{path} may unpickle an array")
         if name in ("pickle.load", "pickle.loads") and path != SOURCES / "codebound/run/job.py":
             found.append(f"{path} unpickles")
-        if name == "importlib.import_module" and is_verifier and path.name != "files.py":
+        if name.endswith("import_module") and is_verifier and path.name != "rooms.py":
             found.append(f"{path} imports by name")
     return found
 
@@ -99,6 +98,7 @@ def test_the_page_names_who_runs_a_file_that_the_user_names():
         "import numpy as np\nnp.load('a')",
         "np.load('a', allow_pickle=True)",
         "import importlib\nimportlib.import_module(header.name)",
+        "from importlib import import_module\nimport_module(header.name)",
     ],
 )
 def test_the_rules_have_teeth(text):

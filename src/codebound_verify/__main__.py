@@ -1,4 +1,4 @@
-"""The command ``codebound-verify``: exit status 0 for ACCEPT, 1 for REFUSE or a demand that is not met.
+"""The command ``codebound-verify``: exit status 0 for ACCEPT, 1 for REFUSE or an unmet requirement.
 
 Status 2: wrong usage, or something that is needed was not given: nothing is said about the file.
 Status 3: the file is accepted, and the test data that were given refute what it claims.
@@ -23,13 +23,13 @@ from .refusal import Refused
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .holdout import LedgerVerdict
+    from .holdout.ledger import LedgerVerdict
     from .verdict import Verdict
 
 
 INTERRUPTED = 130
 PROGRAM = "codebound-verify"
-DEMANDS = ("max_error", "max_delta", "fault", "signed_by")
+REQUIREMENTS = ("max_error", "max_delta", "fault", "signed_by")
 REFUTED = 3  # exit status: accepted, and refuted by test data
 
 
@@ -38,7 +38,7 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         text = f"{self.prog}: {message.rstrip('.')}. See {self.prog} --help."
-        self.exit(2, _folded(text, sys.stderr) + "\n")
+        self.exit(2, _fold(text, sys.stderr) + "\n")
 
 
 def main(arguments: Sequence[str] | None = None, *, prog: str = PROGRAM) -> int:
@@ -63,14 +63,12 @@ def _main(arguments: Sequence[str] | None, prog: str) -> int:
         verdict = verify_file(options.file, given, progress=_show_progress if sys.stderr.isatty() else None)
     except Refused as error:
         parser.error(_printable(str(error)))
-    from .holdout import LedgerVerdict
+    from .holdout.ledger import LedgerVerdict
 
-    if isinstance(verdict, LedgerVerdict):
-        is_met = _conclude(parser, options, verdict, bound=verdict.best, text=_ledger_text(verdict))
-    else:
-        is_met = _conclude(parser, options, verdict, bound=verdict.bound, text=_text(verdict))
-        if verdict.refuted_by_test:
-            return REFUTED
+    text = _ledger_text(verdict) if isinstance(verdict, LedgerVerdict) else _text(verdict)
+    is_met = _conclude(parser, options, verdict, text)
+    if getattr(verdict, "refuted_by_test", None):
+        return REFUTED
     return 0 if verdict.is_accepted and is_met else 1
 
 
@@ -78,29 +76,19 @@ def _conclude(
     parser: argparse.ArgumentParser,
     options: argparse.Namespace,
     verdict: Verdict | LedgerVerdict,
-    *,
-    bound: float | None,
     text: str,
 ) -> bool:
-    """Print a verdict, and say whether everything that was asked for is met."""
-    from .demands import unmet_demands
+    """Print a verdict, and return True if every requirement is met."""
+    from .requirements import list_unmet
 
     try:
-        unmet = unmet_demands(
-            certificate_in(options.file),
-            bound=bound,
-            delta=verdict.delta if verdict.is_accepted else None,
-            max_error=options.max_error,
-            max_delta=options.max_delta,
-            fault=(verdict.fault, options.fault),
-            signed_by=options.signed_by,
-        )
+        unmet = list_unmet(certificate_in(options.file), verdict, options)
     except (Refused, OSError) as error:
         parser.error(_printable(str(unreadable(error) if isinstance(error, OSError) else error)))
     if options.format == "json":
         text = json.dumps(verdict_record(verdict, unmet), indent=2)
     else:
-        text = _folded("\n".join([*_answer(options, verdict, unmet), text]), sys.stdout)
+        text = _fold("\n".join([*_answer(options, verdict, unmet), text]), sys.stdout)
     try:
         _write(text)
     except BrokenPipeError:
@@ -112,8 +100,8 @@ def _conclude(
 
 
 def _answer(options: argparse.Namespace, verdict: Verdict | LedgerVerdict, unmet: Sequence[str]) -> list[str]:
-    """First lines of the output if there are demands: PASS, or FAIL with the reasons."""
-    if all(getattr(options, name) is None for name in DEMANDS):
+    """First lines of the output if there are requirements: PASS, or FAIL with the reasons."""
+    if all(getattr(options, name) is None for name in REQUIREMENTS):
         return []
     reasons = [*unmet, *(["the test data refute it"] if getattr(verdict, "refuted_by_test", None) else [])]
     if not verdict.is_accepted:
@@ -138,9 +126,7 @@ def _ledger_text(verdict: LedgerVerdict) -> str:
             lines.append(f"The target {verdict.target} is {'met' if verdict.is_met else 'NOT met'}.")
         if verdict.by_class:
             lines.append(f"Error of {_printable(str(verdict.by_class_model))} on each class, all at once:")
-        for row in verdict.by_class:
-            limit = "no examples" if row["bound"] is None else f"at most {_limit(row['bound'])}"
-            lines.append(f"  - class {row['label']}: {limit}; {row['errors']} errors on {row['n']} examples")
+        lines += [_class_line(**row) for row in verdict.by_class]
     return "\n".join(lines + _sections(verdict))
 
 
@@ -198,10 +184,13 @@ def _text(verdict: Verdict) -> str:
                 f"Error on each class, all at once with probability at least 1 - {verdict.delta} (a "
                 "statement beside the first):"
             )
-        for row in verdict.by_class:
-            limit = "no examples" if row.bound is None else f"at most {_limit(row.bound)}"
-            lines.append(f"  - class {row.label}: {limit}; {row.errors} errors on {row.n} examples")
+        lines += [_class_line(row.label, row.errors, row.n, row.bound) for row in verdict.by_class]
     return "\n".join(lines + _sections(verdict))
+
+
+def _class_line(label: int, errors: int, n: int, bound: float | None) -> str:
+    limit = "no examples" if bound is None else f"at most {_limit(bound)}"
+    return f"  - class {label}: {limit}; {errors} errors on {n} examples"
 
 
 def _limit(bound: float) -> str:
@@ -238,7 +227,7 @@ def _give_up_stdout() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _folded(text: str, stream: TextIO) -> str:
+def _fold(text: str, stream: TextIO) -> str:
     """The text in lines that fit a terminal; what a file says never begins a line of its own."""
     if not stream.isatty():
         return text

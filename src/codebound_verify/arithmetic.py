@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from array import array
 
@@ -9,6 +10,7 @@ from .refusal import Refused
 
 FULL = 48  # bits of the first interval
 HALF = 1 << 47  # a range below this is doubled
+ROOTS = (8388608, 9147842, 9975792, 10878679, 11863283, 12937002, 14107901, 15384775)  # 4.6
 COUNT_LIMIT = 1 << 20  # counts of a context are halved when their sum gets here
 
 
@@ -185,7 +187,7 @@ class Flags:
         else:
             zeros += 2
         if zeros + ones == 2 * COUNT_LIMIT + 2:
-            zeros, ones = _halved(zeros), _halved(ones)
+            zeros, ones = _halve(zeros), _halve(ones)
         self._zeros[context], self._ones[context] = zeros, ones
         return symbol
 
@@ -219,7 +221,7 @@ class Context:
         self._freqs[symbol] += 2
         self._total += 2
         if self._total == 2 * COUNT_LIMIT + len(self._freqs):
-            self._build([_halved(freq) for freq in self._freqs])
+            self._build([_halve(freq) for freq in self._freqs])
             return symbol
         node = symbol + 1
         while node < len(tree):
@@ -228,7 +230,12 @@ class Context:
         return symbol
 
 
-def _halved(freq: int) -> int:
+def _halve(freq: int) -> int:
     """2 n + 1 after n became (n + 1) // 2."""
     count = freq >> 1
     return 2 * ((count + 1) // 2) + 1
+
+
+def grid(j: int) -> float:
+    """The step 2^(j/8) of 4.6, exact in float64 for abs(j) <= 8000."""
+    return math.ldexp(ROOTS[j % 8], j // 8 - 23)

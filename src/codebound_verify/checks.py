@@ -4,18 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import mpmath
 import numpy as np
 
-from .faults import WRONG
-from .header import Domain, Header, PartOfSample, Picked, Split
+from .formulas import DIGITS, SLACK, Forms, clopper_pearson, is_honest, least_share, occam, picked
+from .header import Disagreement, Domain, Header, PartOfPicks, PartOfSample, Picked, Split
+from .losses import WRONG
 from .refusal import Refused
-from .rows import Repeats, is_standardised, statistics_in
-from .sample import Inputs, Labels, canonical_inputs, canonical_labels, permutation, sample_sha256
+from .sample import (
+    Inputs,
+    Labels,
+    Repeats,
+    canonical_inputs,
+    canonical_labels,
+    is_standardised,
+    permutation,
+    sample_sha256,
+    statistics_in,
+)
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Sequence
 
-    from .networks.message import Network
+    from numpy.typing import NDArray
 
 
 def counted_places(header: Header, y: Labels) -> NDArray[np.int64]:
@@ -53,7 +64,7 @@ def check_rows(header: Header, repeats: Repeats, commonest: int, *, allow_copies
 
 def too_many(repeats: Repeats, what: str, *, allow_copies: bool) -> list[str]:
     """The reason to refuse, where more than one in a hundred is a copy and nobody vouches for them."""
-    if allow_copies or not repeats.are_many:
+    if allow_copies or 100 * repeats.equal <= repeats.n:
         return []
     reason = (
         f"Data: {repeats.equal} of the {repeats.n} {what} are exact copies of earlier ones, more than one "
@@ -84,7 +95,7 @@ def set_apart(header: Header) -> int:
     return header.extra.first if isinstance(header.extra, Picked) else 0
 
 
-def checked_sample(header: Header, x: Inputs, y: Inputs) -> tuple[Inputs, Labels]:
+def match_sample(header: Header, x: Inputs, y: Inputs) -> tuple[Inputs, Labels]:
     """The whole sample in canonical form, if it is the one that the header names (section 2)."""
     x = canonical_inputs(x)
     labels = canonical_labels(y, len(x))
@@ -120,13 +131,13 @@ def checked_sample(header: Header, x: Inputs, y: Inputs) -> tuple[Inputs, Labels
     return x, labels
 
 
-def check_ledger(header: Header, network: Network) -> None:
+def check_ledger(header: Header, ledger: Sequence[tuple[str, int]]) -> None:
     """Check that the printed parts and bits are those of the decoder (section 3.4)."""
-    if len(header.ledger) != len(network.ledger):
-        raise Refused(f"Ledger: it has {len(header.ledger)} parts; the message has {len(network.ledger)}.")
+    if len(header.ledger) != len(ledger):
+        raise Refused(f"Ledger: it has {len(header.ledger)} parts; the message has {len(ledger)}.")
     wrong = [
         f"Ledger: it says {printed[1]} bits for {printed[0]!r}; the message has {own[1]} for {own[0]!r}."
-        for printed, own in zip(header.ledger, network.ledger, strict=True)
+        for printed, own in zip(header.ledger, ledger, strict=True)
         if printed != own
     ]
     if wrong:
@@ -140,3 +151,83 @@ def check_count(header: Header, errors: int, n: int, who: str) -> None:
             f"Facts: {who} makes {errors} errors on the {n} examples that count; the certificate states "
             f"{header.errors}."
         )
+
+
+def check_claim(header: Header) -> None:
+    """Check that the three printed forms and the word vacuous follow from the facts (section 7)."""
+    exact, reasons = _exact_forms(header)
+    for name, printed, value in (
+        ("bound", header.bound, exact.bound),
+        ("kl", header.kl, exact.kl),
+        ("hoeffding", header.hoeffding, exact.hoeffding),
+    ):
+        if not is_honest(printed, value):
+            size = "smaller" if printed < value else "larger"
+            reasons.append(
+                f"Claim: {name} is printed as {printed!r}, which is {size} than the true "
+                f"{mpmath.nstr(value, 17)}."
+            )
+    if isinstance(header.extra, Picked) and not header.bound == header.kl == header.hoeffding:
+        reasons.append("Claim: bound, kl and hoeffding are one number for C-15; the printed ones differ.")
+    limit = guessing(header, header.commonest)
+    if header.vacuous != (header.bound >= limit):
+        reasons.append(
+            f"Claim: vacuous is {header.vacuous}, but the bound {header.bound!r} is "
+            f"{'below' if header.vacuous else 'not below'} {limit!r}, the error of guessing."
+        )
+    if reasons:
+        raise Refused(*reasons)
+
+
+def _exact_forms(header: Header) -> tuple[Forms, list[str]]:
+    """Exact values of the three forms, and reasons to refuse the numbers they follow from."""
+    reasons: list[str] = []
+    delta, added, tally = mpmath.mpf(header.delta), mpmath.mpf(0), header.tally  # whose half is above 0
+    if isinstance(extra := header.extra, Disagreement):
+        delta = mpmath.mpf(extra.delta_risk)
+        added = clopper_pearson(
+            errors=extra.disagreements, n=extra.n_unlabelled, delta=extra.delta_disagreement
+        )
+        parts, name = (4, "a quarter") if isinstance(tally, PartOfSample) else (2, "half")
+        if not (delta == header.delta / 2 and extra.delta_disagreement == header.delta / parts):
+            reasons.append(
+                f"Claim: delta_risk is {extra.delta_risk}, delta_disagreement {extra.delta_disagreement}; "
+                f"they must be half of delta and {name} of it: a split chosen after looking is not paid for."
+            )
+    if isinstance(tally, PartOfSample):
+        added, found = _on_part(header, tally, added)
+        reasons += found
+    if isinstance(extra, Picked):
+        picks = tally.picks if isinstance(tally, PartOfPicks) else extra.picks
+        limit = limit_of(header, picks + header.errors, header.n, header.delta)
+        return Forms(limit, limit, limit), reasons
+    forms = occam(errors=header.errors, n=header.n, code_bits=header.code_bits, delta=delta)
+    return forms.plus(added), reasons
+
+
+def limit_of(header: Header, counted: int, n: int, delta: float | mpmath.mpf) -> mpmath.mpf:
+    """The limit on n examples of which so many are counted; as of a hold-out set where a rule picks nothing.
+
+    The latter is version 3 (docs/format-3.md, section 10.7).
+    """
+    extra, code_bits = header.extra, header.code_bits
+    if isinstance(extra, Picked) and (extra.picks or not header.version.is_third):
+        return picked(counted=counted, n=n, code_bits=code_bits, delta=delta)
+    return occam(errors=counted, n=n, code_bits=code_bits, delta=delta).bound
+
+
+def _on_part(header: Header, tally: PartOfSample, disagreement: mpmath.mpf) -> tuple[mpmath.mpf, list[str]]:
+    """Bound on disagreements within the counted part, and reasons to refuse its printed share."""
+    share = least_share(inside=header.n, n=tally.examples, delta=mpmath.mpf(header.delta) / 4)
+    with mpmath.workdps(DIGITS):
+        if share <= 0:
+            return mpmath.mpf(1), ["Claim: the part that the fault is counted on may be arbitrarily small."]
+        is_fitting = share * (1 - SLACK) <= mpmath.mpf(tally.share) <= share
+        reason = f"Claim: share is printed as {tally.share!r}; it is {mpmath.nstr(share, 17)}."
+        return disagreement / share, [] if is_fitting else [reason]
+
+
+def guessing(header: Header, commonest: int | None) -> float:
+    """Error of guessing: a class at random or, for plain errors, the commonest label if better."""
+    blind = header.fault.guessing(header.classes)
+    return blind if commonest is None or header.fault != WRONG else min(blind, 1 - commonest / header.n)

@@ -69,7 +69,7 @@ def read(data: bytes) -> Certificate:
 
     expected = (header.code_bits + 7) // 8
     message, witness = data[PREFIX + head : -DIGEST], b""
-    if version.has_witness:
+    if version.is_second:
         message, size, witness = message[:expected], message[expected : expected + 4], message[expected + 4 :]
         if len(size) < 4 or int.from_bytes(size, "little") != len(witness) or len(witness) > WITNESS_LIMIT:
             reasons.append(

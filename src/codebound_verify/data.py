@@ -63,7 +63,7 @@ def load_data(spec: str, folder: Path | None = None, *, expected: int | None = N
         return _npz(Path(spec), expected)
     if (Path(spec) / "x.npy").is_file():
         labels = Path(spec) / "y.npy"
-        return _mapped(Path(spec) / "x.npy"), _mapped(labels) if labels.is_file() else None
+        return _map_array(Path(spec) / "x.npy"), _map_array(labels) if labels.is_file() else None
     name, _, role = spec.partition(":")
     if name not in NAMES or role not in ("", "train", "test"):
         raise Refused(
@@ -87,7 +87,7 @@ def _npz(path: Path, expected: int | None) -> Sample:
     return x, y
 
 
-def _mapped(path: Path) -> Inputs:
+def _map_array(path: Path) -> Inputs:
     try:
         with path.open("rb") as file:
             if file.read(7)[6:] != b"\x01":  # a later header may promise gigabytes

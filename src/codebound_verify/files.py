@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from .header import Header
-    from .holdout import LedgerVerdict
+    from .holdout.ledger import LedgerVerdict
     from .sample import Inputs, Progress
     from .verdict import Verdict
 
@@ -60,8 +60,8 @@ def verify_file(
         if file.name != CERTIFICATE:
             return _certificate(file, given, progress)
         beside = room("folder")
-        verdict: Verdict = beside.compared(
-            file, _certificate(file, beside.with_beside(file, given), progress)
+        verdict: Verdict = beside.compare_neighbours(
+            file, _certificate(file, beside.add_neighbours(file, given), progress)
         )
         return verdict
     except OSError as error:
@@ -81,7 +81,7 @@ def unreadable(error: OSError) -> Refused:
 
 
 def _ledger(file: Path, given: GivenFiles) -> LedgerVerdict:
-    data = _labelled(given.data, given.data_folder) if given.data else None
+    data = _load_labelled(given.data, given.data_folder) if given.data else None
     verdict: LedgerVerdict = room("ledger").verify_ledger(file.read_bytes(), data=data, head=given.head)
     return verdict
 
@@ -91,26 +91,26 @@ def _certificate(file: Path, given: GivenFiles, progress: Progress | None) -> Ve
         raise Refused(
             "the sample is needed, and no sample.npz lies beside the certificate: give it with --data"
         )
-    if lacking := _lacking(file, given):
+    if (header := _header(file)) is not None and (lacking := _lacking(header, given)):
         raise Refused(f"this certificate cannot be checked without {' and '.join(lacking)}")
     from .data import TooLarge, load_data
     from .verdict import Verdict, verify
     from .weights import read_tensors, read_weights
 
-    header = _header(file)
+    numbers, unlabelled = (None, None) if header is None else _numbers(header)
     try:
         return verify(
             file,
-            *_labelled(given.data, given.data_folder, None if header is None else _numbers(header)),
+            *_load_labelled(given.data, given.data_folder, numbers),
             base=read_weights(given.base) if given.base else None,
             unlabelled=(
-                load_data(given.unlabelled, given.data_folder, expected=_unlabelled_numbers(header))[0]
+                load_data(given.unlabelled, given.data_folder, expected=unlabelled)[0]
                 if given.unlabelled
                 else None
             ),
             subject_weights=read_weights(given.subject_weights) if given.subject_weights else None,
             learned_weights=read_tensors(given.weights) if given.weights else None,
-            test=_labelled(given.test, given.data_folder) if given.test else None,
+            test=_load_labelled(given.test, given.data_folder) if given.test else None,
             allow_copies=given.allow_copies,
             by_class=given.by_class,
             progress=progress,
@@ -131,26 +131,20 @@ def _header(file: Path) -> Header | None:
         return None
 
 
-def _numbers(header: Header) -> int | None:
-    """Number of values in the inputs of the sample; None if the header does not tell."""
+def _numbers(header: Header) -> tuple[int | None, int | None]:
+    """Number of values in the sample, and in unlabelled inputs; None if the header does not tell."""
     from .checks import set_apart
 
+    each, extra = math.prod(header.input_shape), header.extra
     examples: int | None = header.n + set_apart(header)
     if header.fault.is_partial:  # then n counts a part
         examples = getattr(header.tally, "examples", None)
-    return None if examples is None else examples * math.prod(header.input_shape)
+    unlabelled = getattr(extra, "n_unlabelled", None)
+    return examples and each * examples, unlabelled and each * unlabelled
 
 
-def _unlabelled_numbers(header: Header | None) -> int | None:
-    if header is None or header.statement != "C-12b":
-        return None
-    return getattr(header.extra, "n_unlabelled", 0) * math.prod(header.input_shape)
-
-
-def _lacking(file: Path, given: GivenFiles) -> list[str]:
-    """Inputs that the header asks for and that were not given; empty for a file that is none."""
-    if (header := _header(file)) is None:
-        return []
+def _lacking(header: Header, given: GivenFiles) -> list[str]:
+    """Inputs that the header asks for and that were not given."""
     needed = {
         "its base (--base)": header.base is not None and not given.base,
         "the weights of f (--subject-weights)": header.subject == "f" and not given.subject_weights,
@@ -159,7 +153,7 @@ def _lacking(file: Path, given: GivenFiles) -> list[str]:
     return [what for what, is_lacking in needed.items() if is_lacking]
 
 
-def _labelled(spec: str, folder: Path | None, expected: int | None = None) -> tuple[Inputs, Inputs]:
+def _load_labelled(spec: str, folder: Path | None, expected: int | None = None) -> tuple[Inputs, Inputs]:
     """Inputs and labels of a sample."""
     from .data import load_data
 

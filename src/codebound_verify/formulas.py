@@ -1,6 +1,6 @@
-"""The three forms of the bound, recomputed in multiple precision (docs/format.md, section 7).
+"""The bounds, recomputed in multiple precision (docs/format.md, sections 7 and 10.7; docs/picked.md).
 
-Each is the largest p that satisfies an inequality. Both inverses run Newton's method on u = ln(1 - p), where
+Each is the largest p that satisfies an inequality. All inverses run Newton's method on u = ln(1 - p), where
 the function is concave or convex, from a side on which every step stays: the iterates never cross the
 solution, so what is returned errs, if at all, upwards.
 """
@@ -52,6 +52,20 @@ def occam(*, errors: int, n: int, code_bits: int, delta: float | mpf) -> Forms:
             kl=-mpmath.expm1(u),
             hoeffding=min(mpf(1), hoeffding),
         )
+
+
+def picked(*, counted: int, n: int, code_bits: int, delta: float | mpf) -> mpf:
+    """C-15: the p with n p P(Bin(n, p) = counted) = delta 2^-code_bits P(Bin(n, p) > counted), or 1.
+
+    Example:
+        >>> mpmath.nstr(picked(counted=850, n=60_000, code_bits=0, delta=0.05), 4)
+        '0.01584'
+    """
+    if counted >= n:
+        return mpf(1)
+    with mpmath.workdps(DIGITS):
+        target = mpmath.log(n) - mpmath.log(mpf(delta)) + code_bits * mpmath.ln2
+        return -mpmath.expm1(-_picked_inverse(counted, n, target))
 
 
 def least_share(*, inside: int, n: int, delta: float | mpf) -> mpf:
@@ -138,6 +152,29 @@ def _binomial_inverse(errors: int, n: int, nats: mpf, *, start: mpf) -> mpf:
             return u
         u += step
     raise ArithmeticError(f"no binomial inverse for {errors} errors of {n} and {mpmath.nstr(nats, 10)} nats")
+
+
+def _picked_inverse(counted: int, n: int, target: mpf) -> mpf:
+    """The u = -ln(1 - p) at which ln of P(Bin(n, p) > counted) / (p P(Bin(n, p) = counted)) is ``target``.
+
+    That quotient is the sum, over m from ``counted`` to n - 1, of C(m, counted) / C(n, counted) e^((n - m) u)
+    (docs/picked.md): its logarithm is convex in u and rises. The start is where the first term is enough.
+    """
+    left = n - counted
+    choose = mpmath.loggamma(n + 1) - mpmath.loggamma(counted + 1) - mpmath.loggamma(left + 1)
+    u = (target + choose) / left
+    for _ in range(STEPS):
+        p = -mpmath.expm1(-u)
+        odds = mpmath.exp(-u) / p
+        log_mass = choose + counted * mpmath.log(p) - left * u
+        mass = mpmath.exp(log_mass)
+        above = 1 - mass * tail_ratio(counted, n, odds=odds)
+        excess = mpmath.log(above) - mpmath.log(p) - log_mass - target
+        step = excess / (left * (1 + mass / above) - (counted + 1) * odds)
+        if step <= abs(u) * mpf(10) ** (20 - DIGITS):
+            return u
+        u -= step
+    raise ArithmeticError(f"no inverse for {counted} counted of {n} and {mpmath.nstr(target, 10)}")
 
 
 def tail_ratio(errors: int, n: int, *, odds: mpf) -> mpf:

@@ -9,11 +9,11 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from .faults import WRONG, Fault, read_fault
+from .losses import WRONG, Fault, read_fault
 from .refusal import Refused, shown
 
 if TYPE_CHECKING:
-    from .versions import Page, Version
+    from .versions import Version
 
 TEXT_LIMIT = 400
 CODE_BITS_LIMIT = 2**32
@@ -27,6 +27,13 @@ NEEDS_CODE = (
 )
 
 Statement: TypeAlias = Literal["C-2", "C-10", "C-12a", "C-12b", "C-15"]
+EXTRA_KEYS: dict[Statement, str] = {
+    "C-10": "n_prior",
+    "C-12a": "input_low input_high subject_sha256",
+    "C-12b": "disagreements n_unlabelled unlabelled_sha256 subject_sha256 subject_chain delta_risk "
+    "delta_disagreement",
+    "C-15": "first picks",
+}
 SUBJECTS: dict[Statement, str] = {"C-2": "g", "C-10": "g", "C-12a": "f", "C-12b": "f", "C-15": "g"}
 
 
@@ -111,7 +118,6 @@ class Header:
 
     version: Version
     statement: Statement
-    subject: str
     fault: Fault
     delta: float
     bound: float
@@ -134,6 +140,11 @@ class Header:
     base: Named | None
     ledger: tuple[tuple[str, int], ...]
     declarations: tuple[str, ...]
+
+    @property
+    def subject(self) -> str:
+        """The network that the claim is about: g, which the message describes, or the original f."""
+        return SUBJECTS[self.statement]
 
 
 class _Fields:
@@ -203,8 +214,8 @@ def parse_header(text: bytes, version: Version) -> Header:
     """The header that ``text`` spells; raises :class:`Refused` with every violation of section 2."""
     fields = _Fields()
     top = fields.record(_canonical(text), "it", version.header_keys)
-    if version.page is not None:
-        _page(fields, top["format"], version.page)
+    if (page := version.page) and top["format"] != {"sha256": page.sha256, "frozen": page.frozen}:
+        fields.wrong("format", f"the page of SHA-256 {page.sha256}, frozen on {page.frozen}", top["format"])
 
     claim = fields.record(top["claim"], "claim", version.claim_keys)
     statement = _statement(fields, claim["statement"])
@@ -231,7 +242,6 @@ def parse_header(text: bytes, version: Version) -> Header:
     header = Header(
         version=version,
         statement=statement,
-        subject=SUBJECTS[statement],
         fault=fault,
         delta=fields.probability(claim["delta"], "claim.delta"),
         bound=fields.real(claim["bound"], "claim.bound", 0.0, 1.0),
@@ -248,7 +258,7 @@ def parse_header(text: bytes, version: Version) -> Header:
         sample_sha256=fields.digest(facts["sample_sha256"], "facts.sample_sha256"),
         message_sha256=fields.digest(facts["message_sha256"], "facts.message_sha256"),
         extra=_extra(fields, facts["extra"], statement),
-        tally=_tally(fields, facts["tally"], statement, fault, n) if version.has_tally else None,
+        tally=_tally(fields, facts["tally"], statement, fault, n) if version.is_third else None,
         input_shape=shape,
         scaling=_scaling(fields, helper["scaling"], channels=shape[0] if len(shape) == 3 else 1),
         base=_base(fields, helper["base"]),
@@ -290,11 +300,6 @@ def _canonical(text: bytes) -> object:
     return value
 
 
-def _page(fields: _Fields, value: object, page: Page) -> None:
-    if value != {"sha256": page.sha256, "frozen": page.frozen}:
-        fields.wrong("format", f"the page of SHA-256 {page.sha256}, frozen on {page.frozen}", value)
-
-
 def _statement(fields: _Fields, value: object) -> Statement:
     for statement in SUBJECTS:
         if value == statement:
@@ -304,8 +309,8 @@ def _statement(fields: _Fields, value: object) -> Statement:
 
 
 def _fault(fields: _Fields, value: object, statement: Statement, classes: object, version: Version) -> Fault:
-    found = read_fault(value, classes if type(classes) is int else 0, has_new=version.has_tally)
-    allowed = version.has_tally or found == WRONG or statement in ("C-2", "C-10")
+    found = read_fault(value, classes if type(classes) is int else 0, has_new=version.is_third)
+    allowed = version.is_third or found == WRONG or statement in ("C-2", "C-10")
     if found is None or not allowed:
         fields.wrong("claim.fault", f"a fault that {statement} can be about, with {classes} classes", value)
     return found or WRONG
@@ -329,45 +334,41 @@ def _tally(fields: _Fields, value: object, statement: Statement, fault: Fault, n
 
 
 def _extra(fields: _Fields, value: object, statement: Statement) -> Extra:
+    where, keys = "facts.extra", EXTRA_KEYS.get(statement, "")
+    found = fields.record(value, where, keys)
+
+    def integer(key: str, low: int = 0, high: int = EXAMPLES_LIMIT) -> int:
+        return fields.integer(found[key], f"{where}.{key}", low, high)
+
+    def digest(key: str) -> str:
+        return fields.digest(found[key], f"{where}.{key}")
+
     if statement == "C-10":
-        found = fields.record(value, "facts.extra", "n_prior")
-        return Split(fields.integer(found["n_prior"], "facts.extra.n_prior", 0, EXAMPLES_LIMIT))
+        return Split(integer("n_prior"))
     if statement == "C-12a":
-        found = fields.record(value, "facts.extra", "input_low input_high subject_sha256")
         return Domain(
-            input_low=fields.real(found["input_low"], "facts.extra.input_low"),
-            input_high=fields.real(found["input_high"], "facts.extra.input_high"),
-            subject_sha256=fields.digest(found["subject_sha256"], "facts.extra.subject_sha256"),
+            input_low=fields.real(found["input_low"], f"{where}.input_low"),
+            input_high=fields.real(found["input_high"], f"{where}.input_high"),
+            subject_sha256=digest("subject_sha256"),
         )
     if statement == "C-12b":
-        names = "disagreements n_unlabelled unlabelled_sha256 subject_sha256 subject_chain delta_risk"
-        found = fields.record(value, "facts.extra", names + " delta_disagreement")
-        n_unlabelled = fields.integer(found["n_unlabelled"], "facts.extra.n_unlabelled", 1, EXAMPLES_LIMIT)
+        n_unlabelled = integer("n_unlabelled", 1)
         return Disagreement(
-            disagreements=fields.integer(
-                found["disagreements"], "facts.extra.disagreements", 0, n_unlabelled
-            ),
+            disagreements=integer("disagreements", 0, n_unlabelled),
             n_unlabelled=n_unlabelled,
-            unlabelled_sha256=fields.digest(found["unlabelled_sha256"], "facts.extra.unlabelled_sha256"),
-            subject_sha256=fields.digest(found["subject_sha256"], "facts.extra.subject_sha256"),
+            unlabelled_sha256=digest("unlabelled_sha256"),
+            subject_sha256=digest("subject_sha256"),
             subject_chain=tuple(
-                tuple(fields.items(entry, f"facts.extra.subject_chain[{i}]", 1, 6))
+                tuple(fields.items(entry, f"{where}.subject_chain[{i}]", 1, 6))
                 for i, entry in enumerate(
-                    fields.items(found["subject_chain"], "facts.extra.subject_chain", 1, 256)
+                    fields.items(found["subject_chain"], f"{where}.subject_chain", 1, 256)
                 )
             ),
-            delta_risk=fields.probability(found["delta_risk"], "facts.extra.delta_risk"),
-            delta_disagreement=fields.probability(
-                found["delta_disagreement"], "facts.extra.delta_disagreement"
-            ),
+            delta_risk=fields.probability(found["delta_risk"], f"{where}.delta_risk"),
+            delta_disagreement=fields.probability(found["delta_disagreement"], f"{where}.delta_disagreement"),
         )
     if statement == "C-15":
-        found = fields.record(value, "facts.extra", "first picks")
-        return Picked(
-            first=fields.integer(found["first"], "facts.extra.first", 1, EXAMPLES_LIMIT),
-            picks=fields.integer(found["picks"], "facts.extra.picks", 0, EXAMPLES_LIMIT),
-        )
-    fields.record(value, "facts.extra", "")
+        return Picked(first=integer("first", 1), picks=integer("picks"))
     return None
 
 

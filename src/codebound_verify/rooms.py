@@ -1,22 +1,33 @@
-"""Rooms beside the kernel, by name: the kernel imports none of them, and the program puts them in."""
+"""Rooms beside the kernel, by name: the kernel imports none of them, and loads each where it is reached."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import Any
 
 from .refusal import Refused
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-OPENED_BY: dict[str, Callable[[], Any]] = {}
-"""Functions that load a room; ``codebound_verify/__init__.py`` has the table."""
+ROOMS = {
+    "network": "networks.network",  # C-2, C-10, C-12
+    "evaluation": "networks.evaluation",  # the same, to be counted
+    "original network": "networks.original",  # C-12a and C-12b
+    "codes of the papers": "networks.papers.random_tensors",  # tensor modes 8 to 13
+    "dictionaries": "learn.dictionaries",  # filters of a rule, or of an operation on images
+    "rule": "learn.rule",  # C-15
+    "picks": "learn.picking",  # the same, to be learned and counted
+    "classes": "questions.classes",  # --by-class
+    "test": "questions.refutation",  # --test
+    "named data": "sources.datasets",  # --data mnist
+    "folder": "sources.folder",  # certificate.cbound
+    "ledger": "holdout.ledger",  # .jsonl
+}
+"""The module behind each name: the only place where kernel and rooms meet."""
 
 
 def room(name: str) -> Any:
     """Load a room; one that was left out is a reason to refuse what needs it."""
     try:
-        return OPENED_BY[name]()
+        return import_module(f".{ROOMS[name]}", __package__)
     except ModuleNotFoundError as error:
         if not (error.name or "").startswith(f"{__package__}."):
             raise  # it is there, and lacks something else

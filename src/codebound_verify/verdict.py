@@ -5,23 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from .assumptions import assumed_by
+from .checklist import Checklist, Given, read_message
+from .checks import guessing
 from .container import Source, load, read
-from .course import Course, Given, decoded
-from .developed import developed_on
-from .forms import guessing
+from .development import find_development
 from .refusal import Refused
-from .words import Counted, claimed, counts
+from .rooms import room
+from .words import Counted, counts, list_assumptions, state_claim
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
     from .networks.chain import Chain
     from .questions.classes import ClassRow
-    from .questions.testing import Tested
-    from .sample import Inputs, Progress
+    from .questions.refutation import Comparison
+    from .sample import Inputs
     from .weights import Floats
 
 
@@ -54,7 +52,7 @@ class Verdict:
     counts: tuple[Counted, ...] = ()
     by_class: tuple[ClassRow, ...] = ()
     refuted_by_test: bool | None = None
-    test: Tested | None = None
+    test: Comparison | None = None
     copies: int | None = None
     contradictions: int | None = None
     development_sample: str | None = None
@@ -69,37 +67,14 @@ class Verdict:
         return self.is_accepted and not self.refuted_by_test
 
 
-def verify(
-    source: Source,
-    x: Inputs,
-    y: Inputs,
-    *,
-    base: Mapping[str, Floats] | None = None,
-    unlabelled: Inputs | None = None,
-    subject_weights: Mapping[str, Floats] | None = None,
-    learned_weights: Mapping[str, NDArray[Any]] | None = None,
-    test: tuple[Inputs, Inputs] | None = None,
-    allow_copies: bool = False,
-    by_class: bool = False,
-    progress: Progress | None = None,
-) -> Verdict:
+def verify(source: Source, x: Inputs, y: Inputs, **given: Any) -> Verdict:
     """Check a certificate against the sample it is about.
 
     Args:
         source: The file, or its bytes.
         x: All inputs of the sample, as stored.
         y: Their labels.
-        base: The tensors of the base, if the header names one.
-        unlabelled: Unlabelled inputs, for the statement C-12b.
-        subject_weights: The tensors of the original network f, for C-12a and C-12b.
-        learned_weights: The tensors of g that were handed over beside the file: are they what the rule learns
-            from this sample, or what the message decodes to?
-        test: Inputs and labels that took no part in making the network: they may refute the claim.
-        allow_copies: More than one example in a hundred may be an exact copy: the user vouches that they
-            are independent draws.
-        by_class: Count the errors on every class too, where the claim is about the errors of g; the limits
-            of all classes hold at once with probability 1 - delta, beside the claim.
-        progress: Called with the examples done and their total while a network is evaluated.
+        given: Whatever else there is, by the names of ``checklist.Given``.
 
     Returns:
         The verdict; nothing that the file contains raises. A file that cannot be opened is an ``OSError``.
@@ -111,41 +86,29 @@ def verify(
         certificate = read(load(source))
     except Refused as refused:
         return Verdict("REFUSE", refused.reasons, None)
-    given = Given(
-        x=x,
-        y=y,
-        base=base,
-        unlabelled=unlabelled,
-        subject_weights=subject_weights,
-        learned_weights=learned_weights,
-        test=test,
-        allow_copies=allow_copies,
-        by_class=by_class,
-        progress=progress,
-    )
-    course = Course(certificate, given)
-    course.check_numbers()
-    course.check_sample()
-    course.check_message()
-    course.check_errors()
-    course.check_weights()
-    course.check_original()
-    return _concluded(course)
+    checklist = Checklist(certificate, x, y, Given(**given))
+    checklist.check_numbers()
+    checklist.check_sample()
+    checklist.check_message()
+    checklist.check_errors()
+    checklist.check_weights()
+    checklist.check_original()
+    return _conclude(checklist)
 
 
-def _concluded(course: Course) -> Verdict:
-    """The verdict at the end of a course, with answers to what was asked beside it."""
-    header, repeats = course.header, course.repeats
-    developed = developed_on(header, None if course.sample is None else course.sample[0])
-    table, tested = course.by_class(), course.tested()
-    vacuous = header.bound >= guessing(header, course.commonest)
+def _conclude(checklist: Checklist) -> Verdict:
+    """The verdict at the end of a checklist, with answers to questions beside it."""
+    header, repeats = checklist.header, checklist.repeats
+    developed = find_development(header, None if checklist.sample is None else checklist.sample[0])
+    table, tested = checklist.bound_classes(), checklist.compare_with_test()
+    vacuous = header.bound >= guessing(header, checklist.commonest)
     return Verdict(
-        "REFUSE" if course.reasons else "ACCEPT",
-        tuple(course.reasons),
-        None if course.reasons else header.bound,
+        "REFUSE" if checklist.reasons else "ACCEPT",
+        tuple(checklist.reasons),
+        None if checklist.reasons else header.bound,
         declarations=header.declarations,
-        checked=tuple(course.passed),
-        assumptions=assumed_by(header, repeats, developed),
+        checked=tuple(checklist.passed),
+        assumptions=list_assumptions(header, repeats, developed),
         statement=header.statement,
         subject=header.subject,
         fault=header.fault.text,
@@ -153,7 +116,7 @@ def _concluded(course: Course) -> Verdict:
         n=header.n,
         errors=header.errors,
         code_bits=header.code_bits,
-        claim=claimed(header, vacuous=vacuous),
+        claim=state_claim(header, vacuous=vacuous),
         counts=counts(header),
         by_class=table,
         refuted_by_test=None if tested is None else tested.refuted,
@@ -173,10 +136,13 @@ def decode_network(
     Raises:
         Refused: if the file or its message is malformed, or a helper is missing or not the right one.
     """
-    network = decoded(read(load(source)), base)
-    if network.chain is None:
+    certificate = read(load(source))
+    message = read_message(certificate, base)
+    if certificate.header.statement == "C-15":
+        room("rule").decode_rule(message)
         raise Refused(
             "The message holds no network: it names the rule by which g is learned from the sample. Run it "
             "with codebound, which hands g over as a network that needs the sample no more."
         )
+    network = room("network").decode(message, base)
     return network.chain, network.tensors

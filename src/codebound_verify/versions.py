@@ -32,12 +32,16 @@ class Version:
     facts_keys: str
     maker_keys: str
     page: Page | None
-    has_witness: bool
-    codes_setting: bool  # classes and scaling are in the message
-    has_tally: bool  # costs above a limit, and faults of every statement
-    has_layers: bool  # features of picked networks that are weighted by the message
-    schemes: int  # those of messages are 1 .. schemes
-    has_short: bool = False  # short messages, and the limit of a hold-out set where nothing is picked
+
+    @property
+    def is_second(self) -> bool:
+        """Return True from version 2 on: setting, faults and rules in messages, and a witness behind them."""
+        return self.number >= 2
+
+    @property
+    def is_third(self) -> bool:
+        """Return True from version 3 on: short messages, layers of rules, tallies and costs above a limit."""
+        return self.number >= 3
 
 
 FIRST = Version(
@@ -47,11 +51,6 @@ FIRST = Version(
     facts_keys="classes code_bits errors extra message_sha256 n sample_sha256",
     maker_keys="codebound date",
     page=None,
-    has_witness=False,
-    codes_setting=False,
-    has_tally=False,
-    has_layers=False,
-    schemes=2,
 )
 SECOND = Version(
     2,
@@ -60,19 +59,6 @@ SECOND = Version(
     facts_keys=FIRST.facts_keys + " commonest copies contradictions",
     maker_keys=FIRST.maker_keys + " commit",
     page=Page(PAGE_SHA256, FROZEN),
-    has_witness=True,
-    codes_setting=True,
-    has_tally=False,
-    has_layers=False,
-    schemes=3,
 )
-THIRD = replace(
-    SECOND,
-    number=3,
-    page=Page(PAGE_3_SHA256, FROZEN_3),
-    facts_keys=SECOND.facts_keys + " tally",
-    has_tally=True,
-    has_layers=True,
-    has_short=True,
-)
+THIRD = replace(SECOND, number=3, page=Page(PAGE_3_SHA256, FROZEN_3), facts_keys=SECOND.facts_keys + " tally")
 VERSIONS = {version.number: version for version in (FIRST, SECOND, THIRD)}

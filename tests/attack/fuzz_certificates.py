@@ -65,7 +65,8 @@ from codebound_networks.codes.random_subspace import Subspace
 from codebound_networks.codes.tensors import Dense, Zero
 from codebound_verify import Refused, decode_network, verify
 from codebound_verify.container import read
-from codebound_verify.networks.message import decode as read_network
+from codebound_verify.learn.rule import decode_rule
+from codebound_verify.message import Message as TheirMessage
 
 LIMIT_MB = 1024
 CASE_SECONDS = 60  # of the processor
@@ -575,7 +576,7 @@ def rules_differ(seed: Seed) -> str:
         if message.setting == certificate.setting and is_known and not certificate.witness:
             ours = message.rule
     with contextlib.suppress(Refused):
-        theirs = read_network(file).rule
+        theirs = decode_rule(TheirMessage(file))
     if ours is None or theirs is None:
         return (
             "" if ours is theirs else f"only {'codebound' if theirs is None else 'the verifier'} reads a rule"

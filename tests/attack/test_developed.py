@@ -22,7 +22,7 @@ from codebound.sample.arrays import from_arrays
 from codebound.sample.caveats import DEVELOPED, development_sample
 from codebound.sample.load import load_dataset
 from codebound_verify import verify
-from codebound_verify.developed import SKETCHES, read_lists, row_keys
+from codebound_verify.development import SKETCHES, read_lists, row_keys
 from codebound_verify.weights import read_weights
 
 DEVELOPMENT, DEVELOPMENT_3 = read_lists()["samples"].values()

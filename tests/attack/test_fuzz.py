@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from codebound_verify import Refused, verify
 from codebound_verify.arithmetic import Decoder
-from codebound_verify.networks.codes import read_tensor
-from codebound_verify.networks.tensors import Blocks, Static, to_float32
+from codebound_verify.networks.tensors import Blocks, Static, read_tensor, to_float32
 
 TRUE = writer.linear_case(60)
 DATA = TRUE.data()

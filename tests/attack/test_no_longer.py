@@ -21,8 +21,8 @@ from codebound.sample.arrays import from_arrays
 from codebound.sample.losses import WRONG, parse_fault
 from codebound_verify import verify
 from codebound_verify.arithmetic import Decoder
-from codebound_verify.faults import decode_new_fault
 from codebound_verify.holdout.ledger import verify_ledger
+from codebound_verify.losses import decode_new_fault
 from codebound_verify.refusal import Refused
 
 HERE = Path(__file__).parent

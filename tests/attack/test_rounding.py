@@ -21,7 +21,7 @@ from codebound.certificate.evaluate import count_errors as count_by_writer
 from codebound.certificate.file import Certificate
 from codebound.sample.load import load_dataset
 from codebound_verify import verify
-from codebound_verify.networks import evaluate
+from codebound_verify.networks import evaluation
 
 DIGITS = load_dataset("digits").select(range(200), role="train")
 X, Y = DIGITS.x, DIGITS.y
@@ -71,8 +71,8 @@ def counts(monkeypatch, exponent: float) -> tuple[int, int]:
     stated = len(X)
     reasons = verdict(exponent, 0)["reasons"]
     with monkeypatch.context() as patch:
-        patch.setattr(evaluate, "ROUNDING", np.inf)
-        patch.setattr(evaluate, "float32_is_sound", lambda: False)
+        patch.setattr(evaluation, "ROUNDING", np.inf)
+        patch.setattr(evaluation, "float32_is_sound", lambda: False)
         without = verdict(exponent, 0)["reasons"]
     return tuple(
         int(found[0].split(" errors")[0].split()[-1]) if found else stated for found in (reasons, without)

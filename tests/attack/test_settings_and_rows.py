@@ -22,7 +22,7 @@ from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.operations import Linear
 from codebound_networks.chains.original import Original
 from codebound_verify import verify
-from codebound_verify.assumptions import ROWS
+from codebound_verify.words import ROWS
 
 X, Y = writer.clusters()
 LINEAR = [["linear", 3, True]]

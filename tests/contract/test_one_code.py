@@ -11,18 +11,19 @@ from types import SimpleNamespace
 import numpy as np
 
 from codebound_verify.arithmetic import Decoder
-from codebound_verify.faults import decode_fault, decode_new_fault
 from codebound_verify.learn.rule import Columns, read_rule, read_rule_without_picks
-from codebound_verify.networks import message as reading
-from codebound_verify.networks.setting import read_scaling
-from codebound_verify.networks.short import (
+from codebound_verify.losses import decode_fault, decode_new_fault
+from codebound_verify.message import (
+    FAULT,
     HEAD_AFTER_SPLIT,
+    NEW_FAULT,
     RULE,
-    read_biases,
     read_fault,
     read_flag_of_fault,
     read_form,
+    read_scaling,
 )
+from codebound_verify.networks.network import read_architecture, read_biases
 from codebound_verify.refusal import Refused
 
 BITS, STREAMS, CLASSES = 2048, 2000, 3
@@ -57,7 +58,7 @@ def is_short_word(decoder: Decoder) -> None:
             decoder.uniform(9)
         read_scaling(decoder, HEADER)
         if not decoder.bit():
-            reading.read_architecture(decoder, HEADER)
+            read_architecture(decoder, HEADER)
         read_biases(decoder, (CLASSES,), CLASSES)
     decoder.finish()
 
@@ -67,8 +68,8 @@ def is_long_word(decoder: Decoder) -> None:
     classes = decoder.gamma() + 1
     read_scaling(decoder, HEADER)
     scheme = decoder.gamma()
-    if scheme in (reading.FAULT, reading.NEW_FAULT):
-        (decode_fault if scheme == reading.FAULT else decode_new_fault)(decoder, classes)
+    if scheme in (FAULT, NEW_FAULT):
+        (decode_fault if scheme == FAULT else decode_new_fault)(decoder, classes)
         scheme = decoder.gamma()
     if scheme > 3:
         raise Refused("unknown")

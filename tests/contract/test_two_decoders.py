@@ -11,6 +11,7 @@ from drawing import examples
 from hypothesis import given, reject
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
+from worlds.literal import forward
 from worlds.messages import STACKS, chain_of_stack, chains, codes, subspaces
 
 from codebound.bits.options import Options
@@ -36,9 +37,9 @@ from codebound_papers.guha23.sketch.code import Sketched
 from codebound_papers.guha23.sketch.codec import solved
 from codebound_verify import Refused
 from codebound_verify.container import read
+from codebound_verify.message import Message as TheirMessage
 from codebound_verify.networks.chain import described_chain
-from codebound_verify.networks.evaluate import forward
-from codebound_verify.networks.message import decode
+from codebound_verify.networks.network import decode
 
 SHAPES = arrays.array_shapes(min_dims=0, max_dims=5, max_side=4) | st.sampled_from([(3, 130), (2, 65, 2)])
 X, Y = writer.clusters(3)
@@ -53,8 +54,9 @@ def decoded(message: Message, base, x=X):
     names = {} if base is None else {"base": {"name": "b", "sha256": "0" * 64}}
     fields = writer.header(file, x, Y, errors=3, classes=3, **names)
     certificate = read(writer.write(file, fields, witness=message.witness()))
-    network = decode(certificate, base=base)
-    assert [list(entry) for entry in network.ledger] == file.ledger
+    message = TheirMessage(certificate)
+    network = decode(message, base)
+    assert [list(entry) for entry in message.ledger] == file.ledger
     return network
 
 

@@ -14,7 +14,8 @@ from codebound.run.errors import CodeboundError
 from codebound.sample.load import load_dataset
 from codebound_verify import decode_network, verify
 from codebound_verify.container import read
-from codebound_verify.networks.message import decode as decode_message
+from codebound_verify.learn.rule import decode_rule as their_rule
+from codebound_verify.message import Message
 from codebound_verify.refusal import Refused
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -59,7 +60,7 @@ def test_both_programs_read_a_rule_of_version_2_that_picks_nothing_or_something(
     """Where nothing is picked the third version says more; files of the second are read on."""
     path = RESULTS / "fresh/certificates" / f"{name}.cbound"
     certificate = Certificate.load(path)
-    theirs = decode_message(read(path.read_bytes())).rule
+    theirs = their_rule(Message(read(path.read_bytes())))
     ours = rule_message(certificate)
     assert certificate.version == ours.version == 2
     assert (ours.rule.first, ours.rule.rounds) == (theirs.first, len(theirs.batches))

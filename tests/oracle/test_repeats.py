@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from codebound.sample.caveats import rows_of
 from codebound.sample.dataset import Dataset
-from codebound_verify import rows
-from codebound_verify.rows import count_repeats
+from codebound_verify import sample
+from codebound_verify.sample import count_repeats
 
 EXAMPLES = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2)), min_size=1, max_size=40)
 
@@ -51,7 +51,7 @@ def test_rows_whose_hashes_begin_alike_are_told_apart(monkeypatch: pytest.Monkey
     """All rows are candidates then; the whole hash decides."""
     examples = [(value % 13, value % 2) for value in range(60)]
     x, y = arrays(examples)
-    whole = rows._keys
-    monkeypatch.setattr(rows, "_keys", lambda *given: (b"\0" * 8 + key for key in whole(*given)))
+    whole = sample._keys
+    monkeypatch.setattr(sample, "_keys", lambda *given: (b"\0" * 8 + key for key in whole(*given)))
     found = count_repeats(x, y)
     assert (found.copies, found.contradictions) == by_definition(examples)

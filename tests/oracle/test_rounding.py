@@ -27,7 +27,7 @@ from codebound_networks.chains.operations import (
     Residual,
     Shifts,
 )
-from codebound_verify.networks import evaluate, operations, rounding
+from codebound_verify.networks import evaluation, operations, rounding
 from codebound_verify.networks.chain import fit
 from codebound_verify.networks.images.dictionary import features
 from codebound_verify.networks.operations import Operation
@@ -112,10 +112,10 @@ def every_excess(name, seed, spread=0.0):
     with torch.no_grad():
         carried = RoundingBound().logits(network.double(), batch, Scaling(1.0, (0.0,), (1.0,)))
     yield excess(*carried, truth)
-    layers = evaluate.prepared(theirs, weights)
-    yield excess(*evaluate.evaluated(theirs, layers, rounding.exact(batch)), truth)
-    for used in evaluate.led(layers):
-        yield excess(*evaluate.evaluated(theirs, used, rounding.exact(batch), dtype=torch.float32), truth)
+    layers = evaluation.prepared(theirs, weights)
+    yield excess(*evaluation.evaluated(theirs, layers, rounding.exact(batch)), truth)
+    for used in evaluation.lead_layers(layers):
+        yield excess(*evaluation.evaluated(theirs, used, rounding.exact(batch), dtype=torch.float32), truth)
 
 
 @pytest.mark.few(4)
@@ -137,16 +137,16 @@ def test_the_bound_has_teeth(dtype, monkeypatch):
     monkeypatch.setitem(rounding.UNITS, dtype, rounding.UNITS[dtype] * 2.0**-14)
     _, chain, tensors, x = drawn("three layers", 0)
     weights = parts(tensors, 3)
-    layers = evaluate.prepared(chain, weights)
-    found = evaluate.evaluated(chain, layers, rounding.exact(torch.from_numpy(x)), dtype=dtype)
+    layers = evaluation.prepared(chain, weights)
+    found = evaluation.evaluated(chain, layers, rounding.exact(torch.from_numpy(x)), dtype=dtype)
     assert excess(*found, true_logits(chain, weights, x)) > 1.0
 
 
 def test_mirror_images_are_seen_through_filters_that_are_read_from_the_right(monkeypatch):
     """With the inputs of the filters in another order the same check fails."""
     assert max(every_excess("mirrored features", 1)) <= 1.0
-    found = rounding.with_mirrored
-    monkeypatch.setattr(operations, "with_mirrored", lambda layer, order: found(layer, sorted(order)))
+    found = rounding.add_mirrored
+    monkeypatch.setattr(operations, "add_mirrored", lambda layer, order: found(layer, sorted(order)))
     assert min(list(every_excess("mirrored features", 1))[1:]) > 1.0
 
 
@@ -155,8 +155,8 @@ def test_mirror_images_are_seen_through_filters_that_are_read_from_the_right(mon
 def test_both_programs_carry_the_same_bound(name, spread):
     """So what the writer counts as right the verifier counts as right: its limit is twice as high."""
     ours, theirs, tensors, x = drawn(name, 3, spread)
-    layers = evaluate.prepared(theirs, parts(tensors, len(theirs.operations)))
-    verifier = evaluate.evaluated(theirs, layers, rounding.exact(torch.from_numpy(x))).error
+    layers = evaluation.prepared(theirs, parts(tensors, len(theirs.operations)))
+    verifier = evaluation.evaluated(theirs, layers, rounding.exact(torch.from_numpy(x))).error
     network = ours.build({key: torch.from_numpy(value) for key, value in tensors.items()})
     for cast in (network.double, network.float):  # the writer may take the lengths from float32
         dtype = next(cast().parameters()).dtype
@@ -170,8 +170,8 @@ def test_both_programs_carry_the_same_bound(name, spread):
 def _input_share(chain, layers, x):
     """What the rounding of inputs adds, which the writer always counts."""
     batch = torch.from_numpy(x)
-    error = 1.1 * rounding.gamma(4, torch.float64) * rounding.exact(batch).lengths()
-    return evaluate.evaluated(chain, layers, Rounded(batch, error)).error
+    error = 1.1 * rounding.gamma(4, torch.float64) * rounding.lengths(batch)
+    return evaluation.evaluated(chain, layers, Rounded(batch, error)).error
 
 
 @pytest.mark.few(1)
@@ -258,9 +258,9 @@ def test_weights_in_parts_change_nothing_but_the_last_digits(name, monkeypatch):
     weights = parts(tensors, len(chain.operations))
 
     def found():
-        ways = evaluate.led(evaluate.prepared(chain, weights))
+        ways = evaluation.lead_layers(evaluation.prepared(chain, weights))
         return [
-            evaluate.evaluated(chain, way, rounding.exact(torch.from_numpy(x)), dtype=dtype)
+            evaluation.evaluated(chain, way, rounding.exact(torch.from_numpy(x)), dtype=dtype)
             for way in ways
             for dtype in (torch.float64, torch.float32)
         ]
@@ -313,11 +313,11 @@ def test_the_norm_of_a_matrix_is_just_above_its_largest_singular_value(seed, row
 
 def test_a_long_chain_has_few_ways_and_leading_digits_once(monkeypatch):
     """Ways whose number grows with the operations make the work of choosing one grow with their square."""
-    made, with_lead = [], evaluate.with_lead
-    monkeypatch.setattr(evaluate, "with_lead", lambda layer: made.append(layer) or with_lead(layer))
+    made, with_lead = [], evaluation.with_lead
+    monkeypatch.setattr(evaluation, "with_lead", lambda layer: made.append(layer) or with_lead(layer))
     chain = fit([Operation("linear", out=3)] * 200, (3,), 3)
-    layers = evaluate.prepared(chain, [{"weight": torch.eye(3)}] * 200)
-    ways = evaluate.led(layers)
+    layers = evaluation.prepared(chain, [{"weight": torch.eye(3)}] * 200)
+    ways = evaluation.lead_layers(layers)
     assert len(made) == 200
     counts = [sum(own[""].lead is not None for own in way) for way in ways]
     assert counts == [*range(8), 8, 16, 32, 64, 128]

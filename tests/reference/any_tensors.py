@@ -42,6 +42,6 @@ def any_tensors(shapes):
     with (
         patch.object(Message, "_write_architecture", lambda message, writer: gamma(writer, FACTORY)),
         patch("codebound_networks.chains.message._read_architecture", read_by_codebound),
-        patch("codebound_verify.networks.message.read_architecture", read_by_verifier),
+        patch("codebound_verify.networks.network.read_architecture", read_by_verifier),
     ):
         yield chain

@@ -13,7 +13,7 @@ import cbound_writer as writer
 import mpmath
 import numpy as np
 
-from codebound_verify.networks.images.dictionary import FILE
+from codebound_verify.learn.dictionaries import FILE
 
 
 def level(x: float, divisor: float) -> int:

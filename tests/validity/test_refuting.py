@@ -18,7 +18,7 @@ from codebound.known.base import Pretrained
 from codebound_networks.train.config import TrainConfig
 from codebound_networks.train.harness import fit
 from codebound_verify.formulas import probability_of_more
-from codebound_verify.questions.testing import LEVEL
+from codebound_verify.questions.refutation import LEVEL
 
 REPS = 200_000
 

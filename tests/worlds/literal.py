@@ -2,8 +2,12 @@
 
 import cbound_writer as writer
 import numpy as np
+import torch
 
 import codebound_verify
+from codebound_verify.networks.chain import Chain
+from codebound_verify.networks.evaluation import evaluated, prepared
+from codebound_verify.networks.rounding import exact
 
 
 def refused(verdict: codebound_verify.Verdict, *fragments: str) -> None:
@@ -28,3 +32,8 @@ def wrong(logits: np.ndarray, y: np.ndarray) -> np.ndarray:
     own = found[np.arange(len(y)), y]
     found[np.arange(len(y)), y] = -np.inf
     return own <= found.max(1)
+
+
+def forward(chain: Chain, weights: list[dict[str, torch.Tensor]], x: torch.Tensor) -> torch.Tensor:
+    """The logits of a chain of the second program, from the tensors of each operation."""
+    return evaluated(chain, prepared(chain, weights), exact(x)).values

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from codebound.run.errors import CodeboundError, UsageError
 from codebound.run.files import write_atomically
-from codebound_verify.demands import SIGNATURE
+from codebound_verify.requirements import SIGNATURE
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,7 +16,7 @@ from codebound.run.files import make_folder, read_json, replacing, require_file,
 from codebound.sample.dataset import in_float32, row_digests
 from codebound.sample.formats.catalogue import cache_folder
 from codebound.sample.losses import WRONG, parse_fault
-from codebound_verify.holdout import verify_ledger
+from codebound_verify.holdout.ledger import verify_ledger
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

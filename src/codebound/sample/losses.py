@@ -3,7 +3,7 @@
 Each kind is a final class that knows all that is ever asked about it. To add one, write in this file a frozen
 dataclass and name it in ``FAULTS``: its ``kind`` is the first word of its name, its fields are the others, as
 ``spelling`` says; ``promise`` and what differs from ``Fault`` follow. One that messages have has a
-``number`` and ``code``, and goes into the page of a new version first, then into ``codebound_verify.faults``.
+``number`` and ``code``, and goes into the page of a new version first, then into ``codebound_verify.losses``.
 """
 
 from __future__ import annotations

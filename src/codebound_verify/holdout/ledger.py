@@ -13,10 +13,10 @@ import mpmath
 import numpy as np
 from mpmath import mpf
 
-from ..faults import read_fault
 from ..formulas import DIGITS, is_honest, occam
+from ..losses import read_fault
 from ..refusal import Refused
-from ..sample import Inputs, canonical_inputs, canonical_labels, canonical_values, sample_sha256
+from ..sample import Inputs, canonical_inputs, canonical_labels, sample_sha256
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,6 +48,11 @@ class LedgerVerdict:
     is_met: bool | None = None
     by_class: tuple[dict[str, Any], ...] = ()  # of the last look that tells it
     by_class_model: str | None = None
+
+    @property
+    def bound(self) -> float | None:
+        """The smallest bound of all looks."""
+        return self.best
 
     @property
     def is_accepted(self) -> bool:
@@ -362,6 +367,13 @@ def _check_classes(seal: dict[str, Any], look: dict[str, Any], level: mpf, where
             raise Refused(f"Ledger: {where} prints the bound {row[1]} for class {label}; it is {exact}.")
     if seal["fault"] == "wrong" and sum(row[0] for row in table) != look["answer"]:
         raise Refused(f"Ledger: the errors of all classes in {where} do not add up to its answer.")
+
+
+def canonical_values(y: Inputs, n: int) -> Inputs:
+    """Values as float64, one for each of n inputs."""
+    if y.shape != (n,) or y.dtype.kind not in "iuf" or y.dtype.itemsize > 8:
+        raise Refused(f"Data: the values must be {n} numbers; found {y.dtype} of shape {y.shape}.")
+    return y.astype(np.float64)
 
 
 def _check_data(seal: dict[str, Any], x: Inputs, y: Inputs) -> None:

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..refusal import Refused
-from .exact import LONGEST, Doubles, Vectors, normalised, radius
+from .exact import LONGEST, Doubles, Vectors, radius
+from .maps import FeatureMap
 
 if TYPE_CHECKING:
     from ..sample import Inputs
 
 
-class ColumnMap:
+class ColumnMap(FeatureMap):
     """Numbers between their quantiles in the first examples."""
 
     def __init__(self, first: Inputs) -> None:
@@ -38,48 +39,31 @@ class ColumnMap:
         self._units = weights * unit
         self.squared_scale = float(total * unit * unit)
 
-    def prepared(self, x: Inputs) -> Inputs:
-        """Inputs as stored."""
-        return x
-
-    def numbers(self, x: Inputs) -> Doubles:
+    def numbers(self, prepared: Inputs) -> Doubles:
         """Integers that weights are computed from."""
-        return np.asarray(np.rint(self._parts(x) * 256))
+        return np.asarray(np.rint(self._parts(prepared) * 256))
 
-    def vectors(self, x: Inputs) -> Vectors:
+    def vectors(self, prepared: Inputs) -> Vectors:
         """The vectors of inputs."""
-        return np.asarray(np.rint(self._parts(x) * self._units)).astype(np.int16)
+        return np.asarray(np.rint(self._parts(prepared) * self._units)).astype(np.int16)
 
     def _parts(self, x: Inputs) -> Doubles:
         with np.errstate(over="ignore"):
             return np.asarray(np.clip((_flat(x) - self._middle) / self._spread, -4, 4))
 
 
-class DirectionMap:
+class DirectionMap(FeatureMap):
     """Inputs, brought to the same length."""
 
     def __init__(self, dimension: int) -> None:
-        self.known: dict[str, Doubles] = {}
-        self._weights: Doubles | None = None
+        self.known = {}
         self.squared_scale = float(radius(dimension) ** 2)
 
-    def weigh(self, weights: Doubles) -> None:
-        """Give every column a weight."""
-        self._weights = weights
-
-    def prepared(self, x: Inputs) -> Inputs:
-        """Inputs as stored."""
-        return x
-
-    def numbers(self, x: Inputs) -> Doubles:
+    def numbers(self, prepared: Inputs) -> Doubles:
         """Integers that weights are computed from."""
-        flat = _flat(x)
+        flat = _flat(prepared)
         largest = np.abs(flat).max(axis=1, keepdims=True)
         return np.asarray(np.rint(flat * 32767 / np.where(largest == 0, 1.0, largest)))
-
-    def vectors(self, x: Inputs) -> Vectors:
-        """The vectors of inputs."""
-        return normalised(self.numbers(x), self._weights)
 
 
 def _flat(x: Inputs) -> Doubles:

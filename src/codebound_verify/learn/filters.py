@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from ..cores import side_by_side
-from ..networks.images.dictionary import UNIT, tables
-from .centred import CentredMap
+from .dictionaries import UNIT, tables
 from .exact import Doubles, Singles, parts
+from .maps import CentredMap
 from .pictures import Pictures, straightened
 
 if TYPE_CHECKING:
@@ -43,12 +43,12 @@ class FilterMap(CentredMap):
         planes, pool = torch.from_numpy(_planes(pictures)), self._choice.pool
         count, _, *sides = planes.shape
         rows, columns = (side // pool for side in sides)
-        maps = self._summed(planes.flatten(0, 1), (rows, columns)).mul_(2).reshape(count, -1)
+        maps = self._sum(planes.flatten(0, 1), (rows, columns)).mul_(2).reshape(count, -1)
         light = planes[:, :, : rows * pool, : columns * pool].reshape(count, -1, rows, pool, columns, pool)
         found = torch.cat([maps, light.sum(dim=(3, 5)).double().mul_(4).flatten(1)], dim=1)
         return found.div_(pool**2).floor_().numpy()
 
-    def _summed(self, planes: Tensor, windows: tuple[int, int]) -> Tensor:
+    def _sum(self, planes: Tensor, windows: tuple[int, int]) -> Tensor:
         """Lengths, summed over windows: (planes, height, width) become (planes, filters, windows)."""
         count, inside, pool = windows[0] * windows[1], self._tables[0].shape[1], self._choice.pool
         together = max(1, TOGETHER // (count * inside))
@@ -62,7 +62,8 @@ class FilterMap(CentredMap):
             size, own = part.stop - part.start, slice((part.stop - part.start) * count)
             for table, out in zip(self._tables, responses[:, own], strict=True):
                 torch.mm(_around(planes[part], windows, pool, math.isqrt(len(table))), table, out=out)
-            real, imaginary = squares[:, :, own].copy_(_pairs(responses[:, own])).square_()
+            pairs = responses[:, own].reshape(len(responses), own.stop, 2, -1).movedim(2, 0)
+            real, imaginary = squares[:, :, own].copy_(pairs).square_()
             lengths = real.add_(imaginary)
             np.sqrt(lengths.numpy(), out=lengths.numpy())  # zeros, of which there are many, slow torch down
             sums = lengths.mul_(1 / 1024).floor_().reshape(len(lengths), size, count, -1, pool**2).sum(dim=4)
@@ -91,11 +92,6 @@ def _around(planes: Tensor, windows: tuple[int, int], pool: int, side: int) -> T
         torch.nn.functional.pad(planes, ((side - pool) // 2,) * 4).unfold(1, side, pool).unfold(2, side, pool)
     )
     return seen[:, : windows[0], : windows[1]].reshape(-1, side * side)
-
-
-def _pairs(responses: Tensor) -> Tensor:
-    """Real parts, and imaginary parts."""
-    return responses.reshape(*responses.shape[:2], 2, -1).movedim(2, 0)
 
 
 def _planes(pictures: Pictures) -> Singles:

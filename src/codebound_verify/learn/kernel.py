@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -14,17 +14,15 @@ from ..refusal import Refused
 from .columns import ColumnMap, DirectionMap
 from .exact import SINGLE, Doubles, Integers, Vectors, parts
 from .filters import FilterMap
-from .layer import computed_weights
 from .patches import PatchMap
-from .pictures import copied
+from .pictures import copies_of
 from .rule import MIRRORED, Columns, Filters, Rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
+    from collections.abc import Callable, Iterable, Iterator
 
     from ..sample import Inputs, Labels
+    from .maps import FeatureMap
 
 TOGETHER = 128  # copies of pictures whose vectors are made at a time
 PIECE = 1024  # supports in one product
@@ -34,28 +32,8 @@ COLUMNS = 1024  # numbers of a vector that are made float32 at a time
 WEIGHED = 32  # examples whose numbers are made at a time, where weights are computed
 KEPT = 1 << 32  # bytes of a kernel that is kept as it is
 LARGEST_INPUT = 1e300
+LARGEST_WEIGHT = 8  # that is computed
 ONE = torch.ones((), dtype=torch.float64)
-
-
-class FeatureMap(Protocol):
-    """Map from inputs to vectors."""
-
-    squared_scale: float
-    known: dict[
-        str, NDArray[Any]
-    ]  # what was taken from the first examples, by the names of a file of weights
-
-    def weigh(self, weights: Doubles) -> None:
-        """Give every number of a vector a weight."""
-
-    def numbers(self, prepared: Inputs) -> Doubles:
-        """Integers that vectors are made of, before they are weighted."""
-
-    def prepared(self, x: Inputs) -> Inputs:
-        """Stored inputs, as copies are made of them."""
-
-    def vectors(self, prepared: Inputs) -> Vectors:
-        """The vectors of prepared inputs."""
 
 
 def feature_map(rule: Rule, first: Inputs, *, divisor: float, labels: Labels | None = None) -> FeatureMap:
@@ -65,7 +43,7 @@ def feature_map(rule: Rule, first: Inputs, *, divisor: float, labels: Labels | N
         return found
     if isinstance(rule.layer, int):
         assert labels is not None  # of the first examples
-        weights = computed_weights(rule.layer, labels, lambda chosen: _numbers(found, first[chosen]))
+        weights = compute_weights(rule.layer, labels, lambda chosen: _numbers(found, first[chosen]))
         found.known["labels"] = labels
     else:
         weights = np.array(rule.layer, np.float64)
@@ -90,6 +68,36 @@ def _numbers(features: FeatureMap, inputs: Inputs) -> Iterator[Doubles]:
         yield numbers
         if isinstance(features, PatchMap) and features.is_mirrored:
             yield features.mirrored(numbers)
+
+
+def compute_weights(
+    power: int, labels: Labels, numbers_of: Callable[[Integers], Iterable[Doubles]]
+) -> Doubles:
+    """A weight for every number of a vector: the larger, the further the classes lie apart in it.
+
+    ``numbers_of`` makes integers of examples, some at a time; their sums and those of squares are exact. One
+    class is looked at after the other, so that one sum is kept for each number, however many classes are.
+    """
+    total, squares, between, seen = np.zeros(1), np.zeros(1), np.zeros(1), 0
+    for label in np.unique(labels):
+        own, count = np.zeros(1), 0
+        for some in numbers_of(np.flatnonzero(labels == label)):
+            own = own + some.sum(axis=0)
+            squares = squares + (some * some).sum(axis=0)
+            count += len(some)
+        between = between + own * own / count
+        total, seen = total + own, seen + count
+    common = total * total / seen
+    between = between - common
+    within = squares - common
+    ratios = np.zeros_like(total)
+    np.divide(between, within, out=ratios, where=(between > 0) & (within > 0))
+    if not ratios.any():
+        return np.ones_like(total)
+    ratios /= ratios.max()
+    for _ in range(3 - power):
+        ratios = np.sqrt(ratios)
+    return np.asarray(np.rint(LARGEST_WEIGHT * ratios))
 
 
 def check_finite(x: Inputs) -> None:
@@ -153,7 +161,7 @@ class Kernel:
 
     def supports_of(self, x: Inputs) -> Vectors:
         """The vectors of the supports of picks, in their order."""
-        copies = copied(self.features.prepared(x), self._number)
+        copies = copies_of(self.features.prepared(x), self._number)
         pieces = [each[part] for each in copies for part in parts(len(x), TOGETHER)]
         return np.concatenate(list(side_by_side(self.features.vectors, pieces)))
 

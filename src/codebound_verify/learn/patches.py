@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -10,7 +10,6 @@ import torch
 from ..cores import side_by_side
 from ..refusal import Refused
 from ..stream import Stream
-from .centred import CentredMap
 from .exact import (
     SINGLE,
     Doubles,
@@ -22,11 +21,10 @@ from .exact import (
     product,
     windows,
 )
+from .maps import CentredMap
 from .whitening import filters_of, rounded, whitening_of
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from ..sample import Inputs
     from .pictures import Pictures
     from .rule import Patches
@@ -56,7 +54,7 @@ class PatchMap(CentredMap):
         if is_mirrored:
             made = (np.concatenate([each, self.mirrored(each)]) for each in made)
         self._centre_at(made, choice.dimension(first.shape[1:]))
-        self.known: dict[str, NDArray[Any]] = {
+        self.known = {
             "filters": self._filters,
             "whitener": self._whitening,
             "scale": np.asarray(self._gain),
@@ -87,7 +85,7 @@ class PatchMap(CentredMap):
         step = max(1, TOGETHER // (d * places))
 
         def examined(part: slice) -> tuple[Doubles, Integers]:
-            e = _contrasted(patches_of(pictures[part].astype(np.float64), self._choice.size))
+            e = _contrast(patches_of(pictures[part].astype(np.float64), self._choice.size))
             bright = np.flatnonzero(np.einsum("ij,ij->j", e, e) >= BRIGHT)
             return product(e, np.ascontiguousarray(e.T)), np.asarray(bright + part.start * places)
 
@@ -128,7 +126,7 @@ class PatchMap(CentredMap):
             pictures[p, :, i : i + size, j : j + size].ravel()
             for p, i, j in zip(picture, rows, columns, strict=True)
         ]
-        return np.ascontiguousarray(_contrasted(np.stack(seen, axis=1).astype(np.float64)).T)
+        return np.ascontiguousarray(_contrast(np.stack(seen, axis=1).astype(np.float64)).T)
 
     def _values(self, pictures: Pictures) -> Doubles:
         together = max(1, TOGETHER // (AT_HAND * self._places[0] * self._places[1]))
@@ -171,7 +169,7 @@ class PatchMap(CentredMap):
         return np.asarray(self._gain / (np.sqrt(lengths.sum(axis=0)) + 1)).astype(np.float32)
 
 
-def _contrasted(patches: Doubles) -> Doubles:
+def _contrast(patches: Doubles) -> Doubles:
     """e of patches, as columns: their contrast in units of 1/1024."""
     d = len(patches)
     patches *= d

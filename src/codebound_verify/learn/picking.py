@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
+from ..checks import check_count, counted_places
 from ..cores import side_by_side
-from ..faults import WRONG, Fault
+from ..header import Header, PartOfPicks, Picked
+from ..losses import WRONG, Fault
 from ..refusal import Refused, shown
 from ..sample import Inputs, Labels, permutation
 from .exact import Doubles, Integers, Vectors, full_precision, parts
 from .kernel import Kept, Kernel, Points, check_finite, feature_map
 from .ridge import Ridge, check_solution, outputs
-from .rule import COPIES, MIRRORED, Rule, check_sizes
+from .rule import COPIES, MIRRORED, Rule, check_share, check_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from ..header import Header
     from ..sample import Progress
 
 GAP = 0.5e-6  # half of the writer's, as what follows
@@ -30,31 +32,24 @@ LEAST_MARGIN = 0.5e-6
 STEP = 256  # examples whose vectors are made at a time
 
 
-class Learned:
+@dataclass(frozen=True)
+class LearnedNetwork:
     """The network g: a sum over supports.
 
-    ``picked`` are the examples that it was learned from, in order; ``errors`` how many others it gets wrong;
-    ``found`` its outputs on the whole sample.
+    ``picked`` are the examples that it was learned from, in order; ``outputs`` are those of the whole sample.
     """
 
-    def __init__(
-        self,
-        rule: Rule,
-        kernel: Kernel,
-        supports: Points,
-        coefficients: Doubles,
-        *,
-        picked: Integers,
-        errors: int,
-        found: Doubles,
-    ) -> None:
-        self._rule, self._kernel, self._supports, self._coefficients = rule, kernel, supports, coefficients
-        self.picked, self.errors, self._found = picked, errors, found
+    rule: Rule
+    kernel: Kernel
+    supports: Points
+    coefficients: Doubles
+    picked: Integers
+    outputs: Doubles
 
-    def counted(self, fault: Fault, y: Labels, places: Integers) -> tuple[int, int]:
+    def count(self, y: Labels, places: Integers, fault: Fault = WRONG) -> tuple[int, int]:
         """Picks among some places of the sample, and the faults on the others there."""
         left = np.setdiff1d(places, self.picked)
-        return len(places) - len(left), _errors(self._found[left], y[left], fault)
+        return len(places) - len(left), _errors(self.outputs[left], y[left], fault)
 
     def count_errors(self, x: Inputs, y: Labels, fault: Fault = WRONG) -> int:
         """Errors, or other faults, on stored inputs, counted as on the sample."""
@@ -62,9 +57,9 @@ class Learned:
         count = 0
         with full_precision():
             for part in parts(len(x), 4 * STEP):
-                points = points_of(self._kernel, x[part])
+                points = points_of(self.kernel, x[part])
                 kept = self._kept(points)
-                count += _errors(outputs(kept, self._coefficients, len(points)), y[part], fault)
+                count += _errors(outputs(kept, self.coefficients, len(points)), y[part], fault)
         return count
 
     def check_weights(self, tensors: Mapping[str, NDArray[Any]], x: Inputs, y: Labels) -> None:
@@ -79,24 +74,24 @@ class Learned:
             raise Refused("Weights: their picks are not the examples that the rule picks from this sample.")
         if not self._are_picked(tensors.get("examples"), x, y):
             raise Refused("Weights: their examples are not the places of the picks in this sample.")
-        expected = self._kernel.features.known
+        expected = self.kernel.features.known
         for name in sorted({*expected, *tensors} - {"picks", "examples", "coefficients"}):
             if name not in expected or not np.array_equal(tensors.get(name, ()), expected[name]):
                 raise Refused(
                     f"Weights: {shown(name)} is not what the rule takes from the examples it starts with."
                 )
-        copies, (supports, classes) = COPIES[self._rule.copies], self._coefficients.shape
+        copies, (supports, classes) = COPIES[self.rule.copies], self.coefficients.shape
         if given is None or given.shape != (copies, len(picks), classes):
             raise Refused("Weights: their coefficients are not of the shape that the rule learns.")
         order, start = [], 0
-        for size in (self._rule.first, *self._rule.batches):  # batch by batch, then copy by copy (10.6)
+        for size in (self.rule.first, *self.rule.batches):  # batch by batch, then copy by copy (10.6)
             order.append(np.arange(copies)[:, None] * len(picks) + np.arange(start, start + size))
             start += size
         places = np.concatenate([each.ravel() for each in order])
         solution = np.ascontiguousarray(given.reshape(supports, classes)[places], np.float64)
         with full_precision():
-            kept = self._kept(self._supports)
-        check_solution(kept, solution, y[self.picked[places % len(picks)]], self._rule)
+            kept = self._kept(self.supports)
+        check_solution(kept, solution, y[self.picked[places % len(picks)]], self.rule)
 
     def _are_picked(self, places: NDArray[Any] | None, x: Inputs, y: Labels) -> bool:
         """Return True if places are those of the picks, or of equal examples."""
@@ -108,8 +103,8 @@ class Learned:
 
     def _kept(self, points: Points) -> Kept:
         """The kernel of the supports with points."""
-        kept, everything = self._kernel.kept(len(self._supports), len(points)), slice(None)
-        kept.set(everything, everything, self._supports, points)
+        kept, everything = self.kernel.kept(len(self.supports), len(points)), slice(None)
+        kept.set(everything, everything, self.supports, points)
         return kept
 
 
@@ -131,12 +126,35 @@ def points_of(kernel: Kernel, x: Inputs, progress: Progress | None = None) -> Po
     return found
 
 
-def learn(rule: Rule, header: Header, x: Inputs, y: Labels, progress: Progress | None = None) -> Learned:
+def learn(
+    rule: Rule, header: Header, x: Inputs, y: Labels, progress: Progress | None = None
+) -> LearnedNetwork:
     """Run a rule on the whole sample; raises :class:`Refused` where a decision is in doubt."""
     check_sizes(rule, header.input_shape, examples=len(x), classes=header.classes)
     check_finite(x)
     with full_precision():
-        return _Run(rule, header, x, y).finished(progress)
+        return _Run(rule, header, x, y).run(progress)
+
+
+def check_picks(
+    header: Header, rule: Rule, sample: tuple[Inputs, Labels], progress: Progress | None
+) -> LearnedNetwork:
+    """Check that the network that the rule learns makes no more errors than stated (section 10.6)."""
+    stated = header.extra
+    assert isinstance(stated, Picked)  # the statement is C-15
+    if (stated.first, stated.picks) != (rule.first, rule.picks):
+        raise Refused(
+            f"Facts: first is {stated.first} and picks {stated.picks}; the rule starts with {rule.first} "
+            f"examples and picks {rule.picks}."
+        )
+    check_share(rule, sample[1], permutation(len(sample[1])), header.classes)
+    learned = learn(rule, header, *sample, progress)
+    places = counted_places(header, sample[1])
+    picks, errors = learned.count(sample[1], places, header.fault)
+    if isinstance(header.tally, PartOfPicks) and header.tally.picks != picks:
+        raise Refused(f"Facts: tally.picks is {header.tally.picks}; the rule picks {picks} of that part.")
+    check_count(header, errors, len(places) - picks, "the network that the rule learns")
+    return learned
 
 
 class _Run:
@@ -147,7 +165,7 @@ class _Run:
         self._divisor, self._classes = header.scaling.divisor, header.classes
         self._copies = COPIES[rule.copies]
 
-    def finished(self, progress: Progress | None) -> Learned:
+    def run(self, progress: Progress | None) -> LearnedNetwork:
         """Pick, learn and count."""
         rule, examples = self._rule, len(self._x)
         first = permutation(examples)[: rule.first]
@@ -181,22 +199,17 @@ class _Run:
             if progress is not None:
                 progress(count, capacity)
             if size is not None:
-                batch = self._chosen(found, left, size)
+                batch = self._choose(found, left, size)
                 picked.append(batch)
-        return Learned(
-            rule,
-            kernel,
-            supports,
-            ridge.coefficients,
-            picked=np.concatenate(picked),
-            errors=_errors(found[left], self._y[left], WRONG),
-            found=found.copy(),
+        return LearnedNetwork(
+            rule, kernel, supports, ridge.coefficients, np.concatenate(picked), outputs=found.copy()
         )
 
-    def _chosen(self, found: Doubles, left: np.ndarray, size: int) -> Integers:
+    def _choose(self, found: Doubles, left: np.ndarray, size: int) -> Integers:
         """The examples with the smallest scores, if none of them is in doubt."""
         candidates = np.flatnonzero(left)
-        scores = np.abs(_margins(found[candidates], self._y[candidates]) + self._rule.target)
+        margins = WRONG.distances(torch.from_numpy(found[candidates]), torch.from_numpy(self._y[candidates]))
+        scores = np.abs(margins.numpy() + self._rule.target)
         order = np.argsort(scores, kind="stable")
         scores, candidates = scores[order], candidates[order]
         self._check_gap(scores, candidates, size)
@@ -224,11 +237,3 @@ def _errors(found: Doubles, labels: Labels, fault: Fault) -> int:
     room = np.maximum(TOLERANCE * np.abs(found).max(axis=1, initial=0.0), LEAST_MARGIN)
     right = (far > room) & np.isfinite(found).all(axis=1)
     return int((~right).sum())
-
-
-def _margins(found: Doubles, labels: Labels) -> Doubles:
-    """Output of the label less the largest other."""
-    rows = np.arange(len(found))
-    others = found.copy()
-    others[rows, labels] = -np.inf
-    return np.asarray(found[rows, labels] - others.max(axis=1))

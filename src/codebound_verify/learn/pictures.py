@@ -63,7 +63,7 @@ def mirrored(pictures: Pictures) -> Pictures:
     return pictures[..., ::-1]
 
 
-def turned(pictures: Pictures, s: int) -> Pictures:
+def turn(pictures: Pictures, s: int) -> Pictures:
     """Pictures turned about their middle by about s / 1024."""
     _, _, height, width = pictures.shape
     k = 1024 - s * s // 2048
@@ -84,14 +84,14 @@ def turned(pictures: Pictures, s: int) -> Pictures:
     return np.asarray(found // 256).astype(np.uint8)
 
 
-def copied(pictures: Pictures, number: int) -> list[Pictures]:
+def copies_of(pictures: Pictures, number: int) -> list[Pictures]:
     """The copies of pictures, each by one support (10.5): all pictures as first copy, then as second, ..."""
     moves: tuple[tuple[int, int], ...] = ()
     if number in (2, 3, 4, 5, 6):
         moves = SIDEWAYS + (CORNERS if number in (3, 5) else ())
     found = [pictures, *(moved(pictures, u, v) for u, v in moves)]
     if number in (4, 5, 7):
-        found += [turned(pictures, s) for s in TURNS]
+        found += [turn(pictures, s) for s in TURNS]
     if number == 6:
         found += [mirrored(each) for each in found]
     return found

@@ -73,7 +73,7 @@ def outputs(kernel: Rows, coefficients: Doubles, points: int | Integers) -> Doub
     weights = [torch.from_numpy(coefficients[block].T.copy()) for block in blocks]
 
     def summed(part: slice) -> None:
-        columns = _joined(where[part])
+        columns = _join(where[part])
         for block, own in zip(blocks, weights, strict=True):
             found[:, part] += own @ kernel[block, columns]
 
@@ -82,7 +82,7 @@ def outputs(kernel: Rows, coefficients: Doubles, points: int | Integers) -> Doub
     return np.ascontiguousarray(found.numpy().T)
 
 
-def _joined(places: Integers) -> slice | Integers:
+def _join(places: Integers) -> slice | Integers:
     """Places as a slice, which is read without being copied, if they follow each other."""
     follow = np.array_equal(places, np.arange(places[0], places[0] + len(places)))
     return slice(int(places[0]), int(places[-1]) + 1) if follow else places

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from ..arithmetic import Context
-from ..networks.images.dictionary import tables
+from ..header import Picked
+from ..message import read_scaling
 from ..refusal import Refused
+from .dictionaries import tables
 
 if TYPE_CHECKING:
     from ..arithmetic import Decoder
+    from ..message import Message
     from ..sample import Labels
     from .exact import Integers
 
@@ -52,10 +56,7 @@ class Columns:
 
     def dimension(self, shape: tuple[int, ...]) -> int:
         """Length of a vector."""
-        size = 1
-        for side in shape:
-            size *= side
-        return size
+        return math.prod(shape)
 
     def groups(self, shape: tuple[int, ...], *, windows: bool) -> Integers:
         """The group that a layer puts every number of a vector into."""
@@ -155,6 +156,22 @@ class Rule:
     def supports(self, picked: int) -> int:
         """Number of supports that the learner has after so many picks."""
         return picked * COPIES[self.copies]
+
+
+def decode_rule(message: Message) -> Rule:
+    """Decode the rest of a message that names a rule, and check that it ends where the header says."""
+    header, decoder = message.header, message.decoder
+    if message.form is None:
+        rule = read_rule(decoder, header.input_shape, has_layers=header.version.is_third)
+    else:
+        assert isinstance(header.extra, Picked)  # the statement is C-15
+        rule = read_rule_without_picks(decoder, header.input_shape, header.extra.first)
+        if not isinstance(rule.features, Columns):
+            read_scaling(decoder, header, literal=False)
+    message.close("rule")
+    message.finish_word()
+    message.finish()
+    return rule
 
 
 def read_rule(decoder: Decoder, shape: tuple[int, ...], *, has_layers: bool) -> Rule:

@@ -21,6 +21,16 @@ SIZE_LIMIT = 1 << 16
 WORK_LIMIT = 1 << 30  # multiplications for one example: about a second
 CHOICES = {"table": 7, "views": 15}  # sizes that are one of so many, those that are refused included
 
+WIDTHS = (8, 16, 24, 32, 48, 64, 96, 128)  # of the first stage
+KERNELS = (1, 3, 5)
+POOLS = ((), (Operation("max pool", kernel=2),), (Operation("average pool", kernel=2),))  # after a stage
+ENDS = (
+    (),
+    (Operation("average pool", kernel=2),),
+    (Operation("average pool", kernel=4),),
+    (Operation("global average pool"),),
+)
+
 
 @dataclass(frozen=True)
 class Chain:
@@ -74,6 +84,26 @@ def _read_size(decoder: Decoder, name: str) -> int:
     if name in CHOICES:
         return decoder.uniform(CHOICES[name]) + 1
     return decoder.size(name, SIZE_LIMIT)
+
+
+def read_stack(decoder: Decoder, input_shape: Shape, classes: int) -> Chain:
+    """The chain of a common pattern, which the message names as a point of a grid (section 5.6)."""
+    operations: list[Operation] = []
+    if views := decoder.uniform(16):
+        operations.append(Operation("views", views=views))
+    if table := decoder.uniform(8):
+        operations.append(Operation("dictionary", table=table, pool=decoder.uniform(4) + 1))
+    stages = decoder.uniform(4) + 1
+    width = WIDTHS[decoder.uniform(len(WIDTHS))]
+    for stage in range(stages):
+        if stage > 0:
+            width = (width << decoder.uniform(3)) // 2
+        count, kernel = decoder.uniform(3) + 1, KERNELS[decoder.uniform(len(KERNELS))]
+        operations += [Operation("normalised conv", out=width, kernel=kernel)] * count
+        operations += POOLS[decoder.uniform(len(POOLS))]
+    operations += ENDS[decoder.uniform(len(ENDS))]
+    operations.append(Operation("linear", out=classes))
+    return fit(operations, input_shape, classes)
 
 
 def described_chain(entries: Sequence[Sequence[object]], input_shape: Shape, classes: int) -> Chain:

@@ -13,14 +13,25 @@ from typing import TYPE_CHECKING, TypeAlias
 import torch
 from torch.nn import functional
 
-from .rounding import Layer, Rounded, filter_layer, gamma, local, local_layer, matrix_layer, with_mirrored
+from ..rooms import room
+from .rounding import (
+    Layer,
+    Rounded,
+    add_mirrored,
+    filter_layer,
+    gamma,
+    lengths,
+    local,
+    local_layer,
+    matrix_layer,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from torch import Tensor
 
-    from .images.dictionary import Table
+    from ..learn.dictionaries import Table
     from .tensors import Shape
 
 Weights: TypeAlias = "Mapping[str, Tensor]"
@@ -48,18 +59,8 @@ class Operation:
     pool: int = 0  # the window of a dictionary
     views: int = 0  # the kind of views
 
-
-@dataclass(frozen=True)
-class Window:
-    """A window that moves over an image, and the channels that come out."""
-
-    out: int
-    kernel: int
-    stride: int
-    padding: int = 0
-
     def pixels(self, seen: Shape) -> Shape:
-        """Height and width of the result."""
+        """Height and width of the result, if it is a window that moves over an image."""
         return tuple((side + 2 * self.padding - self.kernel) // self.stride + 1 for side in seen[1:])
 
 
@@ -90,9 +91,9 @@ class Kind(ABC):
         """The most numbers that one example takes up in it."""
         return max(math.prod(seen), operation.out, self.patches(operation, seen))
 
-    @abstractmethod
     def work(self, operation: Operation, seen: Shape) -> int:
         """Multiplications for one example; what a pool reads counts too."""
+        return POOL_WORK * math.prod(seen)
 
     @abstractmethod
     def apply(self, operation: Operation, own: Layers, x: Rounded) -> Rounded:
@@ -130,10 +131,10 @@ class WindowKind(Kind):
     """A window that moves over an image."""
 
     @abstractmethod
-    def window(self, operation: Operation, channels: int) -> Window:
-        """The window over an image of so many channels."""
+    def window(self, operation: Operation, channels: int) -> Operation:
+        """An operation with the window over an image of so many channels, and the channels that come out."""
 
-    def padded(self, window: Window, seen: Shape) -> int:
+    def padded(self, window: Operation, seen: Shape) -> int:
         """Numbers of the padded image, where one is made."""
         return 0
 
@@ -149,9 +150,6 @@ class WindowKind(Kind):
             raise Misfit(f"multiplies more than {PATCH_LIMIT} numbers in patches of one example")
         return result
 
-    def work(self, operation: Operation, seen: Shape) -> int:
-        return POOL_WORK * math.prod(seen)
-
 
 class Conv(WindowKind):
     """A convolution."""
@@ -159,10 +157,10 @@ class Conv(WindowKind):
     sizes: tuple[str, ...] = ("out", "kernel", "stride", "padding", "bias")
     has_relu = True
 
-    def window(self, operation: Operation, channels: int) -> Window:
-        return Window(operation.out, operation.kernel, operation.stride, operation.padding)
+    def window(self, operation: Operation, channels: int) -> Operation:
+        return operation
 
-    def padded(self, window: Window, seen: Shape) -> int:
+    def padded(self, window: Operation, seen: Shape) -> int:
         return seen[0] * math.prod(side + 2 * window.padding for side in seen[1:])
 
     def tensors(self, operation: Operation, seen: Shape) -> Mapping[str, Shape]:
@@ -176,7 +174,7 @@ class Conv(WindowKind):
 
     def apply(self, operation: Operation, own: Layers, x: Rounded) -> Rounded:
         window = self.window(operation, x.values.shape[1])
-        return _convolved(x, own[""], stride=window.stride, padding=window.padding)
+        return _convolve(x, own[""], stride=window.stride, padding=window.padding)
 
     def layer(self, operation: Operation, seen: Shape, weight: Tensor, bias: Tensor | None) -> Layer:
         height, width = (side + 2 * self.window(operation, seen[0]).padding for side in seen[1:])
@@ -189,10 +187,10 @@ class NormalisedConv(Conv):
     sizes = ("out", "kernel")
     is_own = True
 
-    def window(self, operation: Operation, channels: int) -> Window:
+    def window(self, operation: Operation, channels: int) -> Operation:
         if operation.kernel % 2 == 0:
             raise Misfit(f"has a kernel of {operation.kernel}; it must be odd")
-        return Window(operation.out, operation.kernel, 1, operation.kernel // 2)
+        return replace(operation, stride=1, padding=operation.kernel // 2)
 
     def apply(self, operation: Operation, own: Layers, x: Rounded) -> Rounded:
         from .images.batches import normalised
@@ -206,7 +204,7 @@ class NormalisedConv(Conv):
         """
         from .images.batches import normalised
 
-        sums = super().apply(operation, {"": with_mirrored(own[""], order)}, x)
+        sums = super().apply(operation, {"": add_mirrored(own[""], order)}, x)
         one, other = sums.values.tensor_split(2, dim=1)
         values = one.new_empty(2 * len(one), *one.shape[1:]).contiguous(memory_format=torch.channels_last)
         values[: len(one)], values[len(one) :] = one, other.flip(3)
@@ -254,10 +252,10 @@ class Residual(WindowKind):
 
     sizes = ("out", "bias")
 
-    def window(self, operation: Operation, channels: int) -> Window:
+    def window(self, operation: Operation, channels: int) -> Operation:
         if operation.out < channels:
             raise Misfit(f"has {operation.out} outputs for {channels} channels; it cannot have fewer")
-        return Window(operation.out, 3, 1 if operation.out == channels else 2, 1)
+        return replace(operation, kernel=3, stride=1 if operation.out == channels else 2, padding=1)
 
     def tensors(self, operation: Operation, seen: Shape) -> Mapping[str, Shape]:
         out = operation.out
@@ -275,11 +273,11 @@ class Residual(WindowKind):
         stride = 2 if extra else 1
         sides = (0, 0, 0, 0, extra // 2, extra - extra // 2)
         shortcut = x.moved(lambda image: functional.pad(image[:, :, ::stride, ::stride], sides))
-        inner = relu(_convolved(x, own["a."], stride=stride, padding=1))
-        outer = _convolved(inner, own["b."], stride=1, padding=1)
+        inner = relu(_convolve(x, own["a."], stride=stride, padding=1))
+        outer = _convolve(inner, own["b."], stride=1, padding=1)
         both = Rounded(outer.values + shortcut.values, outer.error + shortcut.error)
         dtype = both.values.dtype
-        return relu(replace(both, error=both.error + local(both.lengths(), gamma(2, dtype), dtype)))
+        return relu(replace(both, error=both.error + local(lengths(both.values), gamma(2, dtype), dtype)))
 
     def layer(self, operation: Operation, seen: Shape, weight: Tensor, bias: Tensor | None) -> Layer:
         is_first = weight.shape[1] == seen[0]  # both have the sides of the input, where they are as many
@@ -292,8 +290,8 @@ class MaxPool(WindowKind):
 
     sizes = ("kernel",)
 
-    def window(self, operation: Operation, channels: int) -> Window:
-        return Window(channels, operation.kernel, operation.kernel)
+    def window(self, operation: Operation, channels: int) -> Operation:
+        return replace(operation, out=channels, stride=operation.kernel)
 
     def apply(self, operation: Operation, own: Layers, x: Rounded) -> Rounded:
         return Rounded(functional.max_pool2d(x.values, operation.kernel, stride=operation.kernel), x.error)
@@ -314,9 +312,6 @@ class GlobalAveragePool(Kind):
         _require_image(seen)
         return (seen[0], 1, 1)
 
-    def work(self, operation: Operation, seen: Shape) -> int:
-        return POOL_WORK * math.prod(seen)
-
     def apply(self, operation: Operation, own: Layers, x: Rounded) -> Rounded:
         return _mean(x.values.mean(dim=(2, 3), keepdim=True), x, x.values[0, 0].numel())
 
@@ -327,11 +322,11 @@ class Dictionary(WindowKind):
     sizes = ("table", "pool")
     is_own = True
 
-    def window(self, operation: Operation, channels: int) -> Window:
+    def window(self, operation: Operation, channels: int) -> Operation:
         if not (tables := self._tables(operation)):
             raise Misfit(f"has number {operation.table}, and there is no such dictionary")
         filters = sum(len(table.filters) for table in tables)
-        return Window(channels * (1 + filters), operation.pool, operation.pool)
+        return replace(operation, out=channels * (1 + filters), kernel=operation.pool, stride=operation.pool)
 
     def held(self, operation: Operation, seen: Shape) -> int:
         """The patches of one plane at a time."""
@@ -349,9 +344,8 @@ class Dictionary(WindowKind):
         return found
 
     def _tables(self, operation: Operation) -> tuple[Table, ...]:
-        from .images.dictionary import tables
-
-        return tables(operation.table)
+        found: tuple[Table, ...] = room("dictionaries").tables(operation.table)
+        return found
 
 
 class Views(WindowKind):
@@ -360,16 +354,16 @@ class Views(WindowKind):
     sizes = ("views",)
     is_own = True
 
-    def window(self, operation: Operation, channels: int) -> Window:
+    def window(self, operation: Operation, channels: int) -> Operation:
         if operation.views not in VIEWS:
             raise Misfit(f"has kind {operation.views}; kinds are {', '.join(map(str, VIEWS))}")
-        return Window(channels, 1, 1)
+        return replace(operation, out=channels, kernel=1, stride=1)
 
     def work(self, operation: Operation, seen: Shape) -> int:
         return 0
 
     def apply(self, operation: Operation, own: Layers, x: Rounded) -> Rounded:
-        raise NotImplementedError("views are taken before a chain is applied (networks.images.averaging)")
+        raise NotImplementedError("views are taken before a chain is applied (networks.evaluation)")
 
 
 KINDS: dict[str, Kind] = {  # ids count from 1
@@ -400,14 +394,14 @@ def _mean(values: Tensor, x: Rounded, numbers: int) -> Rounded:
     """Means of so many numbers each: a mean is shorter by the root of their number."""
     dtype = values.dtype
     return Rounded(
-        values, (x.error + local(x.lengths(), gamma(numbers + 1, dtype), dtype)) / math.sqrt(numbers)
+        values, (x.error + local(lengths(x.values), gamma(numbers + 1, dtype), dtype)) / math.sqrt(numbers)
     )
 
 
-def _convolved(x: Rounded, layer: Layer, *, stride: int, padding: int) -> Rounded:
+def _convolve(x: Rounded, layer: Layer, *, stride: int, padding: int) -> Rounded:
     """A convolution with a weight and perhaps a bias, of few examples at a time."""
     kernel, terms = layer.weight.shape[2], layer.weight[0].numel()
-    pixels = math.prod(Window(0, kernel, stride, padding).pixels(tuple(x.values.shape[1:])))
+    pixels = math.prod(Operation("conv", 0, kernel, stride, padding).pixels(tuple(x.values.shape[1:])))
 
     def convolved(values: Tensor, weight: Tensor) -> Tensor:
         def part(some: Tensor) -> Tensor:

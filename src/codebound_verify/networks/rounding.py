@@ -62,7 +62,9 @@ class Rounded:
         values = self.values.to(dtype)
         if dtype == torch.float64:
             return replace(self, values=values)
-        return replace(self, values=values, error=self.error + local(self.lengths(), gamma(1, dtype), dtype))
+        return replace(
+            self, values=values, error=self.error + local(lengths(self.values), gamma(1, dtype), dtype)
+        )
 
     def moved(self, function: Callable[[Tensor], Tensor]) -> Rounded:
         """Apply a function that moves numbers and leaves some out."""
@@ -74,10 +76,6 @@ class Rounded:
         whole = self.whole and replace(self.whole, values=self.whole.values[which])
         return replace(self, values=self.values[which], error=self.error[which], whole=whole)
 
-    def lengths(self) -> Tensor:
-        """At least the Euclidean norm of each example."""
-        return lengths(self.values)
-
 
 def rows(values: Tensor) -> Tensor:
     """The numbers of each example side by side, in the order in which they are stored."""
@@ -85,7 +83,7 @@ def rows(values: Tensor) -> Tensor:
     return (values.permute(0, 2, 3, 1) if is_last else values).flatten(1)
 
 
-def unrolled(flat: Tensor, values: Tensor) -> Tensor:
+def unroll(flat: Tensor, values: Tensor) -> Tensor:
     """Numbers in the order of ``rows(values)``, in the shape of the values."""
     is_last = values.dim() == 4 and values.is_contiguous(memory_format=torch.channels_last)
     if not is_last:
@@ -140,7 +138,7 @@ class Lead:
         found = torch.cat([heads, weight - heads])
         return found.contiguous(memory_format=torch.channels_last) if weight.dim() == 4 else found
 
-    def divided(self, x: Tensor) -> tuple[Tensor, Tensor]:
+    def divide(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Heads and rests of numbers; the unit of each example is as small as its largest number allows."""
         flat = rows(x)
         largest = torch.maximum(flat.amax(1), -flat.amin(1)).double().reshape(-1, *(1,) * (x.dim() - 1))
@@ -189,7 +187,7 @@ class Layer:
         """
         dtype = x.values.dtype
         if self.lead is None or dtype == torch.float64:
-            values = _joined(lambda part: summed(x.values, part.to(dtype)), self.weight)
+            values = _join(lambda part: summed(x.values, part.to(dtype)), self.weight)
             error = self.error(x, terms=terms, pixels=pixels)
         else:
             values, error = self._exact_sums(self.lead, x, summed, terms)
@@ -203,14 +201,14 @@ class Layer:
     ) -> tuple[Tensor, Tensor]:
         """Sums without the bias: heads times heads are exact, whatever has a rest is small."""
         dtype = x.values.dtype
-        head, rest = lead.divided(x.values)
+        head, rest = lead.divide(x.values)
 
         def of(weight: Tensor, unit: Tensor) -> Tensor:
             heads, rests = summed(head, lead.weights(weight, unit)).tensor_split(2, dim=1)
             return summed(rest, weight).add_(rests).add_(heads)
 
-        values = _joined(of, self.weight, lead.unit)
-        whole, short, rounding = x.lengths(), lengths(rest), gamma(terms + 4, dtype)
+        values = _join(of, self.weight, lead.unit)
+        whole, short, rounding = lengths(x.values), lengths(rest), gamma(terms + 4, dtype)
         error = local(whole + short, rounding * lead.rest, dtype)
         error += local(short, rounding * self.least_size, dtype)
         return values, self.gain * x.error + error + local(whole, gamma(3, dtype) * self.gain, dtype)
@@ -224,7 +222,7 @@ class Layer:
         rounding = gamma(terms + 1, dtype)
         offset = rounding * self._bias_length(pixels)
         size = self.size if dtype == torch.float64 else self.least_size
-        return self.gain * x.error + local(x.lengths(), rounding * size, dtype, offset)
+        return self.gain * x.error + local(lengths(x.values), rounding * size, dtype, offset)
 
 
 def _parts(weight: Tensor, *others: Tensor) -> Iterator[tuple[Tensor, ...]]:
@@ -233,7 +231,7 @@ def _parts(weight: Tensor, *others: Tensor) -> Iterator[tuple[Tensor, ...]]:
     return zip(*(torch.split(each, outputs) for each in (weight, *others)), strict=True)
 
 
-def _joined(function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
+def _join(function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
     """Results of a function for the parts of a weight, joined along the outputs of each example."""
     found = [function(*part) for part in _parts(*tensors)]
     return found[0] if len(found) == 1 else torch.cat(found, 1)
@@ -261,7 +259,7 @@ def with_lead(layer: Layer) -> Layer:
     return replace(layer, lead=Lead(torch.cat(units), EXACT / most, kernel * math.hypot(*lengths)))
 
 
-def with_mirrored(layer: Layer, order: Sequence[int]) -> Layer:
+def add_mirrored(layer: Layer, order: Sequence[int]) -> Layer:
     """A convolution without a bias, and behind its outputs those of its filters read from the right.
 
     Of the latter, the filters of input ``order[i]`` are those of input i. Each half by itself stretches as

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..arithmetic import grid
 from ..refusal import Refused
-from ..stream import Stream, Words, quarters, read_seed
-from .tensors import Content, Doubles, Shape, Static, Values, as_matrix, grid, read_exponent, read_inner
+from ..stream import Stream, Words
+from .draws import quarters, read_seed
+from .tensors import Content, Doubles, Shape, Static, Values, as_matrix, read_exponent, read_inner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from array import array
+from bisect import bisect_right
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import lru_cache
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arithmetic import Context, Decoder, Flags
+from ..arithmetic import Context, Decoder, Flags, grid
 from ..refusal import Refused
-from .bell import LARGEST, read_bell
+from ..rooms import room
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +26,6 @@ Shape: TypeAlias = tuple[int, ...]
 Integers: TypeAlias = NDArray[np.signedinteger[Any]]  # as short as their limit allows
 Doubles: TypeAlias = NDArray[np.float64]
 
-ROOTS = (8388608, 9147842, 9975792, 10878679, 11863283, 12937002, 14107901, 15384775)  # 4.6
 EXPONENT_LIMIT = 1000  # of a step
 SLOTS = 1 << 16  # sum of the frequencies of a static table
 STATE_BYTES = 5  # of a lane at the start of a block
@@ -35,6 +36,16 @@ TILE = 1 << 18  # elements computed at a time
 NARROWEST = 1 << 10  # columns of a tile, if there are that many
 ELSEWHERE = (2, 7)  # modes whose elements are not inside the code word
 INNER_MODES = (1, 2, 3, 4, 7, 14)
+OF_THE_PAPERS = range(8, 14)  # modes that the papers' compressors write
+BELL_LIMIT = 255  # absolute value of an integer under a bell
+BELL_TOP = 1 << 30  # U_0
+DECAYS = (  # r of a bell, one per width
+    *(1200, 1673, 2268, 2999, 3874, 4898, 6075, 7401, 8869, 10471, 12192, 14019, 15933, 17917, 19953, 22023),
+    *(24109, 26196, 28267, 30311, 32314, 34267, 36162, 37991, 39750, 41434, 43041, 44569, 46019, 47389),
+    *(48681, 49898, 51039, 52110, 53111, 54045, 54917, 55729, 56484, 57185, 57835, 58438, 58997, 59514),
+    *(59992, 60434, 60842, 61218, 61565, 61886, 62181, 62452, 62703, 62933, 63145, 63340, 63520, 63685),
+    *(63836, 63976, 64104, 64221, 64329, 64429),
+)
 
 
 @dataclass(frozen=True)
@@ -91,11 +102,6 @@ class Recipe:
 def narrowest(limit: int) -> np.dtype[np.signedinteger[Any]]:
     """The shortest type that has all integers up to a limit, of both signs."""
     return np.dtype(np.int8 if limit < 1 << 7 else np.int16 if limit < 1 << 15 else np.int32)
-
-
-def grid(j: int) -> float:
-    """The step 2^(j/8) of 4.6, exact in float64 for abs(j) <= 8000."""
-    return float(np.ldexp(float(ROOTS[j % 8]), j // 8 - 23))
 
 
 def as_matrix(shape: Shape) -> tuple[int, int]:
@@ -246,10 +252,40 @@ def _raw(decoder: Decoder, rows: int, columns: int) -> Content:
     return Content(np.fromiter(values, np.float32, rows * columns))
 
 
+def frequencies(width: int) -> list[int]:
+    """W_0 .. W_255.
+
+    Example:
+        >>> frequencies(0)[:6]
+        [65537, 4629, 88, 2, 1, 1]
+    """
+    found, u = [], BELL_TOP
+    for _ in range(BELL_LIMIT + 1):
+        found.append(1 + (u << 48) // (BELL_TOP + u) ** 2)
+        u = u * DECAYS[width] >> 16
+    return found
+
+
+@lru_cache(maxsize=len(DECAYS))
+def borders(width: int) -> tuple[int, ...]:
+    """Starts of the intervals of -255 .. 255, followed by the total."""
+    right = frequencies(width)
+    return tuple(accumulate([*right[:0:-1], *right], initial=0))
+
+
 def _bell(decoder: Decoder, rows: int, columns: int) -> Content:
-    """Mode 14 (4.14)."""
+    """Mode 14: integers under a bell-shaped law, that of a logistic density (4.14)."""
     exponent = read_exponent(decoder)
-    return Content(read_bell(decoder, rows * columns), exponent, LARGEST)
+    starts = borders(decoder.uniform(len(DECAYS)))
+    total = starts[-1]
+
+    def element() -> int:
+        place = bisect_right(starts, decoder.slot(total)) - 1
+        decoder.take(starts[place], starts[place + 1] - starts[place], total)
+        return place - BELL_LIMIT
+
+    elements = (element() for _ in range(rows * columns))
+    return Content(np.fromiter(elements, np.int16, rows * columns), exponent, BELL_LIMIT)
 
 
 def _mask(decoder: Decoder, count: int) -> tuple[NDArray[np.bool_], int]:
@@ -289,6 +325,17 @@ CODES: dict[int, Callable[[Decoder, int, int], Content | Static]] = {
     7: _static,
     14: _bell,
 }
+
+
+def read_tensor(decoder: Decoder, shape: Shape) -> Recipe:
+    """The next tensor."""
+    mode = decoder.gamma()
+    if mode in OF_THE_PAPERS:
+        recipe: Recipe = room("codes of the papers").READERS[mode](decoder, shape)
+        return recipe
+    if mode not in CODES:
+        raise Refused(f"Message: there is no tensor mode {mode}; modes are 1 to {max(CODES)}.")
+    return Recipe((read_coded(decoder, mode, shape),), Content.values)
 
 
 class Blocks:

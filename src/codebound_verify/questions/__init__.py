@@ -1,5 +1,5 @@
 """Questions about an accepted certificate beside its claim: no acceptance depends on them.
 
 Reached when the user asks for a bound on every class (``--by-class``: ``classes``), or gives test data that
-may refute the claim (``--test``: ``testing``).
+may refute the claim (``--test``: ``refutation``).
 """

@@ -27,7 +27,7 @@ from codebound.run.errors import CertificateError, DataError, FormatError, Usage
 from codebound.sample.arrays import from_arrays
 from codebound.sample.losses import WRONG, cost_matrix, parse_fault
 from codebound_verify.arithmetic import Decoder
-from codebound_verify.faults import decode_fault, decode_new_fault, read_fault
+from codebound_verify.losses import decode_fault, decode_new_fault, read_fault
 from codebound_verify.refusal import Refused
 from codebound_verify.verdict import verify
 

@@ -15,8 +15,8 @@ from codebound.sample.arrays import from_arrays
 from codebound.sample.caveats import remarks, rows_of
 from codebound.sample.dataset import Dataset, Scaling
 from codebound.sample.load import load_dataset
-from codebound_verify.developed import row_keys
-from codebound_verify.rows import count_repeats
+from codebound_verify.development import row_keys
+from codebound_verify.sample import count_repeats
 
 RANDOM = np.random.default_rng(0)
 ORDINARY = RANDOM.integers(0, 3, 300)
@@ -112,8 +112,8 @@ def test_both_programs_count_what_a_dictionary_counts(rows, block):
 def growth(count, monkeypatch):
     """Bytes that each example more takes at the worst moment."""
     monkeypatch.setattr("codebound.sample.dataset._PART_VALUES", 1 << 12)
-    monkeypatch.setattr("codebound_verify.rows.CHUNK", 1 << 12)
-    monkeypatch.setattr("codebound_verify.rows.PIECE", 1 << 11)
+    monkeypatch.setattr("codebound_verify.sample.CHUNK", 1 << 12)
+    monkeypatch.setattr("codebound_verify.sample.PIECE", 1 << 11)
     monkeypatch.setattr(large, "BLOCK", 1 << 11)
     peaks, sizes = [], (1 << 13, 1 << 15)
     for n in sizes:

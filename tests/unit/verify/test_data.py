@@ -1,6 +1,5 @@
 """Data, weights and samples are read without unpickling, with sizes checked first."""
 
-import hashlib
 import io
 import json
 import struct
@@ -13,7 +12,7 @@ from safetensors.numpy import save_file
 
 from codebound_verify.data import load_data
 from codebound_verify.refusal import Refused
-from codebound_verify.sample import canonical_inputs, canonical_labels, permutation, sample_sha256
+from codebound_verify.sample import canonical_inputs, canonical_labels, sample_sha256
 from codebound_verify.weights import read_weights, tensors_sha256
 
 
@@ -120,23 +119,6 @@ def test_inputs_that_are_no_table_of_numbers_are_refused(x):
 def test_labels_are_integers_one_each(y):
     with pytest.raises(Refused, match="labels"):
         canonical_labels(y, 2)
-
-
-def test_the_permutation_is_philox_keyed_by_the_name_of_its_stream():
-    # The key is sha256(b"codebound/0/split")[:16]; the outputs come from an implementation in plain integers.
-    words = struct.unpack("<2Q", hashlib.sha256(b"codebound/0/split").digest()[:16])
-
-    def philox(counter: int) -> list[int]:
-        c, key, mask = [counter, 0, 0, 0], list(words), 2**64 - 1
-        for turn in range(10):
-            if turn:
-                key = [(key[0] + 0x9E3779B97F4A7C15) & mask, (key[1] + 0xBB67AE8584CAA73B) & mask]
-            first, second = c[0] * 0xD2E7470EE14C6C93, c[2] * 0xCA5A826395121157
-            c = [second >> 64 ^ c[1] ^ key[0], second & mask, first >> 64 ^ c[3] ^ key[1], first & mask]
-        return c
-
-    outputs = [word for block in range(1, 6) for word in philox(block)]  # NumPy counts before it draws
-    assert permutation(20).tolist() == sorted(range(20), key=lambda i: (outputs[i], i))
 
 
 def test_safetensors_and_the_hash_of_tensors(tmp_path):

@@ -13,6 +13,7 @@ from worlds.commands import python
 
 import codebound_verify
 from codebound.run.files import read_toml
+from codebound_verify.rooms import ROOMS as TABLE
 from codebound_verify.rooms import room
 
 ROOT = Path(codebound_verify.__file__).parent
@@ -73,7 +74,7 @@ def test_every_package_says_when_it_is_reached(folder):
 
 
 def test_the_kernel_imports_no_room_even_late():
-    """The table of rooms and the command put them together."""
+    """A table of names puts them together."""
     kernel = {path.stem for path in ROOT.glob("*.py")}
     for path in ROOT.glob("*.py"):
         if path.stem not in TOGETHER:
@@ -91,16 +92,16 @@ def test_the_contract_of_imports_names_the_whole_kernel():
     assert ({*own["source_modules"]}, {*own["forbidden_modules"]}) == (kernel, rooms)
 
 
-def test_every_room_that_the_kernel_asks_for_is_in_the_table():
+def test_every_room_that_is_asked_for_is_in_the_table():
     asked = {
         node.args[0].value
-        for path in ROOT.glob("*.py")
+        for path in ROOT.rglob("*.py")
         for node in ast.walk(read(path))
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "room"
     }
-    assert asked == {*codebound_verify.ROOMS}
-    for load in codebound_verify.ROOMS.values():
-        assert load().__name__.startswith("codebound_verify.")
+    assert asked == {*TABLE}
+    for name, module in TABLE.items():
+        assert room(name).__name__ == f"codebound_verify.{module}"
 
 
 WITHOUT = """
@@ -132,7 +133,7 @@ def linear(weight: writer.Tensor) -> writer.Message:
 def test_the_kernel_runs_alone_and_accepts_nothing(tmp_path):
     """Without rooms it reads the file, checks its numbers and its sample, and refuses the rest."""
     said = verdict_without(ROOMS, linear(writer.dense(writer.WEIGHT, -3)), tmp_path)
-    assert said == "REFUSE Program: codebound_verify.networks, which this needs, is not installed."
+    assert said == "REFUSE Program: codebound_verify.networks.network, which this needs, is not installed."
 
 
 def test_a_network_needs_one_room(tmp_path):
@@ -140,10 +141,17 @@ def test_a_network_needs_one_room(tmp_path):
     assert verdict_without(others, linear(writer.dense(writer.WEIGHT, -3)), tmp_path) == "ACCEPT"
 
 
+def test_a_rule_needs_one_room():
+    """Whoever checks picks alone needs nothing that networks are made of."""
+    code = "import sys, codebound_verify.learn.picking; print(*sys.modules)"
+    assert "codebound_verify.learn.kernel" in python(code).split()
+    assert not [name for name in python(code).split() if name.startswith("codebound_verify.networks")]
+
+
 def test_a_room_that_is_there_and_lacks_something_is_no_reason_to_refuse(monkeypatch):
     """A damaged installation is not the fault of the file."""
-    monkeypatch.delitem(sys.modules, "codebound_verify.datasets.named", raising=False)
-    monkeypatch.delattr("codebound_verify.datasets.named", raising=False)
+    monkeypatch.delitem(sys.modules, "codebound_verify.sources.datasets", raising=False)
+    monkeypatch.delattr("codebound_verify.sources.datasets", raising=False)
     monkeypatch.setitem(sys.modules, "numpy", None)
     with pytest.raises(ModuleNotFoundError, match="numpy"):
         room("named data")
@@ -154,8 +162,6 @@ def test_the_papers_can_be_left_out(tmp_path):
     message = linear(writer.low_rank((3, 4), *factors))
     assert verdict_without([], message, tmp_path) == "ACCEPT"
     said = verdict_without(["networks.papers"], message, tmp_path)
-    assert said == (
-        "REFUSE Message: tensor mode 9 is one of the papers' compressors; "
-        "codebound_verify.networks.papers, which reads it, is not installed."
-    )
+    absent = "codebound_verify.networks.papers.random_tensors"
+    assert said == f"REFUSE Program: {absent}, which this needs, is not installed."
     assert verdict_without(["networks.papers"], linear(writer.dense(writer.WEIGHT, -3)), tmp_path) == "ACCEPT"

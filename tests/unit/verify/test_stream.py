@@ -7,7 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebound_verify.stream import Stream, quarters, signs, uniforms
+from codebound_verify.networks.draws import quarters, signs, uniforms
+from codebound_verify.networks.papers.random_tensors import _stream_rows
+from codebound_verify.sample import permutation
+from codebound_verify.stream import Stream
 
 MASK = 2**64 - 1
 
@@ -46,8 +49,13 @@ def test_rows(seed, name, first, count, width, data):
     stop = data.draw(st.integers(start + 1, width))
     stream = Stream(seed, name)
     whole = stream.words(0, (first + count) * width).reshape(-1, width)
-    found = stream.rows(first, first + count, width=width, part=slice(start, stop))
+    found = _stream_rows(stream, first, first + count, width=width, part=slice(start, stop))
     np.testing.assert_array_equal(found, whole[first:, start:stop])
+
+
+def test_the_permutation_is_that_of_a_stream():
+    words = [word for block in range(1, 6) for word in philox(0, "split", block)]
+    assert permutation(20).tolist() == sorted(range(20), key=lambda i: (words[i], i))
 
 
 WORDS = st.lists(st.integers(0, MASK), min_size=1, max_size=6)

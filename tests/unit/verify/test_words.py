@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebound_verify.faults import read_fault
 from codebound_verify.header import (
     Disagreement,
     Domain,
@@ -18,8 +17,9 @@ from codebound_verify.header import (
     Split,
     parse_header,
 )
+from codebound_verify.losses import read_fault
 from codebound_verify.versions import VERSIONS
-from codebound_verify.words import claimed, counts, percent
+from codebound_verify.words import counts, percent, state_claim
 
 HEADER = parse_header(writer.canonical(writer.linear_case(400).fields), VERSIONS[2])
 SECOND = Disagreement(
@@ -79,12 +79,12 @@ def test_every_number_is_said_with_what_it_is(header, said):
     ],
 )
 def test_the_guarantee_names_what_it_hangs_on(header, part):
-    sentence = claimed(header, vacuous=False)
+    sentence = state_claim(header, vacuous=False)
     assert part in sentence
     assert f"1 - {header.delta}" in sentence
     assert repr(header.bound) in sentence
     assert "VACUOUS" not in sentence
-    assert "VACUOUS" in claimed(header, vacuous=True)
+    assert "VACUOUS" in state_claim(header, vacuous=True)
 
 
 @given(st.floats(0.0, 1.0))

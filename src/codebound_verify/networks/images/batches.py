@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional
 
 from ..operations import CACHED
-from ..rounding import Rounded, gamma, local, rows, unrolled
+from ..rounding import Rounded, gamma, lengths, local, rows, unroll
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,15 +36,15 @@ def normalised(x: Rounded) -> Rounded:
     before = x.error + local(root * (mean.square() + variance).sqrt(), own, dtype)
     least = (SAFE * variance.sqrt() - before / root).clamp(min=0)
     error = before / (least.square() + EPSILON).sqrt()
-    return Rounded(unrolled(result, x.values), error + local(root * torch.ones_like(error), own, dtype))
+    return Rounded(unroll(result, x.values), error + local(root * torch.ones_like(error), own, dtype))
 
 
 def _standardise(flat: Tensor, result: Tensor) -> tuple[Tensor, Tensor]:
     """Means and variances of rows; the result is the rows less the former, divided by the deviations."""
     wide = flat.to(torch.float64, copy=True)
     mean = wide.mean(1, keepdim=True)
-    lengths = torch.linalg.vector_norm(wide.sub_(mean), dim=1, keepdim=True)
-    variance = lengths.square() / flat.shape[1]
+    norms = torch.linalg.vector_norm(wide.sub_(mean), dim=1, keepdim=True)
+    variance = norms.square() / flat.shape[1]
     torch.sub(flat, mean.to(flat.dtype), out=result).div_((variance + EPSILON).sqrt().to(flat.dtype))
     return mean[:, 0], variance[:, 0]
 
@@ -97,9 +97,9 @@ def _straightened(x: Rounded) -> Rounded:
 
     values = (1 - f) * read(k) + f * read(k + 1)
     # Where a row is read moves it by at most twice its length for every column.
-    lengths = x.lengths()
-    own = local(lengths, gamma(8, image.dtype), image.dtype)
-    return Rounded(values, x.error + 2 * lengths * lean.slip + own)
+    sizes = lengths(x.values)
+    own = local(sizes, gamma(8, image.dtype), image.dtype)
+    return Rounded(values, x.error + 2 * sizes * lean.slip + own)
 
 
 class _Lean(NamedTuple):

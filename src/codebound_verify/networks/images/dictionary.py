@@ -1,22 +1,19 @@
-"""Dictionaries: literal filters and the features that they make (docs/format.md, section 5.5)."""
+"""Features that the literal filters of a dictionary make of images (docs/format.md, section 5.5)."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
 from torch.nn import functional
 
-from ...refusal import Refused
+from ...learn.dictionaries import UNIT, Table, tables
 from ..operations import in_parts
-from ..rounding import Layer, Rounded, Whole, exact, filter_layer, gamma, local
+from ..rounding import Layer, Rounded, Whole, exact, filter_layer, gamma, lengths, local
 from .batches import STEPS, normalised, straightened, views
 
 if TYPE_CHECKING:
@@ -26,52 +23,10 @@ if TYPE_CHECKING:
 
     from ..tensors import Doubles
 
-FILE = Path(__file__).parents[2] / "dictionaries.json"  # beside the kernel: part of the program
-SHA256 = "1a3375e1242968b4599e4f84121724a3e2b93b5a0a5914d00679b4dfaacf28ea"
 BYTE = 255
 EXACT = 1 << 24  # integers below it are exact in float32
 SLICES = 4  # the largest window whose means are sums of slices
 Steps: TypeAlias = "Sequence[tuple[int, int]]"  # how far down and to the right an image is moved
-UNIT = 4096  # the integers of the file are multiples of 1/4096
-
-
-@dataclass(frozen=True, eq=False)
-class Table:
-    """Complex filters of one size: ``filters[f]`` is the real and the imaginary part of filter f."""
-
-    size: int
-    filters: Doubles  # (filters, 2, size, size)
-
-
-def tables(number: int) -> tuple[Table, ...]:
-    """The tables of a dictionary, in their order; none if there is no dictionary of that number.
-
-    Example:
-        >>> [(table.size, table.filters.shape[0]) for table in tables(3)]
-        [(7, 8), (13, 8)]
-        >>> tables(2)
-        ()
-    """
-    return _read().get(number, ())
-
-
-@lru_cache(maxsize=1)
-def _read() -> dict[int, tuple[Table, ...]]:
-    """All dictionaries; their file is part of this program, and must be the one that the page names."""
-    data = FILE.read_bytes()
-    if (found := hashlib.sha256(data).hexdigest()) != SHA256:
-        raise Refused(
-            f"Dictionary: {FILE} has SHA-256 {found} instead of {SHA256}. "
-            "This program is damaged: install it again."
-        )
-    return {
-        int(number): tuple(
-            Table(size, np.array(entry["filters"], np.float64).reshape(-1, 2, size, size) / UNIT)
-            for entry in entries
-            for size in [entry["size"]]
-        )
-        for number, entries in json.loads(data).items()
-    }
 
 
 def features_of_views(dictionary: int, pool: int, kind: int, x: Rounded, dtype: torch.dtype) -> list[Rounded]:
@@ -149,18 +104,19 @@ def features(dictionary: int, pool: int, x: Rounded, steps: Steps = ((0, 0),)) -
         if dtype == torch.float32 and pool <= SLICES:  # sums to roots 2, slices 2 pool - 2, mean 1, factor 2
             roundings = 2 * pool + 3
         return [
-            normalised(replace(own, error=local(own.lengths(), gamma(roundings, dtype), dtype)))
+            normalised(replace(own, error=local(lengths(own.values), gamma(roundings, dtype), dtype)))
             for own in map(exact, _whole_features(dictionary, pool, x.whole, dtype, steps))
         ]
     if x.values.shape[1] == 3:
-        error = math.sqrt(2) * x.error + local(x.lengths(), 2 * gamma(4, dtype), dtype)
-        x = Rounded(torch.stack(_opponent(x.values), 1), error)
+        error = math.sqrt(2) * x.error + local(lengths(x.values), 2 * gamma(4, dtype), dtype)
+        r, g, b = x.values.unbind(1)
+        x = Rounded(torch.stack([(r + g + b) / 3, r - g, (r + g) / 2 - b], 1), error)
     error = torch.zeros_like(x.error)
     for table in tables(dictionary):
         # The roundings of moduli and means are no more than those of so many more products.
         layer = _layer(table, x.values.shape[2:])
         error = torch.hypot(error, 2 * layer.error(x, terms=table.size**2 + pool**2 + 8))
-    error = torch.hypot(error, x.error + local(x.lengths(), gamma(pool**2 + 1, dtype), dtype)) / pool
+    error = torch.hypot(error, x.error + local(lengths(x.values), gamma(pool**2 + 1, dtype), dtype)) / pool
     banks = [(bank / UNIT).to(dtype) for bank in _banks(dictionary)]
     maps = _maps(banks, pool, x.values, dtype, steps)
     own = _moved_means(functional.pad(x.values, (_margin(steps),) * 4), pool, steps)
@@ -230,22 +186,12 @@ def _whole_features(
     return _together(maps, own, 2 / UNIT * units, units)
 
 
-def _opponent(x: Tensor) -> list[Tensor]:
-    r, g, b = x.unbind(1)
-    return [(r + g + b) / 3, r - g, (r + g) / 2 - b]
-
-
 @lru_cache(maxsize=64)
 def _layer(table: Table, sides: tuple[int, ...]) -> Layer:
     """The filters of a table as a convolution of one plane."""
     filters = torch.from_numpy(table.filters).flatten(0, 1)[:, None]
     height, width = (side + table.size - 1 for side in sides)
     return filter_layer(filters, None, grid=(height, width))
-
-
-def _correlated(plane: Tensor, bank: Tensor, margin: int = 0) -> Tensor:
-    """Sums around every pixel and around so many outside of the plane, where it is 0."""
-    return functional.conv2d(plane, bank, padding=bank.shape[2] // 2 + margin)
 
 
 def _margin(steps: Steps) -> int:
@@ -267,7 +213,9 @@ def _maps(banks: Sequence[Tensor], pool: int, planes: Tensor, dtype: torch.dtype
     pixels = math.prod(side + 2 * margin for side in planes.shape[2:])
 
     def moduli(some: Tensor, bank: Tensor) -> Tensor:
-        real, imaginary = _correlated(some, bank, margin).to(dtype).square_().tensor_split(2, dim=1)
+        # Sums around every pixel and around so many outside of the plane, where it is 0.
+        sums = functional.conv2d(some, bank, padding=bank.shape[2] // 2 + margin)
+        real, imaginary = sums.to(dtype).square_().tensor_split(2, dim=1)
         return _moved_means(real.add_(imaginary).sqrt_(), pool, steps)
 
     def pooled(some: Tensor) -> Tensor:

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...arithmetic import grid
 from ...refusal import Refused
-from ...stream import Stream, quarters, read_seed, signs, uniforms
+from ...stream import Stream
+from ..draws import quarters, read_seed, signs, uniforms
 from ..tensors import (
     EXPONENT_LIMIT,
     Content,
@@ -23,13 +25,11 @@ from ..tensors import (
     Shape,
     Values,
     as_matrix,
-    grid,
     read_exponent,
     read_inner,
 )
-from .proof import proven
 from .recovery import recover
-from .sketch import Sketch, draw
+from .sketch import Sketch, draw, proven
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ...arithmetic import Decoder
+    from ...stream import Words
 
 EXACT32 = 1 << 24  # integers below are exact in float32
 EXACT64 = 1 << 53  # integers up to here are exact in float64
@@ -58,12 +59,20 @@ class RightFactor:
     block: Callable[[int, int, slice], NDArray[Any]]
 
 
+def _stream_rows(stream: Stream, first: int, stop: int, *, width: int, part: slice) -> Words:
+    """Columns ``part`` of the rows ``first`` .. ``stop - 1``, where every row is ``width`` outputs."""
+    if part == slice(0, width):
+        return stream.words(first * width, (stop - first) * width).reshape(-1, width)
+    size = part.stop - part.start
+    return np.stack([stream.words(row * width + part.start, size) for row in range(first, stop)])
+
+
 def sign_rows(stream: Stream, width: int) -> RightFactor:
     """Rows of ``width`` signs, each starting with a new output."""
 
     def block(first: int, stop: int, columns: slice) -> NDArray[np.float32]:
         part = slice(columns.start // 64, -(-columns.stop // 64))
-        words = stream.rows(first, stop, width=-(-width // 64), part=part)
+        words = _stream_rows(stream, first, stop, width=-(-width // 64), part=part)
         return signs(words)[:, : columns.stop - columns.start]
 
     return RightFactor(1, block)
@@ -73,7 +82,7 @@ def gaussian_rows(stream: Stream, width: int) -> RightFactor:
     """Rows of ``width`` popcounts less 32."""
     return RightFactor(
         GAUSSIAN_LIMIT,
-        lambda first, stop, columns: quarters(stream.rows(first, stop, width=width, part=columns)),
+        lambda first, stop, columns: quarters(_stream_rows(stream, first, stop, width=width, part=columns)),
     )
 
 

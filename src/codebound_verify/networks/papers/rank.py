@@ -31,13 +31,13 @@ def are_independent(cells: NDArray[np.int64]) -> bool:
         >>> are_independent(np.array([[0, 1], [1, 2], [2, 3], [3, 0]]))
         False
     """
-    core = _peeled(cells)
+    core = _peel(cells)
     if not len(core):
         return True
-    return len(core) <= CORE_LIMIT and _is_invertible(_combined(core))
+    return len(core) <= CORE_LIMIT and _is_invertible(_combine(core))
 
 
-def _peeled(cells: NDArray[np.int64]) -> NDArray[np.int64]:
+def _peel(cells: NDArray[np.int64]) -> NDArray[np.int64]:
     """The columns that are left when those with a row of their own are taken away, again and again."""
     touched = np.bincount(cells.ravel())
     for _ in range(ROUNDS):
@@ -49,7 +49,7 @@ def _peeled(cells: NDArray[np.int64]) -> NDArray[np.int64]:
     return cells
 
 
-def _combined(cells: NDArray[np.int64]) -> NDArray[np.float64]:
+def _combine(cells: NDArray[np.int64]) -> NDArray[np.float64]:
     """As many random combinations of the rows, modulo the prime, as there are columns."""
     random, count = np.random.default_rng(0), len(cells)
     used, rows = np.unique(cells, return_inverse=True)

@@ -130,7 +130,7 @@ def _minimisers(operator: _Operator, y: Whole) -> Iterator[tuple[Whole, Tensor]]
             move = operator.adjoint(operator.weights(target - operator.forward(state)))
             sparse = softshrink(torch.add(state, move, alpha=2), limit)
             if step % LOOK == 0:
-                rounded = (_fitted(operator, sparse, y) if step in FITS else sparse).round()
+                rounded = (_fit(operator, sparse, y) if step in FITS else sparse).round()
                 if torch.equal(operator.forward(rounded), target):
                     x = rounded.long().numpy()
                     if np.array_equal(x, last):  # it has settled, and there was no proof
@@ -161,10 +161,11 @@ def _proofs(operator: _Operator, x: Whole, cells: Whole, gradient: Tensor) -> It
             if step in ATTEMPTS:
                 w = weights.numpy()
                 change = columns.spread(columns.solve(np.sign(x[x != 0]) - columns.gather(w)))
-                yield _in_units(w + change.reshape(w.shape))
+                limit, found = WEIGHT_LIMIT // UNIT, np.nan_to_num(w + change.reshape(w.shape))
+                yield np.rint(np.clip(found, -limit, limit) * UNIT).astype(np.int64)
 
 
-def _fitted(operator: _Operator, sparse: Tensor, y: Whole) -> Tensor:
+def _fit(operator: _Operator, sparse: Tensor, y: Whole) -> Tensor:
     """The matrix with the same non-zeros whose sketch is nearest to Y."""
     support = sparse.numpy() != 0
     if 2 * np.count_nonzero(support) > y.size or operator.sketch.places(support) > CELLS_LIMIT:
@@ -209,8 +210,3 @@ class _Columns:
             before, square = square, float(residual @ residual)
             direction = residual + square / before * direction
         return solution
-
-
-def _in_units(weights: Doubles) -> Whole:
-    limit = WEIGHT_LIMIT // UNIT
-    return np.rint(np.clip(np.nan_to_num(weights), -limit, limit) * UNIT).astype(np.int64)

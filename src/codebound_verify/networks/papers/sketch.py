@@ -1,7 +1,7 @@
 """Sketches of integer matrices, and proofs that a matrix is the smallest one (docs/format.md, section 4.13).
 
 Everything here is exact, and with ``rank`` it is all that has to be right. Where a matrix and its proof come
-from does not matter (``recovery``).
+from does not matter: from the witness of a file, or from a search (``recovery``).
 """
 
 from __future__ import annotations
@@ -12,7 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ...refusal import Refused
+from .rank import are_independent
+
 if TYPE_CHECKING:
+    from ...arithmetic import Witness
     from ...stream import Stream
 
 Whole: TypeAlias = NDArray[np.int64]
@@ -47,7 +51,7 @@ class Sketch:
 
     def adjoint(self, weights: Whole) -> Whole:
         """A^T W B: for each element of X, the sum of W over the places that it adds to."""
-        return _gathered(_gathered(weights, self.left).T, self.right).T
+        return _gather(_gather(weights, self.left).T, self.right).T
 
 
 def draw(stream: Stream, *, rows: int, columns: int, ones: int) -> Whole:
@@ -96,9 +100,40 @@ def is_strict(sketch: Sketch, x: Whole, weights: Whole) -> bool:
     return 2 * eta * int(np.abs(x).sum()) < slack
 
 
-def _gathered(matrix: Whole, places: Whole) -> Whole:
+def _gather(matrix: Whole, places: Whole) -> Whole:
     """Sums of those rows of the matrix that each line of ``places`` names."""
     result = matrix[places[:, 0]]
     for column in places.T[1:]:
         result += matrix[column]
     return result
+
+
+def proven(witness: Witness, sketch: Sketch, y: Whole) -> Whole:
+    """The next matrix of the witness, proven to be the only one with the sketch Y and a sum as small.
+
+    All that is computed here is exact.
+    """
+    x = _matrix(witness, len(sketch.left), len(sketch.right))
+    weights = _numbers(witness, "<i8", sketch.shape[0] * sketch.shape[1]).reshape(sketch.shape)
+    if not has_sketch(sketch, x, y):
+        raise Refused("Witness: its matrix has another sketch than the one of the message.")
+    if not is_strict(sketch, x, weights):
+        raise Refused("Witness: it does not prove that its matrix is smaller than others with its sketch.")
+    if x.any() and not are_independent(sketch.cells(x)):
+        raise Refused("Witness: the non-zeros of its matrix are not shown to be independent.")
+    return x
+
+
+def _matrix(witness: Witness, rows: int, columns: int) -> Whole:
+    """The matrix X, from its non-zeros."""
+    count = int.from_bytes(witness.take(4), "little")
+    places, values = (_numbers(witness, kind, count) for kind in ("<u4", "<i4"))
+    if count and (np.diff(places).min(initial=1) < 1 or places[-1] >= rows * columns or not values.all()):
+        raise Refused("Witness: the non-zeros of a matrix are not in rising order inside it, or one is 0.")
+    x = np.zeros((rows, columns), np.int64)
+    x.flat[places] = values
+    return x
+
+
+def _numbers(witness: Witness, kind: str, count: int) -> Whole:
+    return np.frombuffer(witness.take(count * int(kind[2])), kind).astype(np.int64)

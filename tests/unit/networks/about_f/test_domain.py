@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import codebound_verify.header
 import codebound_verify.networks.chain
-import codebound_verify.networks.original.domain
+import codebound_verify.networks.original
 from codebound.bits.options import Options
 from codebound.bounds.original import grid_theta
 from codebound.run.errors import CertificateError
@@ -79,7 +79,7 @@ def verifier_deviation(chain: Chain, f, g, scaling: Scaling, low: float, high: f
     theirs = codebound_verify.networks.chain.described_chain(
         chain.described(), chain.input_shape, chain.classes
     )
-    return codebound_verify.networks.original.domain.deviation(
+    return codebound_verify.networks.original.deviation(
         theirs,
         f,
         g,

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import codebound_verify.container
 import codebound_verify.header
-import codebound_verify.networks.message
+import codebound_verify.message
+import codebound_verify.networks.network
 from codebound.bits.bitstring import Bits
 from codebound.bits.options import Options
 from codebound.bits.setting import Setting
@@ -228,7 +229,9 @@ def verifier_network(bits: Bits, ours: Message):
     header = codebound_verify.header.Header(**{name: fields.get(name) for name in everything})
     certificate = codebound_verify.container.Certificate(header, bits.data)
     base = {name: np.zeros(shape, np.float32) for name, shape in chain.tensor_shapes().items()}
-    return codebound_verify.networks.message.decode(certificate, base=base if options.has_base else None)
+    message = codebound_verify.message.Message(certificate)
+    network = codebound_verify.networks.network.decode(message, base if options.has_base else None)
+    return network, message.ledger
 
 
 @given(messages())
@@ -245,8 +248,8 @@ def test_three_programs_agree_on_every_bit(pair):
     again = decode(bits, input_shape=ours.chain.input_shape)
     assert again.options == ours.options
     assert again.chain == ours.chain
-    network = verifier_network(bits, ours)
-    assert network.ledger == ledger
+    network, their_ledger = verifier_network(bits, ours)
+    assert tuple(their_ledger) == tuple(ledger)
     shapes, has_base = ours.chain.tensor_shapes(), ours.options.has_base
     base = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()} if has_base else None
     if isinstance(theirs.tensors, reference.Subspace):
@@ -500,4 +503,4 @@ def test_a_chain_at_the_limits_is_written_and_read():
     zeros = {each: Zero(size) for each, size in chain.tensor_shapes().items()}
     bits, _ = Message(Options(), chain, zeros).encode()
     assert decode(bits, input_shape=(1, 8, 8)).chain == chain
-    assert verifier_network(bits, Message(Options(), chain, {})).chain.widest() == 2**22
+    assert verifier_network(bits, Message(Options(), chain, {}))[0].chain.widest() == 2**22

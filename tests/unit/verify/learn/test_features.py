@@ -1,13 +1,17 @@
-"""Vectors of columns, filters and patches, against Python's integers, one number at a time."""
+"""Vectors of columns, filters and patches, and pictures, against a slow reading of the page."""
 
 import numpy as np
 import picked_oracle as oracle
 import pytest
+from drawing import examples
+from hypothesis import given
+from hypothesis import strategies as st
 
+from codebound_verify.learn import pictures
 from codebound_verify.learn.columns import ColumnMap, DirectionMap
 from codebound_verify.learn.exact import SINGLE, full_precision
 from codebound_verify.learn.filters import FilterMap
-from codebound_verify.learn.layer import computed_weights
+from codebound_verify.learn.kernel import compute_weights
 from codebound_verify.learn.patches import PatchMap
 from codebound_verify.learn.pictures import levels, mirrored
 from codebound_verify.learn.rule import Columns, Filters, Patches
@@ -23,7 +27,7 @@ def inputs(shape, seed: int = 0) -> np.ndarray:
     return found
 
 
-def pictures(shape, seed: int = 0) -> np.ndarray:
+def smooth(shape, seed: int = 0) -> np.ndarray:
     """Smooth pictures with values 0 to 16, one of them dark and one bright."""
     random = np.random.default_rng(seed)
     coarse = random.integers(0, 17, (*shape[:2], shape[2] // 2 + 1, shape[3] // 2 + 1))
@@ -72,13 +76,13 @@ def test_computed_weights(power):
     numbers[:, 3] += 700 * labels
     numbers[:, 4], numbers[:, 5] = 5, 9 * labels
     wanted = oracle.computed_weights(numbers.astype(int).T.tolist(), labels.tolist(), power)
-    found = computed_weights(power, labels, lambda chosen: np.array_split(numbers[chosen], 3))
+    found = compute_weights(power, labels, lambda chosen: np.array_split(numbers[chosen], 3))
     assert found.tolist() == wanted
-    far = computed_weights(power, labels * 10**15, lambda chosen: [numbers[chosen]])  # and take no room
+    far = compute_weights(power, labels * 10**15, lambda chosen: [numbers[chosen]])  # and take no room
     assert far.tolist() == wanted
     assert wanted[5] == 8 > wanted[3] > wanted[0]
     assert wanted[4] == 0
-    assert computed_weights(power, labels, lambda chosen: [np.ones((len(chosen), 2))]).tolist() == [1, 1]
+    assert compute_weights(power, labels, lambda chosen: [np.ones((len(chosen), 2))]).tolist() == [1, 1]
 
 
 def test_weights_that_leave_no_room_are_refused():
@@ -103,7 +107,7 @@ def test_no_vector_is_too_long_for_float32():
 @pytest.mark.parametrize("straight", [False, True])
 @pytest.mark.parametrize(("dictionary", "pool"), [(3, 2), (1, 3)])
 def test_filters(channels, straight, dictionary, pool):
-    x = pictures((4, channels, 6, 7), seed=channels)
+    x = smooth((4, channels, 6, 7), seed=channels)
     features = FilterMap(Filters(straight, dictionary, pool), x[:3], divisor=16.0)
     values = [
         oracle.filter_values(picture, straight=straight, dictionary=dictionary, pool=pool)
@@ -137,7 +141,7 @@ GREY, COLOUR = Patches(3, 256, 1, 2, 2**-7, 0), Patches(3, 256, 3, 3, 2**-11, 2)
     ("channels", "choice", "is_mirrored"), [(1, GREY, False), (1, GREY, True), (3, COLOUR, True)]
 )
 def test_patches(channels, choice, is_mirrored):
-    x = pictures((11, channels, 8, 9), seed=3)
+    x = smooth((11, channels, 8, 9), seed=3)
     first = 10
     features = PatchMap(choice, x[:first], divisor=16.0, is_mirrored=is_mirrored)
     shown = levels(x, 16.0).tolist()
@@ -165,7 +169,7 @@ def test_patches(channels, choice, is_mirrored):
 
 
 def test_the_vector_of_a_mirror_image_is_a_permuted_one():
-    x = pictures((30, 3, 9, 8))
+    x = smooth((30, 3, 9, 8))
     features = PatchMap(Patches(4, 256, 2, 3, 2**-9, 1), x[:20], divisor=16.0, is_mirrored=True)
     shown = levels(x, 16.0)
     assert (features.mirrored(features.vectors(shown)) == features.vectors(mirrored(shown))).all()
@@ -187,3 +191,43 @@ def test_a_program_that_wants_fast_products_gets_exact_ones():
         assert torch.get_float32_matmul_precision() == "medium"
     finally:
         torch.set_float32_matmul_precision("highest")
+
+
+def drawn(shape, seed: int = 0) -> np.ndarray:
+    """Random pictures, and among them dark, bright and sparse ones."""
+    random = np.random.default_rng(seed)
+    found = random.integers(0, 256, shape)
+    found[0], found[1] = 0, 255
+    found[2] *= random.random(shape[1:]) < 0.2
+    return found.astype(np.uint8)
+
+
+@pytest.mark.parametrize("shape", [(6, 1, 8, 8), (5, 3, 5, 7), (4, 1, 3, 12)])
+@pytest.mark.parametrize(
+    ("own", "slow"),
+    [
+        (pictures.straightened, oracle.straightened),
+        (pictures.mirrored, oracle.mirrored),
+        (lambda x: pictures.moved(x, 1, -1), lambda x: oracle.moved(x, 1, -1)),
+        (lambda x: pictures.moved(x, 0, 1), lambda x: oracle.moved(x, 0, 1)),
+        (lambda x: pictures.turn(x, 178), lambda x: oracle.turned(x, 178)),
+        (lambda x: pictures.turn(x, -178), lambda x: oracle.turned(x, -178)),
+        (lambda x: pictures.turn(x, 900), lambda x: oracle.turned(x, 900)),
+    ],
+)
+def test_every_pixel(shape, own, slow):
+    x = drawn(shape)
+    assert own(x).tolist() == [slow(picture) for picture in x.tolist()]
+
+
+@pytest.mark.parametrize("number", [0, 2, 3, 4, 5, 6, 7])
+def test_copies_and_their_order(number):
+    x = drawn((3, 3, 6, 5))
+    found = np.stack(pictures.copies_of(x, number), axis=1)
+    assert found.tolist() == [oracle.copies(picture, number) for picture in x.tolist()]
+
+
+@examples(100)
+@given(st.floats(-1e300, 1e300), st.floats(1e-3, 1e3))
+def test_levels(x, divisor):
+    assert pictures.levels(np.array([x]), divisor).tolist() == [oracle.level(x, divisor)]

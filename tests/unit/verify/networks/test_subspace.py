@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from codebound_verify.container import read
+from codebound_verify.message import Message
 from codebound_verify.networks import tensors
-from codebound_verify.networks.message import decode
+from codebound_verify.networks.network import decode
 from codebound_verify.refusal import Refused
 
 X, Y = writer.clusters(3)
@@ -29,8 +30,9 @@ def decoded(subspace: writer.Subspace, shapes, base=None) -> list[np.ndarray]:
     message = writer.Message(None, subspace, has_base=base is not None)
     certificate = read(writer.write(message, writer.header(message, X, Y, errors=3, classes=3, **names)))
     with any_tensors(layout):
-        network = decode(certificate, base=base)
-    assert [list(entry) for entry in network.ledger] == message.ledger
+        read_message = Message(certificate)
+        network = decode(read_message, base)
+    assert [list(entry) for entry in read_message.ledger] == message.ledger
     assert list(network.tensors) == list(dict(layout))
     return list(network.tensors.values())
 
@@ -84,7 +86,7 @@ def test_tensors_are_computed_in_parts(t, monkeypatch):
 def test_a_chain_names_its_tensors_and_its_head_starts_at_zero():
     operations = [["linear", 5, True], ["linear", 3, True]]
     message = writer.Message(operations, writer.Subspace(writer.zero((2,)), zero_head=True))
-    network = decode(read(writer.write(message, writer.header(message, X, Y, errors=3, classes=3))))
+    network = decode(Message(read(writer.write(message, writer.header(message, X, Y, errors=3, classes=3)))))
     weights = network.tensors
     assert list(weights) == ["0.weight", "0.bias", "1.weight", "1.bias"]
     assert [bool(values.any()) for values in weights.values()] == [True, False, False, False]
