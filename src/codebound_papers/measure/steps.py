@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 
+import numpy as np
 import torch
 from torch import Tensor, fx, nn
 
@@ -210,7 +211,8 @@ class FoldedNetwork:
 def first_example(module: nn.Module, sample: Dataset) -> Tensor:
     """A batch of the first example alone, of the type and in the place of the network's numbers."""
     weight = first_weight(module)
-    return sample.on("cpu").part(0, 1).batch(torch.arange(1), weight.dtype)[0].to(weight.device)
+    stored = torch.from_numpy(np.array(sample.x[:1]))  # not the whole sample
+    return sample.scaling.apply(stored, weight.dtype).to(weight.device)
 
 
 def fold_and_wrap(model: nn.Module | Network, sample: Dataset) -> FoldedNetwork:
