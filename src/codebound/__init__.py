@@ -18,7 +18,6 @@ if TYPE_CHECKING:  # for type checkers and editors, which cannot follow the name
     from codebound.certificate.verification import verify as verify
     from codebound.certification import certify as certify
     from codebound.classifier import load_classifier as load_classifier
-    from codebound.holdout.metric import RiskBoundMetric as RiskBoundMetric
     from codebound.known.encoder import load_encoder as load_encoder
     from codebound.report.folder import Certification as Certification
     from codebound.run.errors import CodeboundError as CodeboundError
@@ -54,8 +53,6 @@ _HOME = {
     "load_classifier": "codebound.classifier",
     "decode": "codebound.certificate.decoding",
     "verify": "codebound.certificate.verification",
-    # test sets
-    "RiskBoundMetric": "codebound.holdout.metric",
     # any learner with the interface of scikit-learn
     "PickToLearn": "codebound.any_learner.pick_to_learn",
     # errors

@@ -23,6 +23,7 @@ SHARES = tuple(i / 20 for i in range(2, 11))
 """Shares of the labels that may be held out: so far the guess of the error is not stretched by much."""
 SPLIT_BITS = 20.0
 """Of a certificate that learns from one part of the sample and counts on the other, without a pick."""
+_SLOPE = 0.25  # the error of a network falls like this power of the labels it learned from
 _TAILS = (0.1, 0.5, 0.9)
 _MOST_LABELS = 10**8
 
@@ -35,21 +36,17 @@ class Situation:
         n: Labels there are, or will be.
         error: Error on new data of a network that learned from all n, guessed.
         delta: Failure probability.
-        slope: How fast the error falls with the labels learned from: as ``m**-slope``; 0 for not at all.
         looks: Networks that will be tried on the held-out examples, fixed before the first is tried.
         bits: Length of a message, where one is in sight.
         picks: Examples that a rule would pick, where that is known.
-        train_error: Error of the network on what it learned from; by default as on new data.
     """
 
     n: int
     error: float
     delta: float = 0.05
-    slope: float = 0.25
     looks: int = 1
     bits: float | None = None
     picks: int | None = None
-    train_error: float | None = None
 
     def __post_init__(self) -> None:
         check_delta(self.delta)
@@ -57,8 +54,6 @@ class Situation:
             ("n", self.n, 2, _MOST_LABELS),
             ("looks", self.looks, 1, MAX_N),
             ("error", self.error, 0.0, 1.0),
-            ("train_error", self.train_error, 0.0, 1.0),
-            ("slope", self.slope, 0.0, 2.0),
             ("bits", self.bits, 0.0, 1e12),
             ("picks", self.picks, 0, self.n),
         ):
@@ -67,10 +62,10 @@ class Situation:
 
     def error_after(self, labels: int) -> float:
         """Guessed error of a network that learned from fewer labels."""
-        return min(1.0, self.error * math.pow(self.n / labels, self.slope))
+        return min(1.0, self.error * math.pow(self.n / labels, _SLOPE))
 
     def with_labels(self, n: int) -> Situation:
-        """The same with another number of labels: the error follows the slope, the share of picks stays."""
+        """The same with another number of labels: the error follows a power law, the share of picks stays."""
         picks = None if self.picks is None else min(n, math.ceil(self.picks / self.n * n))
         return replace(self, n=n, error=self.error_after(n), picks=picks)
 
@@ -182,7 +177,7 @@ def _way(name: str, situation: Situation) -> Way:
         drawn, counted, rate = held_out, held_out, error(held_out)
     else:
         drawn = max(1, n - (situation.picks or 0)) if name == "picks" else n
-        counted, rate = n, situation.error if situation.train_error is None else situation.train_error
+        counted, rate = n, situation.error
     low, expected, high = (limit(_quantile(drawn, rate, tail), counted) for tail in _TAILS)
     return Way(name, expected, low, high, held_out)
 
@@ -204,8 +199,6 @@ def _labels_needed(situation: Situation, name: str, target: float) -> int | None
     def misses(n: int) -> bool:
         return _way(name, situation.with_labels(n)).expected > target
 
-    if situation.slope == 0.0 and situation.error >= target:
-        return None
     low, high = 2, 4
     while misses(high):
         low, high = high, 2 * high
