@@ -22,18 +22,18 @@ LARGEST_IMPORT = 100
 """Modules of ours that a certificate may load: what nobody needs is not read, and not in the way."""
 MOST_LINES = 500
 BUDGETS = {  # lines and modules; what goes lowers them, and only a commit of its own raises them
-    "codebound": (25_600, 160),
-    "codebound_networks": (12_250, 72),
-    "codebound_papers": (22_720, 123),
-    "codebound_verify": (9_860, 77),
+    "codebound": (23_010, 116),
+    "codebound_networks": (11_800, 71),
+    "codebound_papers": (22_250, 122),
+    "codebound_verify": (9_250, 62),
 }
 CODE_BUDGETS = {  # lines without blanks, comments and docstrings: words may come, code may not
-    "codebound": 16_989,
-    "codebound_networks": 8_484,
-    "codebound_papers": 15_426,
-    "codebound_verify": 6_849,
+    "codebound": 15_325,
+    "codebound_networks": 8_390,
+    "codebound_papers": 15_160,
+    "codebound_verify": 6_473,
 }
-LONGEST_WALK = {"the first": (660, 91), "the second program": (184, 32)}
+LONGEST_WALK = {"the first": (645, 79), "the second program": (177, 26)}
 """Functions and files on the way of ``certify --data digits``, as ``benchmarks/walk.py`` counts them."""
 
 

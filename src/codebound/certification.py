@@ -140,7 +140,6 @@ def certify(
     began, place = time.perf_counter(), resolve_device(device)
     _check_settings(method, effort, minutes, delta)
     sample = as_dataset(sample)
-    allow_copies = allow_copies or sample.has_equal_draws
     if test_set is not None:
         test_set = as_dataset(test_set, role="test", like=sample)
     if unlabelled is not None:

@@ -180,7 +180,7 @@ def rows_of(sample: Dataset, *, allow_copies: bool = False) -> RepeatedRows:
     if _has_minus_zeros(sample.x):
         equal, _ = _counted(sample, row_digests(sample, as_numbers))
     found = RepeatedRows(sample.n, copies, contradictions, equal)
-    if MOST_COPIES * equal > sample.n and not (allow_copies or sample.has_equal_draws):
+    if MOST_COPIES * equal > sample.n and not allow_copies:
         raise CertificateError(
             f"{sample.name}: {found.sentence}, more than one in {MOST_COPIES}. Where examples were "
             "repeated no bound holds: leave out what was repeated. Where they are independent draws that "

@@ -116,7 +116,6 @@ class Dataset:
         encoder: What a certificate declares of the encoder that made the inputs, where one did.
         class_names: What the classes are called, in the order of labels, where that is known.
         columns: What became the inputs, where they come from a table: another table is read by the same.
-        has_equal_draws: Whether it is declared that equal examples are draws of their own: no copies.
         development: The sample that the format was developed on, where a table was made of a part of one.
     """
 
@@ -131,7 +130,6 @@ class Dataset:
     encoder: str = ""
     class_names: tuple[str, ...] = ()
     columns: tuple[Title, ...] = ()
-    has_equal_draws: bool = False
     development: str = ""
 
     def __post_init__(self) -> None:

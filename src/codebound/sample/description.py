@@ -90,9 +90,7 @@ def _copies(sample: Dataset) -> list[str]:
     rows = rows_of(sample, allow_copies=True)
     are_many = rows.equal * MOST_COPIES > rows.n
     refused = f"; more than one in {MOST_COPIES} is refused by certify, unless copies are allowed as draws"
-    drawn = "; its values are so coarse that certify takes them for draws of their own, and declares it"
-    many = "" if not are_many else drawn if sample.has_equal_draws else refused
-    return [f"{rows.sentence}{many}"] if rows.equal else []
+    return [f"{rows.sentence}{refused if are_many else ''}"] if rows.equal else []
 
 
 def save_sample(

@@ -113,9 +113,7 @@ def bound_through(
     require_disjoint(rows, sample)
     rows_of(unlabelled, allow_copies=allow_copies)
     beside = weights if found.kind.is_learned else None
-    verdict = verify(
-        found, sample, base=base, weights=beside, allow_copies=allow_copies or sample.has_equal_draws
-    )
+    verdict = verify(found, sample, base=base, weights=beside, allow_copies=allow_copies)
     if not verdict.is_accepted:
         raise CertificateError("the verifier refuses the certificate:\n  " + "\n  ".join(verdict.reasons))
     require_one_example(f, unlabelled)
