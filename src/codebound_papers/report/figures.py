@@ -193,6 +193,10 @@ class Figure:
         """The drawing."""
         return plots_figure(self.plots, columns=min(self.columns, len(self.plots)))
 
+    def inline(self) -> str:
+        """The drawing for a page."""
+        return _inline(_plotted(self.plots, columns=min(self.columns, len(self.plots))))
+
 
 @dataclass(frozen=True, slots=True)
 class Marks:
@@ -261,13 +265,17 @@ def exponent_text(exponent: float) -> str:
 
 def plots_figure(plots: Sequence[Plot], *, columns: int = 3) -> str:
     """Plots side by side as a document of its own, dark on white."""
+    return _plotted(plots, columns=columns, background="white").replace(_INK, "#1f2328")
+
+
+def _plotted(plots: Sequence[Plot], *, columns: int, background: str | None = None) -> str:
     rows = -(-len(plots) // columns)
 
     def draw(figure: Canvas) -> None:
         for place, plot in enumerate(plots, start=1):
             _draw(figure.add_subplot(rows, columns, place), plot)
 
-    return _render(draw, (2.9 * columns, 2.4 * rows), background="white").replace(_INK, "#1f2328")
+    return _render(draw, (2.9 * columns, 2.4 * rows), background=background)
 
 
 def _draw(axes: Axes, plot: Plot) -> None:

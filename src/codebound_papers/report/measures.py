@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from codebound.report.html import rendered
@@ -256,10 +256,13 @@ def _not_measured(missing: Sequence[Record]) -> Table:
 
 
 @dataclass(frozen=True, slots=True)
-class _Figure:
-    title: str
-    svg: str
-    caption: str
+class Drawing:
+    """A figure of a page."""
+
+    title: str  # above it
+    svg: str = field(repr=False)  # for a page
+    caption: str  # below it
+    fits: bool = False  # whether it may be drawn larger than it is
 
 
 def measure_page(record: Record, *, title: str, subtitle: str) -> str:
@@ -271,14 +274,15 @@ def measure_page(record: Record, *, title: str, subtitle: str) -> str:
             "subtitle": subtitle,
             "notes": record["notes"],
             "tables": measure_tables(record),
-            "figures": list(_figures(record)),
+            "figures": list(measure_figures(record)),
             "settings": [(name.replace("_", " "), value) for name, value in record["settings"].items()],
         },
         package="codebound_papers.report",
     )
 
 
-def _figures(record: Record) -> Iterator[_Figure]:
+def measure_figures(record: Record) -> Iterator[Drawing]:
+    """Histograms of noise stability, spectra with their tails, and margins."""
     curves = record["curves"]["layers"]
     for name, (title, worst, better) in _HISTOGRAMS.items():
         panels = [
@@ -291,15 +295,15 @@ def _figures(record: Record) -> Iterator[_Figure]:
                 f"Examples by value, on one scale for all layers; {better}. The line is the value in the "
                 "table. Up to one in a hundred examples may lie beyond the right end."
             )
-            yield _Figure(title, histogram_figure(panels, label=title.lower()), caption)
+            yield Drawing(title, histogram_figure(panels, label=title.lower()), caption)
     yield from _spectra_figures(record)
     if record["curves"]["margins"] is not None:
         panel = Panel("all examples", record["curves"]["margins"], 0.0)
         caption = "Examples by margin. What is left of the line is wrong."
-        yield _Figure("Margins", histogram_figure([panel], label="margin"), caption)
+        yield Drawing("Margins", histogram_figure([panel], label="margin"), caption)
 
 
-def _spectra_figures(record: Record) -> Iterator[_Figure]:
+def _spectra_figures(record: Record) -> Iterator[Drawing]:
     curves = record["curves"]["layers"]
     panels = [
         Panel(
@@ -319,7 +323,7 @@ def _spectra_figures(record: Record) -> Iterator[_Figure]:
     if any(panel.curve["tail"] for panel in panels):
         caption += " Orange: the closest power law; dashed where the values cannot carry that claim."
     of = _VALUES[panels[0].curve["of"]]
-    yield _Figure("Spectra and their tails", survival_figure(panels, label=of), caption)
+    yield Drawing("Spectra and their tails", survival_figure(panels, label=of), caption)
 
 
 def _tail_title(layer: Record) -> str:
