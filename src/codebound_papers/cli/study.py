@@ -12,7 +12,9 @@ from codebound.cli.options import option
 from codebound.run.errors import UsageError
 from codebound_papers.cli import options as own
 
-_GUHA = "guha23: pruning and sketching"
+_GUHA, _ARORA = "guha23: pruning and sketching", "arora18: noise stability"
+_SHIN = "shin21: heavy tails"
+_PAPERS = "guha23 (pruning, sketching), arora18 (noise stability) or shin21 (heavy tails)."
 _MODEL = """Zoo name such as mlp:depth=5,width=784, or package.module:factory (default: five layers of 128,
 without biases)."""
 _WEIGHTS = """Its trained weights, or the folder of train --keep-epochs, which adds the figure over epochs.
@@ -22,8 +24,11 @@ _HOLDOUT = """Keep this fraction of --data for tests (default, where the network
 split is known: 0.2)."""
 _PRUNE = "Prune by algorithm1, by magnitude, or in rounds with rewinding (iterative)."
 _D = "Strength of pruning; larger prunes more (default: the strongest of a grid that costs 1 % accuracy)."
-_RHO = "Step of rounding, in place of --levels."
 _SLACK = "of the theorem, for every layer (default: four times the number of layers)."
+_EPOCHS = "Passes over the sample where a network is trained."
+_SHARE = "Numbers of algorithm 1 for each weight of a layer."
+_SHUFFLE = "Train a control on labels of which this share is redrawn, such as 1."
+_EXAMPLES = "Examples for cushions and Jacobians, also of shin21."
 _WIDTHS = "Widths of other networks like this one, joined by commas: the bound against width."
 
 
@@ -31,28 +36,33 @@ class Paper(str, Enum):
     """The papers."""
 
     guha23 = "guha23"
+    arora18 = "arora18"
+    shin21 = "shin21"
 
 
 def command(
-    paper: Annotated[Paper, typer.Argument(help="guha23 (pruning, sketching).")],
+    paper: Annotated[Paper, typer.Argument(help=_PAPERS)],
     model: Annotated[str | None, option(_MODEL)] = None,
     weights: Annotated[Path | None, option(_WEIGHTS, None, "--network", "--weights")] = None,
     data: Annotated[str, option(_DATA)] = "digits",
     data_folder: opt.DataFolder = None,
     test: opt.Test = None,
     holdout: Annotated[float | None, option(_HOLDOUT)] = None,
-    epochs: Annotated[
-        int, typer.Option(min=1, help="Passes over the sample where a network is trained.")
-    ] = 20,
+    epochs: Annotated[int, typer.Option(min=1, help=_EPOCHS)] = 20,
     margin_share: Annotated[float, option(own.MARGIN_SHARE)] = 0.05,
     prune: Annotated[str, option(_PRUNE, _GUHA)] = "algorithm1",
     d: Annotated[float | None, option(_D, _GUHA, "--d")] = None,
     levels: Annotated[int, option("Values a weight can take, odd.", _GUHA)] = 15,
-    rho: Annotated[float | None, option(_RHO, _GUHA)] = None,
+    rho: Annotated[float | None, option("Step of rounding, in place of --levels.", _GUHA)] = None,
     eps: Annotated[float | None, option(f"eps {_SLACK}", _GUHA)] = None,
     lambda_: Annotated[float | None, option(f"lambda {_SLACK}", _GUHA, "--lambda")] = None,
     constant: Annotated[float, option("C of lemma 4.2, which the paper leaves open.", _GUHA)] = 1.0,
     widths: Annotated[str | None, option(_WIDTHS, _GUHA)] = None,
+    share: Annotated[float, option(_SHARE, _ARORA)] = 0.25,
+    shuffle_labels: Annotated[float | None, option(_SHUFFLE, _ARORA)] = None,
+    examples: Annotated[int, typer.Option(min=1, help=_EXAMPLES, rich_help_panel=_ARORA)] = 1000,
+    trials: Annotated[int, option("Times that the small weights are redrawn.", _SHIN)] = 10,
+    resamples: Annotated[int, option("Samples behind a verdict on a power law.", _SHIN)] = 50,
     delta: opt.Delta = 0.05,
     seed: own.NaturalSeed = 0,
     out: opt.NewFolder = None,
@@ -65,26 +75,33 @@ def command(
     """
     options = dict(locals())
     from codebound.run.store import new_folder
-    from codebound_papers.study import subjects
+    from codebound_papers import study
+    from codebound_papers.study.subjects import DEFAULT
 
     if weights is not None and model is None:
         raise UsageError("weights belong to an architecture: give it too (model).")
-    names = ("weights", "holdout", "data_folder", "epochs", "margin_share", "delta", "seed")
-    given = {name: options[name] for name in names}
+    if paper.value != "guha23" and widths is not None:
+        raise UsageError(f"--widths belongs to guha23. Got {paper.value}.")
+    given = {name: options[name] for name in _OF_THE_SUBJECT}
+    chosen = {name: options[name] for name in _OF_THE_PAPER[paper.value]}
+    if "widths" in chosen:
+        chosen["widths"] = _numbers(widths)
     hear = listener(quiet=quiet)
-    with new_folder(out, "study") as folder:
-        with hear.bar(f"study {paper.value}") as progress:
-            about = subjects.subject(model or subjects.DEFAULT, data, test, **given, progress=progress)
-            from codebound_papers.study.guha import guha23
-
-            found = guha23(
-                about, prune=prune, d=d, levels=levels, rho=rho, eps=eps, lambda_=lambda_,
-                constant=constant, widths=_numbers(widths), progress=progress,
-            )  # fmt: skip
-        found = found.at(folder)
+    with new_folder(out, "study") as folder, hear.bar(f"study {paper.value}") as progress:
+        about = study.subject(model or DEFAULT, data, test, **given, progress=progress)
+        found = getattr(study, paper.value)(about, **chosen, progress=progress).at(folder)
         found.save_to(folder)
     emit(found.record(), output, found.screen())
     hear.note(f"Page with figures: {folder / 'study.html'}")
+
+
+_OF_THE_SUBJECT = ("weights", "holdout", "data_folder", "epochs", "margin_share", "delta", "seed")
+_OF_THE_PAPER = {
+    "guha23": ("prune", "d", "levels", "rho", "eps", "lambda_", "constant", "widths"),
+    "arora18": ("share", "shuffle_labels", "examples"),
+    "shin21": ("trials", "resamples", "examples"),
+}
+"""Options of a study, by paper; those of the other papers are not read."""
 
 
 def _numbers(text: str | None) -> tuple[int, ...]:

@@ -202,8 +202,7 @@ def _drawings(
     over_widths: Sequence[dict[str, Any]],
     d: float,
 ) -> Iterator[Drawing]:
-    shown = [each for each in theorems if each.unit == "risk"]
-    yield bars("Figure 1: the bound against the older ones", _BARS, shown, true_rates(certified, errors))
+    yield bars("Figure 1: the bound against the older ones", _BARS, theorems, true_rates(certified, errors))
     name, log_d = theorems[0].name, "strength of pruning, d"
     accuracies = [{**p, "accuracy": 1.0 - p["error"], "share": p["recovered"] / p["layers"]} for p in points]
     for each in accuracies:

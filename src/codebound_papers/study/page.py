@@ -24,6 +24,7 @@ from codebound_papers.value import PublishedValue, Refused
 
 NETWORK = "f.safetensors"
 """The network f in the folder of a study."""
+_BOUNDS = ("risk", "capacity")  # units of a bar
 _HEADS = ("The paper.", "This network.", "What is true.")
 _KINDS = {
     "value": "an error rate where it ends in per cent; the constants that the paper leaves open are 1.",
@@ -173,8 +174,10 @@ def value_text(value: PublishedValue) -> str:
     return shown(row["value"], row["log10"])
 
 
-def said_of(value: PublishedValue) -> str:
+def said_of(value: PublishedValue | Refused) -> str:
     """A published bound in words, with its conditions."""
+    if isinstance(value, Refused):
+        return f"{value.name} does not apply: {value.reason}"
     beyond = "" if value.log_value < 0.0 else " (above 100 % it says nothing)"
     unmet, count = len(value.unmet), len(value.hypotheses)
     return f"{value.name} prints {value_text(value)}{beyond}; {unmet} of its {count} conditions are not met."
@@ -192,8 +195,8 @@ def listed(title: str, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, 
     """A table of some columns, ``key: "title|format"``; % stands for a rate, and None is unknown."""
 
     def cell(value: Any, form: str) -> object:
-        if value is None:
-            return "unknown"
+        if value is None or isinstance(value, bool):
+            return {None: "unknown", True: "yes", False: "NO"}[value]
         return rate(value) if form == "%" else f"{value:{'' if isinstance(value, str) else form}}"
 
     parts = {key: words.partition("|") for key, words in columns.items()}
@@ -216,7 +219,7 @@ def bars(
     marks += [
         Mark(each.name, each.log10, "published, no guarantee")
         for each in values
-        if isinstance(each, PublishedValue) and math.isfinite(each.log10)
+        if isinstance(each, PublishedValue) and math.isfinite(each.log10) and each.unit in _BOUNDS
     ]
     line = (0.0, "100 %")
     return Drawing(

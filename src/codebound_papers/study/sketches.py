@@ -81,7 +81,7 @@ class LayerOfG:
             return f"not sketched: {self.attempt.reason}"
         if self.error == 0.0:
             return f"the same, but {self.attempt.reason}"
-        return f"NOT recovered ({self.error:.1%} off): {self.attempt.reason}"
+        return f"NOT recovered (a relative error of {self.error:.2g}): {self.attempt.reason}"
 
     def record(self) -> dict[str, Any]:
         """Sizes and recovery, for JSON."""

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from codebound.bounds.risk import percent
+from codebound.bounds.risk import percent, rate
 from codebound.certificate.assessment import assess, issue
 from codebound.certificate.file import Certificate
 from codebound.certificate.task import Task
@@ -21,6 +21,7 @@ from codebound.sample.dataset import Dataset, require_certifiable
 from codebound.sample.formats.catalogue import KNOWN
 from codebound.sample.scores import error_count
 from codebound_networks.about_f.given import load_network
+from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.message import Message
 from codebound_networks.codes.tensors import AbstractTensorCode
 from codebound_networks.methods.inputs import read_original
@@ -99,6 +100,12 @@ class Subject:
         dtype = next(module.parameters()).dtype
         return error_count(module, data.on("cpu"), dtype=dtype) / data.n
 
+    def errors(self, module: nn.Module) -> tuple[float, float | None]:
+        """The same on both."""
+        on_sample = self.error(module)
+        assert on_sample is not None  # there is a sample
+        return on_sample, self.error(module, on_test=True)
+
     def build(self, weights: Mapping[str, Tensor]) -> nn.Module:
         """The network with other weight matrices, by layer; its other numbers are as a message has them."""
         if isinstance(self.task, str):
@@ -118,9 +125,14 @@ class Subject:
         if isinstance(self.task, str):
             return self.task
         whole = {**self._others, **{self._coded_names[name]: code for name, code in codes.items()}}
-        ordered = {name: whole[name] for name in self.task.f.tensors}
+        return self.issued(self.task.chain, {name: whole[name] for name in self.task.f.tensors})
+
+    def issued(self, chain: Chain, codes: Mapping[str, AbstractTensorCode]) -> Certificate | str:
+        """The certificate of a network of any architecture, by the names of a message."""
+        if isinstance(self.task, str):
+            return self.task
         try:
-            return issue(assess(Message(self.task.options, self.task.chain, ordered), self.task), self.task)
+            return issue(assess(Message(self.task.options, chain, codes), self.task), self.task)
         except CodeboundError as refusal:
             return str(refusal)
 
@@ -231,11 +243,9 @@ def subject(
 
 def truth(found: Certificate | str, *, test_error: float | None, tested: int | None) -> str:
     """What is true of a compressed network, in a sentence."""
-    from codebound.bounds.risk import rate
-
-    seen = "Its error on new examples is unknown, as there are no test examples"
+    seen = "The error of the compressed network on new examples is unknown, as there are no test examples"
     if test_error is not None:
-        seen = f"It errs on {rate(test_error)} of {tested:,} test examples"
+        seen = f"The compressed network errs on {rate(test_error)} of {tested:,} test examples"
     if isinstance(found, str):
         return f"{seen}; it has no certificate: {found.rstrip('.')}."
     claim, bits = found.claim, found.facts.code_bits
