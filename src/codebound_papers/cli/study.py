@@ -1,6 +1,7 @@
 """``codebound study``: each of the three papers as a system, on a network of yours or on a small one."""
 
 from enum import Enum
+from inspect import signature
 from pathlib import Path
 from typing import Annotated
 
@@ -74,22 +75,28 @@ def command(
     Example: codebound study guha23 --data digits
     """
     options = dict(locals())
+    from dataclasses import replace
+
     from codebound.run.store import new_folder
     from codebound_papers import study
     from codebound_papers.study.subjects import DEFAULT
 
     if weights is not None and model is None:
         raise UsageError("weights belong to an architecture: give it too (model).")
-    if paper.value != "guha23" and widths is not None:
-        raise UsageError(f"--widths belongs to guha23. Got {paper.value}.")
+    own_options = _OF_THE_PAPER[paper.value]
+    for name, default in ((each.name, each.default) for each in signature(command).parameters.values()):
+        is_foreign = name not in own_options and any(name in others for others in _OF_THE_PAPER.values())
+        if is_foreign and options[name] != default:
+            raise UsageError(f"{paper.value} takes no {name.strip('_').replace('_', '-')}: see --help.")
     given = {name: options[name] for name in _OF_THE_SUBJECT}
-    chosen = {name: options[name] for name in _OF_THE_PAPER[paper.value]}
+    chosen = {name: options[name] for name in own_options}
     if "widths" in chosen:
         chosen["widths"] = _numbers(widths)
     hear = listener(quiet=quiet)
     with new_folder(out, "study") as folder, hear.bar(f"study {paper.value}") as progress:
         about = study.subject(model or DEFAULT, data, test, **given, progress=progress)
-        found = getattr(study, paper.value)(about, **chosen, progress=progress).at(folder)
+        found = getattr(study, paper.value)(about, **chosen, progress=progress)
+        found = replace(found, place=str(folder))
         found.save_to(folder)
     emit(found.record(), output, found.screen())
     hear.note(f"Page with figures: {folder / 'study.html'}")
@@ -101,7 +108,7 @@ _OF_THE_PAPER = {
     "arora18": ("share", "shuffle_labels", "examples"),
     "shin21": ("trials", "resamples", "examples"),
 }
-"""Options of a study, by paper; those of the other papers are not read."""
+"""Options of a study, by paper."""
 
 
 def _numbers(text: str | None) -> tuple[int, ...]:

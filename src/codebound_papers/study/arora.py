@@ -29,8 +29,8 @@ from codebound_papers.published import Evidence, evaluate
 from codebound_papers.report.figures import Plot, Series
 from codebound_papers.report.figures import curves as plain_curves
 from codebound_papers.report.measures import Drawing, measure_figures, measure_tables
-from codebound_papers.study.page import StudyResult, bars, drawn, listed, said_of, true_rates
-from codebound_papers.study.subjects import Subject, subject, truth
+from codebound_papers.study.page import StudyResult, drawn, listed
+from codebound_papers.study.subjects import Subject, subject
 
 Row = dict[str, Any]
 Compression = tuple[nn.Module, Certificate | str, list[Row], list[Row]]
@@ -47,11 +47,7 @@ _CLAIM = (
     "Arora, Ge, Neyshabur and Zhang (2018) claim that trained networks damp noise from layer to layer, that "
     "they can therefore be compressed to few numbers, and that these bound the error on new data."
 )
-_BARS = (
-    "Published expressions beside what is true, on one logarithmic axis; capacities are as their figure "
-    "plots them. What is right of 100 % says nothing."
-)
-_NOTES = ("The control with corrupted labels was not asked for: --shuffle-labels 1 trains it.",)
+_NO_CONTROL = ("The control with corrupted labels was not asked for: --shuffle-labels 1 trains it.",)
 
 
 @watched
@@ -85,7 +81,6 @@ def arora18(
     progress(2, 4, "compression")
     g, certified, steps, points = (_local if has_convolution else _projected)(about, measured, share, inputs)
     progress(3, 4, "bounds")
-    errors = {"f": about.errors(about.f), "g": about.errors(g)}
     main = "A-Thm5.1" if has_convolution else "A-Thm4.1"
     evidence = Evidence(measured, seed=about.seed)
     theorems = [each for ref in (main, *_BESIDE) for each in evaluate(evidence, only=ref)]
@@ -93,27 +88,17 @@ def arora18(
     control = [] if shuffle_labels is None else _control(about, measured, shuffle_labels, examples)
     summary = summary_of(measured)
     record = {**summary.record(), "curves": summary.curves}
-    method = "algorithm 4" if has_convolution else f"algorithm 1, with {share:g} numbers for each weight,"
+    method = "algorithm 4" if has_convolution else f"algorithm 1, with {share:g} numbers for each weight"
     return StudyResult(
         paper="arora18",
-        subject=about,
+        claim=_CLAIM,
+        finding=f"{_damped(curves)} Here g is compressed by {method}.",
+        about=about,
         settings={"share": share, "examples": seen.n, "shuffled labels": shuffle_labels},
-        sentences=(
-            _CLAIM,
-            (
-                f"{_damped(curves)} Compressed by {method} {about.name} errs on {rate(errors['g'][0])} of "
-                f"its sample in place of {rate(errors['f'][0])}; {said_of(theorems[0])}"
-            ),
-            truth(certified, test_error=errors["g"][1], tested=about.test_set and about.test_set.n),
-        ),
-        tables=(
-            *measure_tables(record),
-            listed("Interlayer smoothness", smoothness, _SMOOTH),
-            *_tables(effective, steps, points, control),
-        ),
-        theorems=tuple(theorems),
+        tables=(*measure_tables(record), *_tables(effective, smoothness, steps, points, control)),
+        theorems=theorems,
+        networks={"g": g},
         certified={"g": certified},
-        errors=errors,
         quantities={
             "stability": summary.record(),
             "smoothness": smoothness,
@@ -123,14 +108,14 @@ def arora18(
             "compression": points,
             "control": control,
         },
-        drawings=(
-            *_drawings(curves, effective, points, steps),
-            bars("Figure 2: the bounds", _BARS, theorems, true_rates({"g": certified}, errors)),
-            *measure_figures(record),
+        drawings=(*_drawings(curves, effective, points, steps), *measure_figures(record)),
+        parts=(
+            ("measure", "--families stability,margins"),
+            ("compress", f"--method {'conv' if has_convolution else 'project'}"),
+            ("compare", ""),
+            ("plan", "--method project"),
         ),
-        tensors={"g": g.state_dict()},
-        commands=tuple(_commands(about, has_convolution=has_convolution)),
-        notes=_NOTES if shuffle_labels is None else (),
+        notes=() if shuffle_labels is not None else _NO_CONTROL,
     )
 
 
@@ -225,7 +210,7 @@ def _smoothness(measured: Measured) -> list[Row]:
 
 def _control(about: Subject, measured: Measured, share: float, examples: int) -> list[Row]:
     """The medians of f beside those of a network that was trained on corrupted labels."""
-    other = about.trained_like(label_shuffle=share, epochs=_LONGER * about.epochs)
+    other = about.like(label_shuffle=share, epochs=_LONGER * about.epochs)
     sample = shuffle_labels_of(about.sample, share, seed=about.seed)
     corrupted = replace(about, f=other, sample=sample, by_epoch={})
     again = corrupted.measured("margins", "norms", "maps", "stability", examples=examples)
@@ -237,8 +222,11 @@ def _control(about: Subject, measured: Measured, share: float, examples: int) ->
                 found = row[quantity]
                 medians[words] = None if found is None else found["quantiles"]["0.5"]  # type: ignore[index]
         rows.append(medians)
-    errors = {"layer": "(training error)", "layer_cushion": about.error(about.f)}
-    return [*rows, {**dict.fromkeys(rows[0]), **errors, "layer_cushion, corrupted": corrupted.error(other)}]
+    errors = {"layer": "(training error)", "layer_cushion": about.errors(about.f)[0]}
+    return [
+        *rows,
+        {**dict.fromkeys(rows[0]), **errors, "layer_cushion, corrupted": corrupted.errors(other)[0]},
+    ]
 
 
 def _damped(curves: Sequence[Row]) -> str:
@@ -254,8 +242,13 @@ def _damped(curves: Sequence[Row]) -> str:
 
 
 def _tables(
-    effective: Sequence[Row], steps: Sequence[Row], points: Sequence[Row], control: Sequence[Row]
+    effective: Sequence[Row],
+    smoothness: Sequence[Row],
+    steps: Sequence[Row],
+    points: Sequence[Row],
+    control: Sequence[Row],
 ) -> Iterator[Table]:
+    yield listed("Interlayer smoothness", smoothness, _SMOOTH)
     sizes = {"layer": "layer", "effective": "effective parameters|.4g", "weights": "weights|,",
              "percent": "per cent|.4g"}  # fmt: skip
     legend = {"effective parameters": "c^2 beta^2 ceil(kappa/s)^2 / (mu^2 mu_to^2): depth, logarithms, "
@@ -310,11 +303,3 @@ def _drawings(
               Series("allowed", places[: len(allowed)], allowed, "dashed")],
              x_names=[step["name"] for step in steps], y_scale="log"),
     )  # fmt: skip
-
-
-def _commands(about: Subject, *, has_convolution: bool) -> Iterator[str]:
-    method = "conv" if has_convolution else "project"
-    yield f"codebound measure {about.words(holdout=False)} --families stability,margins"
-    yield f"codebound compress {about.words()} --method {method}"
-    yield f"codebound compare {about.words()}"
-    yield f"codebound plan {about.words(holdout=False)} --method project"

@@ -7,14 +7,13 @@ import torch
 from torch import Tensor
 
 from codebound.bounds.risk import rate
-from codebound.certificate.file import Certificate
 from codebound.report.tables import Table
 from codebound.run.progress import Progress, silent, watched
 from codebound_networks.codes.modes import integers
 from codebound_papers.guha23.pruning import kept_share, strength_for
 from codebound_papers.report.figures import Plot, Series, curves
 from codebound_papers.report.measures import Drawing
-from codebound_papers.study.page import StudyResult, bars, drawn, listed, said_of, true_rates
+from codebound_papers.study.page import StudyResult, drawn, listed
 from codebound_papers.study.sketches import (
     LayerOfG,
     Pruning,
@@ -26,8 +25,7 @@ from codebound_papers.study.sketches import (
     pruning_facts,
     theorems_of,
 )
-from codebound_papers.study.subjects import Subject, subject, truth
-from codebound_papers.value import PublishedValue
+from codebound_papers.study.subjects import Subject, subject
 
 _KEPT = (0.9, 0.7, 0.5, 0.3, 0.2, 0.1, 0.05, 0.02)  # of Gaussian weights, at the strengths of the range
 _KEPT_TRAINED = (0.5, 0.2, 0.1, 0.05)  # where every strength is a training
@@ -72,54 +70,37 @@ def guha23(
         progress(done, len(strengths) + 1, f"d = {strength:.3g}")
         layers_at[strength] = layers_of(about, chosen, strength)
         points.append(point_at(about, strength, layers_at[strength]))
-    before, before_test = about.error(about.f), about.error(about.f, on_test=True)
-    assert before is not None
+    most = about.errors(about.f)[0] + _COST
     if d is None:
-        d = max((p["d"] for p in points if p["error"] <= before + _COST), default=strengths[0])
+        d = max((point["d"] for point in points if point["error"] <= most), default=strengths[0])
     layers = layers_at[d]
     progress(len(strengths), len(strengths) + 1, "bounds")
-
     g = about.build({layer.name: torch.from_numpy(layer.code.weights()) for layer in layers})
-    recovered = about.build({layer.name: layer.decoded for layer in layers})
     measured = about.measured("margins", "norms")
     gaussian = assumption(about, strengths)
     found = pruning_facts(measured.facts, layers, d, chosen)
-    theorems = theorems_of(about, measured.facts, found, g, layers, gaussian)
-    certified: dict[str, Certificate | str] = {"g": about.certified({x.name: x.code for x in layers})}
+    certified = {"g": about.certified({layer.name: layer.code for layer in layers})}
     if any(layer.exact for layer in layers):
-        codes = {x.name: x.code if x.attempt.code is None else x.attempt.code for x in layers}
-        certified["g as sketches"] = about.certified(codes)
-    errors = {
-        "f": (before, before_test),
-        "g": (about.error(g), about.error(g, on_test=True)),
-        "g recovered": (about.error(recovered), about.error(recovered, on_test=True)),
-    }
-    over_epochs = [bounds_at(about, f, d, chosen) | {"epoch": n} for n, f in about.by_epoch.items()]
-    over_widths = [bounds_at(about, about.trained_like(width=w), d, chosen) | {"width": w} for w in widths]
-    rows = [layer.record() for layer in layers]
+        certified["g as sketches"] = about.certified({x.name: x.attempt.code or x.code for x in layers})
+    over_epochs = [{"epoch": n, **bounds_at(about, f, d, chosen)} for n, f in about.by_epoch.items()]
+    over_widths = [{"width": w, **bounds_at(about, about.like(width=w), d, chosen)} for w in widths]
+    rows, exact = [layer.record() for layer in layers], sum(layer.exact for layer in layers)
     constants = {"d": d, "chi(d)": kept_share(d), "eps": found.slack, "lambda": found.sparsity_slack}
     constants |= {"rho": max(row["rho"] for row in rows), "C": constant}
     kept = sum(row["nonzeros"] for row in rows) / sum(row["rows"] * row["columns"] for row in rows)
-    exact, test = sum(layer.exact for layer in layers), errors["g"][1]
-    main = theorems[0]
+    theorems = theorems_of(about, measured, found, g, layers, gaussian)
     return StudyResult(
         paper="guha23",
-        subject=about,
+        claim=_CLAIM,
+        finding=f"Pruned at d = {d:.3g}, which keeps {rate(kept)} of the weights, {exact} of {len(layers)} "
+        "layers come back exactly from their sketches.",
+        about=about,
         settings={"prune": prune, "levels": levels, "rho asked for": rho, **constants},
-        sentences=(
-            _CLAIM,
-            (
-                f"Pruned at d = {d:.3g}, which keeps {rate(kept)} of the weights, {about.name} errs on "
-                f"{rate(errors['g'][0] or 0.0)} of its sample in place of {rate(before)}; {exact} of "
-                f"{len(layers)} layers come back exactly from their sketches; {said_of(main)}"
-            ),
-            truth(certified["g"], test_error=test, tested=about.test_set and about.test_set.n),
-        ),
         tables=_tables(rows, constants, points),
         more=(_assumption_table(gaussian),),
-        theorems=tuple(theorems),
+        theorems=theorems,
+        networks={"g": g, "g recovered": about.build({layer.name: layer.decoded for layer in layers})},
         certified=certified,
-        errors=errors,
         quantities={
             "layers": rows,
             "working_range": points,
@@ -127,22 +108,17 @@ def guha23(
             "over_epochs": over_epochs,
             "over_widths": over_widths,
         },
-        drawings=tuple(_drawings(theorems, certified, errors, points, over_epochs, over_widths, d)),
-        tensors={
-            "g": g.state_dict(),
-            "g-recovered": recovered.state_dict(),
-            **_saved_sketches(layers),
-        },
-        commands=tuple(_commands(about, prune, d, levels)),
+        drawings=tuple(_drawings(theorems[0].name, points, over_epochs, over_widths, d)),
+        tensors=_sketches(layers),
+        parts=_parts(prune, d, levels),
         notes=tuple(_notes(about, widths)),
     )
 
 
-def _saved_sketches(layers: Sequence[LayerOfG]) -> dict[str, dict[str, Tensor]]:
-    """The sketches that were made; their seeds, sides and steps are in the record."""
-    made = {x.name: x.attempt.code or x.attempt.draft for x in layers}
-    sums = {name: torch.from_numpy(integers(each.inner).levels.copy()) for name, each in made.items() if each}
-    return {"sketches": sums} if sums else {}
+def _sketches(layers: Sequence[LayerOfG]) -> dict[str, Tensor]:
+    """The sketches that were made, by layer; their seeds, sides and steps are in the record."""
+    made = {layer.name: layer.attempt.code or layer.attempt.draft for layer in layers}
+    return {n: torch.from_numpy(integers(x.inner).levels.copy()) for n, x in made.items() if x is not None}
 
 
 def _tables(
@@ -194,16 +170,12 @@ def _assumption_table(gaussian: Sequence[dict[str, Any]]) -> Table:
 
 
 def _drawings(
-    theorems: Sequence[PublishedValue],
-    certified: Mapping[str, Certificate | str],
-    errors: Mapping[str, tuple[float | None, float | None]],
+    name: str,
     points: Sequence[dict[str, Any]],
     over_epochs: Sequence[dict[str, Any]],
     over_widths: Sequence[dict[str, Any]],
     d: float,
 ) -> Iterator[Drawing]:
-    yield bars("Figure 1: the bound against the older ones", _BARS, theorems, true_rates(certified, errors))
-    name, log_d = theorems[0].name, "strength of pruning, d"
     accuracies = [{**p, "accuracy": 1.0 - p["error"], "share": p["recovered"] / p["layers"]} for p in points]
     for each in accuracies:
         each["test"] = None if each["test_error"] is None else 1.0 - each["test_error"]
@@ -214,10 +186,10 @@ def _drawings(
         "Working range",
         "Accuracy of g and the share of its layers that come back from their sketches. The scheme works "
         "where both are high.",
-        Plot("", log_d, "share", [*lines, chosen], x_scale="log"),
+        Plot("", "strength of pruning, d", "share", [*lines, chosen], x_scale="log"),
     )
     true = [(p["epoch"], p["test_error"]) for p in over_epochs if p["test_error"] is not None]
-    ours = [(p["epoch"], 10.0 ** p["log10"][name]) for p in over_epochs if p["log10"][name] is not None]
+    ours = [(p["epoch"], 10.0 ** p["log10"][name]) for p in over_epochs if p["log10"].get(name) is not None]
     if true and len(ours) > 1:
         low, high = (f(value for _, value in true) for f in (min, max))
         least, most = (f(value for _, value in ours) for f in (min, max))
@@ -242,12 +214,6 @@ def _drawings(
     )
 
 
-_BARS = (
-    "Published expressions beside what is true of the same network, on one logarithmic axis. A bound right "
-    "of 100 % says nothing."
-)
-
-
 def _notes(about: Subject, widths: Sequence[int]) -> Iterator[str]:
     if not about.by_epoch:
         yield (
@@ -262,14 +228,13 @@ def _notes(about: Subject, widths: Sequence[int]) -> Iterator[str]:
     )
 
 
-def _commands(about: Subject, prune: Pruning, d: float, levels: int) -> Iterator[str]:
-    ways = {
-        "algorithm1": ("mbp", f"--set strength={d:.6g} --set levels={levels}", f"--strength {d:.6g}"),
-        "magnitude": ("naive", f"--set density={kept_share(d):.6g}", f"--keep {kept_share(d):.6g}"),
-        "iterative": ("imp", f"--set density={kept_share(d):.6g}", f"--keep {kept_share(d):.6g}"),
-    }
-    method, options, sketch = ways[prune]
-    yield f"codebound compress {about.words()} --method {method} {options}"
-    yield f"codebound sketch {about.words(data=False)} {sketch} --levels {levels}"
-    yield f"codebound compare {about.words()}"
-    yield f"codebound plan {about.words(holdout=False)} --method mbp"
+def _parts(prune: Pruning, d: float, levels: int) -> tuple[tuple[str, str], ...]:
+    method, density = {"magnitude": "naive", "iterative": "imp"}.get(prune, "mbp"), f"{kept_share(d):.6g}"
+    strength = f"--set strength={d:.6g}" if method == "mbp" else f"--set density={density}"
+    sketch = f"--strength {d:.6g}" if method == "mbp" else f"--keep {density}"
+    return (
+        ("compress", f"--method {method} {strength} --set levels={levels}"),
+        ("sketch", f"{sketch} --levels {levels}"),
+        ("compare", ""),
+        ("plan", "--method mbp"),
+    )

@@ -25,13 +25,13 @@ from codebound_papers.report.measures import Drawing
 from codebound_papers.shin21.alternatives import EntryLaws, fit_entry_laws
 from codebound_papers.shin21.compressor import GaussianFill, PlainMask, replacement_trials
 from codebound_papers.shin21.heavy_tails import RANDOM_WEIGHTS
-from codebound_papers.study.page import StudyResult, bars, drawn, listed, said_of, true_rates
-from codebound_papers.study.subjects import Subject, subject, truth
+from codebound_papers.study.page import StudyResult, drawn, listed
+from codebound_papers.study.subjects import Subject, subject
 from codebound_papers.value import Hypothesis, PublishedValue, Refused
 
 Row = dict[str, Any]
 
-_FINE = 255  # levels of the layers that stay
+_FINE = 31  # levels of the layers that stay
 _MASKS: tuple[PlainMask, ...] = ("absolute", "signed")  # of the released code, and of the text
 _REFS = ("S-Thm2", "S-Thm2:dudley", "S-Prop1.1:network", "S-Prop1.1x:network", "I-17")
 _CLAIM = (
@@ -81,32 +81,27 @@ def shin21(
     evidence = Evidence(measured, seed=about.seed)
     theorems = [_tested(each, rows) for ref in _REFS for each in evaluate(evidence, only=ref)]
     g, certified = _filled(about)
-    errors = {"f": about.errors(about.f), "g": about.errors(g)}
     can = sum(row["entries_status"] == "power law" for row in rows)
+    said = f"No weights were redrawn: {refusal}" if refusal else _said(redrawn[0])
     return StudyResult(
         paper="shin21",
-        subject=about,
+        claim=_CLAIM,
+        finding=f"The entries of {can} of {len(rows)} layers can be called a power law. {said}",
+        about=about,
         settings={"trials": trials, "resamples": resamples, "examples": examples},
-        sentences=(
-            _CLAIM,
-            (
-                f"The entries of {can} of {len(rows)} layers of {about.name} can be called a power law. "
-                f"{_said(redrawn, refusal)} {said_of(theorems[0])}"
-            ),
-            truth(certified, test_error=errors["g"][1], tested=about.test_set and about.test_set.n),
-        ),
         tables=tuple(_tables(rows, redrawn)),
-        theorems=tuple(theorems),
+        theorems=theorems,
+        networks={"g": g},
         certified={"g": certified},
-        errors=errors,
         quantities={"layers": rows, "redrawn": redrawn},
-        drawings=(
-            *_drawings(panels, rows, redrawn),
-            bars("The bound against the older ones", _BARS, theorems, true_rates({"g": certified}, errors)),
+        drawings=tuple(_drawings(panels, rows, redrawn)),
+        parts=(
+            ("measure", "--families tails,spectra --tails-of absolute"),
+            ("compress", "--method heavytail"),
+            ("compress", "--method gaussian-fill"),
+            ("compare", ""),
+            ("plan", "--method heavytail"),
         ),
-        tensors={"g": g.state_dict()},
-        commands=tuple(_commands(about)),
-        notes=(f"No weights were redrawn: {refusal}",) if refusal else (),
     )
 
 
@@ -200,13 +195,10 @@ def _tested(value: PublishedValue | Refused, rows: Sequence[Row]) -> PublishedVa
     return replace(value, hypotheses=tuple(conditions))
 
 
-def _said(redrawn: Sequence[Row], refusal: str) -> str:
-    if not redrawn:
-        return f"No weights were redrawn: {refusal}"
-    row = redrawn[0]
+def _said(row: Row) -> str:
     return (
         f"With all but {rate(row['kept'])} of the last layer redrawn as noise, the accuracy on {row['on']} "
-        f"is {rate(row['mean'])} +- {100.0 * row['deviation']:.2f} in place of {rate(row['original'])};"
+        f"is {rate(row['mean'])} +- {100.0 * row['deviation']:.2f} in place of {rate(row['original'])}."
     )
 
 
@@ -232,12 +224,6 @@ def _tables(rows: Sequence[Row], redrawn: Sequence[Row]) -> Iterator[Table]:
     yield listed("Small weights of the last layer redrawn (Table 1)", redrawn, table, **by)
 
 
-_BARS = (
-    "Published expressions beside what is true of the same network, on one logarithmic axis. A bound right "
-    "of 100 % says nothing."
-)
-
-
 def _drawings(
     panels: Mapping[str, Sequence[Panel]], rows: Sequence[Row], redrawn: Sequence[Row]
 ) -> Iterator[Drawing]:
@@ -261,11 +247,3 @@ def _drawings(
         ),
         Plot("Redrawn weights", "trial", "accuracy", scores, headroom=0.5),
     )
-
-
-def _commands(about: Subject) -> Iterator[str]:
-    yield f"codebound measure {about.words(holdout=False)} --families tails,spectra --tails-of absolute"
-    yield f"codebound compress {about.words()} --method heavytail"
-    yield f"codebound compress {about.words()} --method gaussian-fill"
-    yield f"codebound compare {about.words()}"
-    yield f"codebound plan {about.words(holdout=False)} --method heavytail"

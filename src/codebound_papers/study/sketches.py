@@ -24,10 +24,11 @@ from codebound_papers.guha23.masks import IterativePruning
 from codebound_papers.guha23.pruning import GAUSSIAN, PruningFacts, kept_share
 from codebound_papers.guha23.sketch.codec import Attempt, l1_solution, plain_bits, smallest_sketch
 from codebound_papers.measure.proximity import closeness
+from codebound_papers.measure.record import Measured
 from codebound_papers.measure.shape import weight_shape
 from codebound_papers.measure.spectral import matrix_spectral_norm
 from codebound_papers.study.subjects import Subject
-from codebound_papers.value import Hypothesis, PublishedValue
+from codebound_papers.value import Hypothesis, PublishedValue, Refused
 
 Pruning = Literal["algorithm1", "magnitude", "iterative"]
 _ROUNDS, _STEPS = 3, 600  # of iterative pruning, and at least so many steps of each of its trainings
@@ -165,11 +166,12 @@ def point_at(about: Subject, d: float, layers: Sequence[LayerOfG]) -> dict[str, 
     g = about.build({layer.name: torch.from_numpy(layer.code.weights()) for layer in layers})
     numbers = sum(x.attempt.m1 * x.attempt.m2 if x.exact else x.pruned.numel() for x in layers)
     weights = sum(layer.pruned.numel() for layer in layers)
+    error, test_error = about.errors(g)
     return {
         "d": d,
         "kept": sum(int(layer.pruned.count_nonzero()) for layer in layers) / weights,
-        "error": about.error(g),
-        "test_error": about.error(g, on_test=True),
+        "error": error,
+        "test_error": test_error,
         "recovered": sum(layer.exact for layer in layers),
         "layers": len(layers),
         "numbers": numbers / weights,
@@ -199,13 +201,16 @@ def pruning_facts(
 
 def theorems_of(
     about: Subject,
-    facts: NetworkFacts,
+    measured: Measured,
     found: PruningFacts,
     g: nn.Module,
     layers: Sequence[LayerOfG],
     gaussian: Sequence[Mapping[str, Any]],
-) -> list[PublishedValue]:
-    """Theorem 5.2 in its forms, theorem 6.2, and the five older bounds."""
+) -> list[PublishedValue | Refused]:
+    """Theorem 5.2 in its forms, theorem 6.2, and the five older bounds; of a chain of layers alone."""
+    if measured.obstacle:
+        return [Refused("G-Thm5.2", "Guha 5.2: sketching", "risk", "g", measured.obstacle)]
+    facts = measured.facts
     shares = (x.nonzeros / layer.weights for x, layer in zip(found.layers, facts.layers, strict=True))
     kept = tuple(replace(x, kept_share=share) for x, share in zip(found.layers, shares, strict=True))
     distance = closeness(about.f, g, about.sample.on("cpu")).largest
@@ -223,11 +228,11 @@ def theorems_of(
         others = [each for each in value.hypotheses if each.statement != GAUSSIAN]
         return replace(value, hypotheses=(*others, *tested))
 
-    measured = sketching.sketching_risk(facts, pruning=replace(found, layers=kept))
+    at_kept = sketching.sketching_risk(facts, pruning=replace(found, layers=kept))
     step = max(layer.step for layer in found.layers)
     return [
         said(sketching.sketching_risk(facts, pruning=found)),
-        replace(said(measured), name=f"{measured.name}, at the share that was kept"),
+        replace(said(at_kept), name=f"{at_kept.name}, at the share that was kept"),
         said(sketching.sketching_risk_by_proof(facts, pruning=found)),
         sketching.naive_risk(facts, pruning=found),
         sketching.sparsity_failure(facts, pruning=found),
@@ -279,10 +284,11 @@ def bounds_at(about: Subject, f: nn.Module, d: float, chosen: SketchSettings) ->
         original = other.network.layer(name).weight.detach().cpu().flatten(1)
         layers.append(LayerOfG(name, original, weight.flatten(1), code, Attempt(0, 0, None), weight, 0.0))
     found = pruning_facts(facts, layers, d, chosen)
-    values = [sketching.sketching_risk(facts, pruning=found), *literature(facts)]
+    values = [] if measured.obstacle else [sketching.sketching_risk(facts, pruning=found), *literature(facts)]
+    error, test_error = about.errors(f)
     return {
         "log10": {each.name: finite(each.log10) for each in values},
-        "error": about.error(f),
-        "test_error": about.error(f, on_test=True),
+        "error": error,
+        "test_error": test_error,
         "smallest_margin": measured.margins.minimum,
     }

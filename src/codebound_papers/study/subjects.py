@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from codebound.bounds.risk import percent, rate
 from codebound.certificate.assessment import assess, issue
 from codebound.certificate.file import Certificate
 from codebound.certificate.task import Task
@@ -40,8 +39,6 @@ from codebound_papers.measure.steps import FoldedNetwork, fold_and_wrap
 DEFAULT = "mlp:depth=5,width=128,bias=false"
 """The network that is trained where none is given: five layers, as in Guha et al., without biases."""
 EPOCHS = 20
-PLACE = "OUT"
-"""The folder of a study in commands, as long as it has none."""
 _HELD_OUT = 0.2  # of a sample that has no test examples, where the network is trained here
 
 
@@ -92,19 +89,13 @@ class Subject:
         )
         return measure_facts(self.folded if of is None else of, self.sample, asked)
 
-    def error(self, module: nn.Module, *, on_test: bool = False) -> float | None:
-        """Share of the sample, or of the test examples, that a network gets wrong; None without any."""
-        data = self.test_set if on_test else self.sample
-        if data is None:
-            return None
-        dtype = next(module.parameters()).dtype
-        return error_count(module, data.on("cpu"), dtype=dtype) / data.n
-
     def errors(self, module: nn.Module) -> tuple[float, float | None]:
-        """The same on both."""
-        on_sample = self.error(module)
-        assert on_sample is not None  # there is a sample
-        return on_sample, self.error(module, on_test=True)
+        """Shares of the sample and of the test examples that a network gets wrong; None without any."""
+        dtype = next(module.parameters()).dtype
+        sets = (self.sample, self.test_set)
+        counted = [None if x is None else error_count(module, x.on("cpu"), dtype=dtype) / x.n for x in sets]
+        assert counted[0] is not None  # there is a sample
+        return counted[0], counted[1]
 
     def build(self, weights: Mapping[str, Tensor]) -> nn.Module:
         """The network with other weight matrices, by layer; its other numbers are as a message has them."""
@@ -151,7 +142,7 @@ class Subject:
         names = (name for name in self.task.f.tensors if name not in weights)
         return {name: quantised_code(name, self.task, levels=VECTOR_LEVELS) for name in names}
 
-    def trained_like(
+    def like(
         self, *, width: int | None = None, label_shuffle: float = 0.0, epochs: int | None = None
     ) -> nn.Module:
         """A network of the same architecture, of another width or on shuffled labels, trained here."""
@@ -162,14 +153,14 @@ class Subject:
         start = load_network(spec, self.sample, seed=self.seed)
         return fit(start, self.sample, config, progress=silent).model
 
-    def words(self, *, data: bool = True, holdout: bool = True) -> str:
+    def words(self, verb: str) -> str:
         """The options of a verb that name the network and its sample."""
-        network = f"--model {self.spec or 'PACKAGE.MODULE:FACTORY'} --weights {PLACE}/f.safetensors"
-        if not data:
+        network = f"--model {self.spec or 'PACKAGE.MODULE:FACTORY'} --weights OUT/f.safetensors"
+        if verb == "sketch":
             shape = "x".join(map(str, self.sample.input_shape))
             return f"{network} --input-shape {shape} --classes {self.sample.classes}"
-        apart = f" --holdout {self.held_out:g}" if holdout and self.held_out is not None else ""
-        return f"{network} --data {self.data or 'DATA'}{apart}"
+        has_tests = verb in ("compare", "compress") and self.held_out is not None
+        return f"{network} --data {self.data or 'DATA'}{f' --holdout {self.held_out:g}' * has_tests}"
 
     @property
     def record(self) -> dict[str, object]:
@@ -239,37 +230,6 @@ def subject(
         margin_share=margin_share, delta=delta, seed=seed, notes=tuple(notes), held_out=holdout,
         data=sample if isinstance(sample, str) else None,
     )  # fmt: skip
-
-
-def truth(found: Certificate | str, *, test_error: float | None, tested: int | None) -> str:
-    """What is true of a compressed network, in a sentence."""
-    seen = "The error of the compressed network on new examples is unknown, as there are no test examples"
-    if test_error is not None:
-        seen = f"The compressed network errs on {rate(test_error)} of {tested:,} test examples"
-    if isinstance(found, str):
-        return f"{seen}; it has no certificate: {found.rstrip('.')}."
-    claim, bits = found.claim, found.facts.code_bits
-    says = "which says no more than guessing" if claim.vacuous else "a guarantee"
-    return (
-        f"{seen}; with probability {1.0 - claim.delta:g} its error on new data is at most "
-        f"{percent(claim.bound)} ({claim.statement}, {bits:,} bits, accepted by the second program): {says}."
-    )
-
-
-def claim_record(found: Certificate | str) -> dict[str, object]:
-    """A certificate for JSON, or the reason why there is none."""
-    if isinstance(found, str):
-        return {"bound": None, "reason": found}
-    claim, facts = found.claim, found.facts
-    return {
-        "bound": claim.bound,
-        "statement": claim.statement,
-        "vacuous": claim.vacuous,
-        "delta": claim.delta,
-        "errors": facts.errors,
-        "n": facts.n,
-        "code_bits": facts.code_bits,
-    }
 
 
 def _widened(spec: str, width: int) -> str:
