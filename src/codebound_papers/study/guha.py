@@ -62,6 +62,7 @@ def guha23(
     """
     about = subject() if about is None else about
     chosen = SketchSettings(prune, levels, rho, eps, lambda_, constant)
+    wider = {width: about.widened(width) for width in widths}
     strengths = [strength_for(kept) for kept in (_KEPT_TRAINED if prune == "iterative" else _KEPT)]
     strengths = sorted({*strengths, *(() if d is None else (d,))})
     layers_at: dict[float, list[LayerOfG]] = {}
@@ -83,7 +84,7 @@ def guha23(
     if any(layer.exact for layer in layers):
         certified["g as sketches"] = about.certified({x.name: x.attempt.code or x.code for x in layers})
     over_epochs = [{"epoch": n, **bounds_at(about, f, d, chosen)} for n, f in about.by_epoch.items()]
-    over_widths = [{"width": w, **bounds_at(about, about.like(width=w), d, chosen)} for w in widths]
+    over_widths = [{"width": w, **bounds_at(about, about.like(spec=x), d, chosen)} for w, x in wider.items()]
     rows, exact = [layer.record() for layer in layers], sum(layer.exact for layer in layers)
     constants = {"d": d, "chi(d)": kept_share(d), "eps": found.slack, "lambda": found.sparsity_slack}
     constants |= {"rho": max(row["rho"] for row in rows), "C": constant}

@@ -31,7 +31,7 @@ from codebound_networks.train.config import TrainConfig
 from codebound_networks.train.harness import fit
 from codebound_networks.views.graphs import Traced
 from codebound_networks.views.rebuild import with_weights
-from codebound_networks.views.zoo import parse_spec
+from codebound_networks.views.zoo import ZOO
 from codebound_papers.compress.compressors import weight_name
 from codebound_papers.measure.record import Family, Measured, MeasureSettings, measure_facts
 from codebound_papers.measure.steps import FoldedNetwork, fold_and_wrap
@@ -142,13 +142,22 @@ class Subject:
         names = (name for name in self.task.f.tensors if name not in weights)
         return {name: quantised_code(name, self.task, levels=VECTOR_LEVELS) for name in names}
 
+    def widened(self, width: int) -> str:
+        """The architecture at another width."""
+        spec = self.spec or "a module"
+        name, _, tail = spec.partition(":")
+        if self.spec is None or name not in ZOO or "width" not in ZOO[name].options or "widths=" in tail:
+            raise UsageError(f"other widths are those of mlp:depth=D,width=W. Got {spec}.")
+        others = [item for item in tail.split(",") if item and not item.startswith("width=")]
+        return f"{name}:{','.join([*others, f'width={width}'])}"
+
     def like(
-        self, *, width: int | None = None, label_shuffle: float = 0.0, epochs: int | None = None
+        self, *, spec: str | None = None, label_shuffle: float = 0.0, epochs: int | None = None
     ) -> nn.Module:
-        """A network of the same architecture, of another width or on shuffled labels, trained here."""
-        if self.spec is None:
+        """A network of the same or another architecture, trained here, on shuffled labels if asked for."""
+        spec = spec or self.spec
+        if spec is None:
             raise UsageError("other networks are trained by an architecture: give a name such as mlp.")
-        spec = self.spec if width is None else _widened(self.spec, width)
         config = TrainConfig(epochs=epochs or self.epochs, label_shuffle=label_shuffle, seed=self.seed)
         start = load_network(spec, self.sample, seed=self.seed)
         return fit(start, self.sample, config, progress=silent).model
@@ -159,8 +168,10 @@ class Subject:
         if verb == "sketch":
             shape = "x".join(map(str, self.sample.input_shape))
             return f"{network} --input-shape {shape} --classes {self.sample.classes}"
-        has_tests = verb in ("compare", "compress") and self.held_out is not None
-        return f"{network} --data {self.data or 'DATA'}{f' --holdout {self.held_out:g}' * has_tests}"
+        apart = self.held_out if verb in ("compare", "compress") else None
+        holdout = "" if apart is None else f" --holdout {apart:g}"
+        share = f" --margin-share {self.margin_share:g}" if verb in ("compare", "plan") else ""
+        return f"{network} --data {self.data or 'DATA'}{holdout}{share}"
 
     @property
     def record(self) -> dict[str, object]:
@@ -230,12 +241,3 @@ def subject(
         margin_share=margin_share, delta=delta, seed=seed, notes=tuple(notes), held_out=holdout,
         data=sample if isinstance(sample, str) else None,
     )  # fmt: skip
-
-
-def _widened(spec: str, width: int) -> str:
-    """The architecture at another width."""
-    if "width" not in parse_spec(spec)[0].options or "widths=" in spec:
-        raise UsageError(f"widths are those of mlp:depth=D,width=W. Got {spec!r}.")
-    name, _, tail = spec.partition(":")
-    others = [item for item in tail.split(",") if item and not item.startswith("width=")]
-    return f"{name}:{','.join([*others, f'width={width}'])}"
