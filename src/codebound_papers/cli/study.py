@@ -77,9 +77,9 @@ def command(
     options = dict(locals())
     from dataclasses import replace
 
+    from codebound.run.extensions import loaded
     from codebound.run.store import new_folder
-    from codebound_papers import study
-    from codebound_papers.study.subjects import DEFAULT
+    from codebound_papers.study.subjects import DEFAULT, subject
 
     if weights is not None and model is None:
         raise UsageError("weights belong to an architecture: give it too (model).")
@@ -94,8 +94,8 @@ def command(
         chosen["widths"] = _numbers(widths)
     hear = listener(quiet=quiet)
     with new_folder(out, "study") as folder, hear.bar(f"study {paper.value}") as progress:
-        about = study.subject(model or DEFAULT, data, test, **given, progress=progress)
-        found = getattr(study, paper.value)(about, **chosen, progress=progress)
+        about = subject(model or DEFAULT, data, test, **given, progress=progress)
+        found = loaded(f"codebound_papers.study:{paper.value}")(about, **chosen, progress=progress)
         found = replace(found, place=str(folder))
         found.save_to(folder)
     emit(found.record(), output, found.screen())

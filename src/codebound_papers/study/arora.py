@@ -27,17 +27,14 @@ from codebound_papers.measure.summary import summary_of
 from codebound_papers.plan.minimum import ShareProject
 from codebound_papers.published import Evidence, evaluate
 from codebound_papers.report.figures import Plot, Series
-from codebound_papers.report.figures import curves as plain_curves
 from codebound_papers.report.measures import Drawing, measure_figures, measure_tables
 from codebound_papers.study.page import StudyResult, drawn, listed
 from codebound_papers.study.subjects import Subject, subject
 
 Row = dict[str, Any]
-Compression = tuple[nn.Module, Certificate | str, list[Row], list[Row]]
+Compression = tuple[nn.Module, Certificate | str, list[Row]]
 
 _NOISE = 0.1  # size of the injected noise relative to the input of a layer, as in figure 1
-_SHARES = (1 / 64, 1 / 32, 1 / 16, 1 / 8)  # numbers of algorithm 1 for each weight
-_MOST_PRODUCTS = 1 << 34  # with random signs, of one compressed network: half a minute on one core
 _LONGER = 5  # times as many epochs for labels that have to be learned by heart
 _QUANTITIES = ("layer_cushion", "interlayer_cushion", "activation_contraction")
 _SMOOTH = {"layer": "from", "worst": "worst|.3g", "median": "median|.3g", "rho": "rho_delta|.3g"}
@@ -79,7 +76,7 @@ def arora18(
     progress(1, 4, "noise")
     curves = attenuation(about.network, inputs, seed=about.seed)
     progress(2, 4, "compression")
-    g, certified, steps, points = (_local if has_convolution else _projected)(about, measured, share, inputs)
+    g, certified, steps = (_local if has_convolution else _projected)(about, measured, share, inputs)
     progress(3, 4, "bounds")
     main = "A-Thm5.1" if has_convolution else "A-Thm4.1"
     evidence = Evidence(measured, seed=about.seed)
@@ -95,7 +92,7 @@ def arora18(
         finding=f"{_damped(curves)} Here g is compressed by {method}.",
         about=about,
         settings={"share": share, "examples": seen.n, "shuffled labels": shuffle_labels},
-        tables=(*measure_tables(record), *_tables(effective, smoothness, steps, points, control)),
+        tables=(*measure_tables(record), *_tables(effective, smoothness, steps, control)),
         theorems=theorems,
         networks={"g": g},
         certified={"g": certified},
@@ -105,10 +102,9 @@ def arora18(
             "attenuation": curves,
             "effective_parameters": effective,
             "induction": steps,
-            "compression": points,
             "control": control,
         },
-        drawings=(*_drawings(curves, effective, points, steps), *measure_figures(record)),
+        drawings=(*_drawings(curves, effective, steps), *measure_figures(record)),
         parts=(
             ("measure", "--families stability,margins"),
             ("compress", f"--method {'conv' if has_convolution else 'project'}"),
@@ -145,30 +141,22 @@ def attenuation(network: Network, inputs: Tensor, *, noise: float = _NOISE, seed
 
 
 def _projected(about: Subject, measured: Measured, share: float, inputs: Tensor) -> Compression:
-    """Algorithm 1 on every layer, with the induction of lemma 3, and at other numbers for each weight."""
-    squares = sum(layer.weights**2 for layer in measured.facts.layers)
-    points = []
-    for each in sorted({*_SHARES, share}):
-        if each * squares > _MOST_PRODUCTS and each != share:
-            continue
-        found = compress(about.network, ShareProject(each), seed=about.seed)
-        g = about.build({layer.name: layer.weight for layer in found.layers})
-        points.append({"share": each, **dict(zip(("error", "test_error"), about.errors(g), strict=True))})
-        if each == share:
-            compressed, module = found, g
+    """Algorithm 1 on every layer, and the induction of lemma 3."""
+    compressed = compress(about.network, ShareProject(share), seed=about.seed)
+    g = about.build({layer.name: layer.weight for layer in compressed.layers})
     facts, epsilon = measured.facts, math.inf
     if facts.margin > 0.0 and facts.largest_output > 0.0:
         epsilon = facts.margin / (math.sqrt(2.0) * facts.largest_output)
     steps = [{**asdict(step), "holds": step.holds} for step in induction(compressed, inputs, epsilon=epsilon)]
-    return module, about.certified({x.name: x.code for x in compressed.layers}), steps, points
+    return g, about.certified({x.name: x.code for x in compressed.layers}), steps
 
 
 def _local(about: Subject, measured: Measured, share: float, inputs: Tensor) -> Compression:
     """Algorithm 4 on every convolution; what it changes at the output when layers are replaced in turn."""
-    names = [layer.name for layer in measured.facts.layers if layer.patch is not None]
     job = Job(network=about.network, input_shape=about.sample.input_shape, seed=about.seed)
     steps = []
     found = LocalFilters().run(job)
+    names = [layer.name for layer in found.layers]
     with torch.no_grad():
         before = about.network.model(inputs)
         for count in range(1, len(names) + 1):
@@ -176,10 +164,7 @@ def _local(about: Subject, measured: Measured, share: float, inputs: Tensor) -> 
             moved = (part.module()(inputs) - before).norm(dim=1) / before.norm(dim=1)
             step = {"name": names[count - 1], "deviation": float(moved.max()), "worst": "output"}
             steps.append({**step, "allowed": None, "holds": None})
-    module = found.module()
-    errors = dict(zip(("error", "test_error"), about.errors(module), strict=True))
-    points = [{"share": LocalFilters.numbers / measured.facts.layers[0].weights, **errors}]
-    return module, about.issued(found.chain, found.codes), steps, points
+    return found.module(), about.issued(found.chain, found.codes), steps
 
 
 def _effective(measured: Measured) -> list[Row]:
@@ -230,7 +215,7 @@ def _control(about: Subject, measured: Measured, share: float, examples: int) ->
 
 
 def _damped(curves: Sequence[Row]) -> str:
-    """What becomes of noise, in a sentence."""
+    """Describe what becomes of noise."""
     if not curves:
         return "Noise was not followed: the network is no chain of layers."
     first, *_ = curves
@@ -245,7 +230,6 @@ def _tables(
     effective: Sequence[Row],
     smoothness: Sequence[Row],
     steps: Sequence[Row],
-    points: Sequence[Row],
     control: Sequence[Row],
 ) -> Iterator[Table]:
     yield listed("Interlayer smoothness", smoothness, _SMOOTH)
@@ -257,9 +241,6 @@ def _tables(
     moved = {"name": "layers up to", "deviation": "largest relative error|.3g", "worst": "at",
              "allowed": "lemma 3 allows|.3g", "holds": "holds"}  # fmt: skip
     yield listed("Error of the compression, layer by layer", steps, moved)
-    numbers = {"share": "numbers for each weight|.3g", "error": "error on the sample|%",
-               "test_error": "test error|%"}  # fmt: skip
-    yield listed("Compression", points, numbers)
     if control:
         titles = {key: f"{key.replace('_', ' ')}|.3g" for key in control[0] if key != "layer"}
         yield listed(
@@ -267,9 +248,7 @@ def _tables(
         )
 
 
-def _drawings(
-    curves: Sequence[Row], effective: Sequence[Row], points: Sequence[Row], steps: Sequence[Row]
-) -> Iterator[Drawing]:
+def _drawings(curves: Sequence[Row], effective: Sequence[Row], steps: Sequence[Row]) -> Iterator[Drawing]:
     layers = list(curves[0]["errors"]) if curves else []
     series = [
         Series(row["injected"], [layers.index(name) for name in row["errors"]], list(row["errors"].values()))
@@ -284,14 +263,10 @@ def _drawings(
     names = [row["layer"] for row in effective]
     percents = [row["percent"] for row in effective]
     yield from drawn(
-        "Effective parameters and compression",
-        "Left: table 1, in per cent of the weights of a layer; below 100 the measure is smaller than the "
-        "count. Right: the error of the network that algorithm 1 leaves.",
-        Plot("Table 1", "", "per cent", [Series("", list(range(len(names))), percents, "points")],
-             y_scale="log", x_names=names),
-        Plot("Compression", "numbers for each weight", "error",
-             plain_curves(points, "share", {"error": "sample", "test_error": "test"}), x_scale="log"),
-    )  # fmt: skip
+        "Effective parameters (table 1)",
+        "In per cent of the weights of a layer; below 100 the measure is smaller than the count.",
+        Plot("", "", "per cent", [Series("", list(range(len(names))), percents, "bars")], x_names=names),
+    )
     places = list(range(len(steps)))
     allowed = [step["allowed"] for step in steps if step["allowed"] is not None]
     yield from drawn(

@@ -203,7 +203,10 @@ def _drawings(
                 "",
                 "epoch",
                 "error rate",
-                [Series("test error", *zip(*true, strict=True)), Series(name, [x for x, _ in ours], scaled)],
+                [
+                    Series("test error", [x for x, _ in true], [y for _, y in true]),
+                    Series(name, [x for x, _ in ours], scaled),
+                ],
             ),
         )
     flat = [{"width": p["width"], **p["log10"]} for p in over_widths]

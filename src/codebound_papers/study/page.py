@@ -109,7 +109,8 @@ class StudyResult:
         if isinstance(first, PublishedValue):
             main.append(Table(f"Conditions of {first.name}", condition_rows(first.record())))
         parts = "\n".join(["The parts:", *(f"  {command}" for command in self.commands)])
-        return [*heads, "", *self.tables, self._published, *main, self._true, *self.notes, parts]
+        shown = [table for table in self.tables if table.rows]
+        return [*heads, "", *shown, self._published, *main, self._true, *self.notes, parts]
 
     def __str__(self) -> str:
         return "\n".join(self.sentences)

@@ -181,7 +181,7 @@ def point_at(about: Subject, d: float, layers: Sequence[LayerOfG]) -> dict[str, 
 def pruning_facts(
     facts: NetworkFacts, layers: Sequence[LayerOfG], d: float, chosen: SketchSettings
 ) -> PruningFacts:
-    """What the theorems are told of g: gaussian weights of strength d, with what was measured of these."""
+    """Facts of g for the theorems: those of Gaussian weights, and what was measured in their place."""
     slack = SLACK * facts.depth
     eps, sparsity, constant = chosen.eps or slack, chosen.lambda_ or slack, chosen.constant
     predicted = pruning.gaussian_pruning(

@@ -136,7 +136,7 @@ class Subject:
 
     @cached_property
     def _others(self) -> dict[str, AbstractTensorCode]:
-        """What is not the weight of a layer, rounded finely."""
+        """Codes of all that is not the weight of a layer, rounded finely."""
         assert isinstance(self.task, Task)
         weights = set(self._coded_names.values())
         names = (name for name in self.task.f.tensors if name not in weights)

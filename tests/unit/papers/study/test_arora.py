@@ -85,8 +85,6 @@ def test_compression_is_followed_layer_by_layer(about, found):
     moved, clean = (x @ g1.T).relu() @ g2.T, (x @ first.T).relu() @ second.T
     largest = float(((moved - clean).norm(dim=1) / clean.norm(dim=1)).max())
     assert found.record()["induction"][-1]["deviation"] == pytest.approx(largest, rel=1e-5)
-    (point,) = [each for each in found.record()["compression"] if each["share"] == 0.25]
-    assert (point["error"], point["test_error"]) == found.errors["g"]
 
 
 @pytest.mark.thorough

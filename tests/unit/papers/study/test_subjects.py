@@ -63,7 +63,8 @@ def test_g_is_the_network_that_its_certificate_is_about():
 def test_what_is_no_chain_has_a_reason_and_no_certificate():
     about = subject(Skipping(5, 3), clouds(60, classes=3, features=5))
     said = about.certified(codes_of(about))
-    assert isinstance(said, Certificate) or said
+    assert isinstance(said, str)
+    assert "read more than once" in said
     g = about.build({view.name: torch.zeros_like(view.weight) for view in about.network.layers})
     assert float(next(g.parameters()).detach().abs().max()) == 0.0
 

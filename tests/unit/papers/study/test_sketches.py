@@ -13,6 +13,7 @@ from codebound.certificate.file import Certificate
 from codebound.run.errors import UsageError
 from codebound_papers.guha23.sketch.operators import column_ensemble
 from codebound_papers.study.guha import guha23
+from codebound_papers.study.sketches import SketchSettings, layers_of
 
 D, EPS, LAMBDA = 8.0, 3.0, 5.0
 
@@ -206,3 +207,9 @@ def test_widths_epochs_and_rewinding_on_a_network_that_is_trained_here():
     assert record["over_epochs"][-1]["error"] == found.errors["f"][0]
     assert "over the training" in found.page()
     assert torch.equal(next(about.by_epoch[3].parameters()), next(about.f.parameters()))
+
+
+def test_a_step_of_rounding_is_the_nearest_that_can_be_coded(about):
+    chosen = SketchSettings("magnitude", 15, 0.05, None, None, 1.0)
+    for layer in layers_of(about, chosen, 2.0):
+        assert layer.record()["rho"] == pytest.approx(0.05, rel=2 ** (1 / 16) - 1)
