@@ -275,7 +275,9 @@ def _plotted(plots: Sequence[Plot], *, columns: int, background: str | None = No
         for place, plot in enumerate(plots, start=1):
             _draw(figure.add_subplot(rows, columns, place), plot)
 
-    return _render(draw, (2.9 * columns, 2.4 * rows), background=background)
+    is_alone = background is None and len(plots) == 1  # and then as wide as two of them
+    size = (4.6, 2.9) if is_alone else (2.9 * columns, 2.4 * rows)
+    return _render(draw, size, background=background)
 
 
 def _draw(axes: Axes, plot: Plot) -> None:

@@ -20,7 +20,6 @@ from codebound_papers.shin21.laws import Stable
 Law = Literal["Gaussian", "Laplace", "stable"]
 _USUAL = 1.63  # over the root of n: distance that a fitted law exceeds less than one time in a hundred
 _FAVOURED = 0.05  # of Vuong's test between the two best laws
-_SINGLE, _THINNED = 500, 3000  # values at the ends that count one by one, and others that stand for many
 _GRID = 400  # places where the density of a stable law is computed; it is interpolated between them
 _LEAST_ALPHA = 0.5
 _SEARCH = 18  # steps for each parameter of a stable law
@@ -75,8 +74,7 @@ class EntryLaws:
 def fit_entry_laws(values: ArrayLike) -> EntryLaws:
     """Fits the three laws to the entries of a matrix and compares them.
 
-    Stable laws are symmetric around the median. Their likelihood is that of the largest and smallest entries
-    one by one, and of evenly spaced ones that stand for the others.
+    Stable laws are symmetric around the median.
 
     >>> fit_entry_laws(numpy_stream(0, "example").laplace(size=4000)).verdict
     'Laplace'
@@ -86,13 +84,13 @@ def fit_entry_laws(values: ArrayLike) -> EntryLaws:
         raise UsageError("a law is fitted to finite values, at least two of them different.")
     n, mean, median = x.size, float(x.mean()), float(np.median(x))
     deviation, spread = float(x.std()), float(np.abs(x - median).mean())
-    z = (x - mean) / deviation
+    z, far = (x - mean) / deviation, np.abs(x - median)
     terms: dict[Law, NDArray[np.float64]] = {
         "Gaussian": -0.5 * z**2 - math.log(deviation * math.sqrt(2.0 * math.pi)),
-        "Laplace": -np.abs(x - median) / spread - math.log(2.0 * spread),
+        "Laplace": -far / spread - math.log(2.0 * spread),
     }
     normal = torch.special.ndtr(torch.from_numpy(z)).numpy()
-    side = 0.5 * np.exp(-np.abs(x - median) / spread)
+    side = 0.5 * np.exp(-far / spread)
     below: dict[Law, NDArray[np.float64]] = {
         "Gaussian": normal,
         "Laplace": np.where(x < median, side, 1.0 - side),
@@ -120,25 +118,17 @@ def fit_entry_laws(values: ArrayLike) -> EntryLaws:
 
 def _best_stable(centred: NDArray[np.float64]) -> tuple[float, float]:
     """Index and scale of the most likely symmetric stable law."""
-    ends = min(_SINGLE, centred.size // 2)
-    inner = np.linspace(ends, centred.size - ends - 1, min(_THINNED, max(1, centred.size - 2 * ends)))
-    kept = [centred[:ends], centred[inner.astype(int)], centred[centred.size - ends :]]
-    x = np.concatenate(kept)
-    weights = np.repeat(
-        [1.0, max(0, centred.size - 2 * ends) / inner.size, 1.0], [part.size for part in kept]
-    )
-    middle = float(np.subtract(*np.quantile(centred, [0.75, 0.25]))) / 2.0
-    start = math.log(middle if middle > 0.0 else float(np.abs(centred).mean()))
+    size = np.abs(centred)
+    middle = math.log(float(np.quantile(size, 0.5)) or float(size.mean()))
 
     def at(alpha: float) -> tuple[float, float]:
-        table = _table(alpha, float(np.abs(x).max()) / math.exp(start - 2.0))
+        table = _table(alpha, float(size.max()) / math.exp(middle - 2.0))
 
         def likelihood(log_scale: float) -> float:
-            scale = math.exp(log_scale)
-            return float((weights * (_read(table, x / scale) - log_scale)).sum())
+            return float(_read(table, size / math.exp(log_scale)).mean()) - log_scale
 
-        log_scale = golden_section(likelihood, low=start - 2.0, high=start + 2.0, steps=_SEARCH)
-        return likelihood(log_scale), math.exp(log_scale)
+        best = golden_section(likelihood, low=middle - 2.0, high=middle + 2.0, steps=_SEARCH)
+        return likelihood(best), math.exp(best)
 
     alpha = golden_section(lambda a: at(a)[0], low=_LEAST_ALPHA, high=2.0, steps=_SEARCH)
     alpha = max((alpha, 2.0), key=lambda a: at(a)[0])

@@ -13,7 +13,6 @@ from codebound.certificate.file import Certificate
 from codebound.run.errors import UsageError
 from codebound_papers.guha23.sketch.operators import column_ensemble
 from codebound_papers.study.guha import guha23
-from codebound_papers.study.sketches import SketchSettings, layers_of
 
 D, EPS, LAMBDA = 8.0, 3.0, 5.0
 
@@ -210,6 +209,5 @@ def test_widths_epochs_and_rewinding_on_a_network_that_is_trained_here():
 
 
 def test_a_step_of_rounding_is_the_nearest_that_can_be_coded(about):
-    chosen = SketchSettings("magnitude", 15, 0.05, None, None, 1.0)
-    for layer in layers_of(about, chosen, 2.0):
-        assert layer.record()["rho"] == pytest.approx(0.05, rel=2 ** (1 / 16) - 1)
+    for row in guha23(about, prune="magnitude", d=2.0, rho=0.05).record()["layers"]:
+        assert row["rho"] == pytest.approx(0.05, rel=2 ** (1 / 16) - 1)
