@@ -29,7 +29,7 @@ MOST_LINES = 500
 BUDGETS = {  # lines and modules; what goes lowers them, and only a commit of its own raises them
     "codebound": (25_600, 160),
     "codebound_networks": (12_250, 72),
-    "codebound_papers": (22_720, 123),
+    "codebound_papers": (24_600, 131),
     "codebound_verify": (9_860, 77),
 }
 LONGEST_WALK = {"the first": (660, 91), "the second program": (184, 32)}
