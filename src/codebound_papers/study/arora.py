@@ -38,8 +38,10 @@ _NOISE = 0.1  # size of the injected noise relative to the input of a layer, as 
 _LONGER = 5  # times as many epochs for labels that have to be learned by heart
 _QUANTITIES = ("layer_cushion", "interlayer_cushion", "activation_contraction")
 _SMOOTH = {"layer": "from", "worst": "worst|.3g", "median": "median|.3g", "rho": "rho_delta|.3g"}
-_BESIDE = ("A-CorC.1", "A-Imp-ii", "A-Lem10:count", "A-X4.1:total", "A-Lem14:count", "A-Fig2M:ours",
-           "I-17")  # fmt: skip
+_REFS = {  # of the theorems, by whether the network has convolutions; the first is the main one
+    False: ("A-Thm4.1", "A-Imp-ii", "A-Lem10:count", "A-X4.1:total", "A-Fig2M:ours", "I-17"),
+    True: ("A-Thm5.1", "A-CorC.1", "A-Lem14:count", "A-Fig2M:ours", "I-17"),
+}
 _CLAIM = (
     "Arora, Ge, Neyshabur and Zhang (2018) claim that trained networks damp noise from layer to layer, that "
     "they can therefore be compressed to few numbers, and that these bound the error on new data."
@@ -78,9 +80,8 @@ def arora18(
     progress(2, 4, "compression")
     g, certified, steps = (_local if has_convolution else _projected)(about, measured, share, inputs)
     progress(3, 4, "bounds")
-    main = "A-Thm5.1" if has_convolution else "A-Thm4.1"
     evidence = Evidence(measured, seed=about.seed)
-    theorems = [each for ref in (main, *_BESIDE) for each in evaluate(evidence, only=ref)]
+    theorems = [each for ref in _REFS[has_convolution] for each in evaluate(evidence, only=ref)]
     effective, smoothness = _effective(measured), _smoothness(measured)
     control = [] if shuffle_labels is None else _control(about, measured, shuffle_labels, examples)
     summary = summary_of(measured)
@@ -250,10 +251,10 @@ def _tables(
 
 def _drawings(curves: Sequence[Row], effective: Sequence[Row], steps: Sequence[Row]) -> Iterator[Drawing]:
     layers = list(curves[0]["errors"]) if curves else []
-    series = [
-        Series(row["injected"], [layers.index(name) for name in row["errors"]], list(row["errors"].values()))
-        for row in curves
-    ]
+    series = []
+    for row in curves:
+        places, errors = [layers.index(name) for name in row["errors"]], list(row["errors"].values())
+        series.append(Series(row["injected"], places, errors, "line" if len(places) > 1 else "points"))
     yield from drawn(
         "Attenuation of noise (figure 1)",
         "Each curve begins at the layer into whose input noise a tenth as long was injected: the relative "
