@@ -62,7 +62,7 @@ _EXTENDED = (
     # with codebound_networks
     *("load_model", "wrap", "fit", "TrainConfig", "load_base", "bound_through"),
     # with codebound_papers
-    *("measure", "compress", "sketch", "compare"),
+    *("measure", "compress", "sketch", "study", "compare"),
 )
 
 __all__ = ["__version__", *_HOME, *_EXTENDED]

@@ -9,6 +9,7 @@ VERBS = {
     "compress": Verb("codebound_papers.cli.compress:command", after="measure"),
     "sketch": Verb("codebound_papers.cli.sketch:command", after="compress"),
     "plan": Verb("codebound_papers.cli.plan:command", after="sketch"),
+    "study": Verb("codebound_papers.cli.study:command", after="plan"),
     "compare": Verb("codebound_papers.cli.compare:command", after="verify"),
     "reproduce": Verb("codebound_papers.cli.reproduce:command", after="bound", has_config=False),
     "sweep": Verb("codebound_papers.cli.sweep:command", after="reproduce", has_config=False),
@@ -44,4 +45,5 @@ NAMES = {
     "compress": "codebound_papers.compress",
     "sketch": "codebound_papers.guha23.sketch",
     "compare": "codebound_papers.compare.table:compare",
+    "study": "codebound_papers.study",
 }

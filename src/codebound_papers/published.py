@@ -119,12 +119,13 @@ class Evidence:
         return tuple(int((view.weight.detach().abs() > threshold).sum()) for view, threshold in pairs)
 
 
-def evaluate(evidence: Evidence) -> list[PublishedValue | Refused]:
-    """The values of all expressions, and the refusals among them, paper by paper."""
+def evaluate(evidence: Evidence, *, only: str | None = None) -> list[PublishedValue | Refused]:
+    """The values of all expressions, or of one by its ID, and the refusals among them, paper by paper."""
     found: list[PublishedValue | Refused] = []
     for modules in _MODULES:
         names = [module.__name__ for module in modules]
         known = [each for each in EXPRESSIONS if each.function.__module__ in names]
+        known = [each for each in known if only in (None, each.ref)]
         known.sort(key=lambda each: names.index(each.function.__module__))
         found += [value for each in known for value in _values(each, evidence)]
     return found

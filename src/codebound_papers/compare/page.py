@@ -136,7 +136,9 @@ def compare_page(record: Record) -> str:
             "caption": caption,
             "tables": [table for table in tables if table is not None],
             "details": [
-                {**each, "conditions": _conditions(each)} for each in record["details"] if each["hypotheses"]
+                {**each, "conditions": condition_rows(each)}
+                for each in record["details"]
+                if each["hypotheses"]
             ],
             "settings": [(name.replace("_", " "), _plain(value)) for name, value in settings.items()],
         },
@@ -157,9 +159,9 @@ def _lead(record: Record) -> str:
     )
 
 
-def _conditions(detail: Record) -> list[dict[str, str]]:
+def condition_rows(detail: Record) -> list[dict[str, str]]:
     """The conditions of a published theorem, and whether they hold."""
-    words = {None: "unknown", True: "yes", False: "NO"}
+    words = {None: "unknown", True: "met", False: "NOT MET"}
     return [
         {"condition": each["statement"], "holds": words[each["holds"]], "found": str(each["found"])}
         for each in detail["hypotheses"]

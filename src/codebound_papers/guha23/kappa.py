@@ -26,7 +26,8 @@ from codebound_papers.value import Constant, Hypothesis, PublishedValue, express
 
 STRONGEST, TOLERANCE = 10.0, 1e-3  # of the search in the released code
 _LEVELS = 255  # values of a weight after rounding: a byte
-_SLACK = 4.0  # eps_l and lambda_l over the number of layers: all layers together fail with 1/4 each
+SLACK = 4.0
+"""Of eps_l and lambda_l over the number of layers: all layers together fail with 1/4 each."""
 RELEASED_FAILURE = 0.01
 """Failure probability of a layer in the released code, where a = b = 1."""
 
@@ -239,7 +240,7 @@ def prune_for_margin(
             _pruned(view, layer, strength=strength, keep_diagonal=keep_diagonal, seed=seed)
             for view, layer in zip(network.layers, facts.layers, strict=True)
         )
-        slack = _SLACK * facts.depth
+        slack = SLACK * facts.depth
         return PruningFacts(layers=layers, slack=slack, sparsity_slack=slack)
 
     def is_allowed(strength: float) -> bool:

@@ -20,6 +20,9 @@ from codebound_papers.framework import spectral_products
 from codebound_papers.logs import log_sum, safe_log
 from codebound_papers.value import Constant, Hypothesis, PublishedValue, expression
 
+GAUSSIAN = "the weights of a layer are independent Gaussians of one variance"
+"""Assumption 3.1, for each layer by itself."""
+
 
 @implements("G-chi", "G-E3", kind="numerics")
 def kept_share(strength: float) -> float:
@@ -313,7 +316,7 @@ def has_small_changes(facts: NetworkFacts, changes: Sequence[float]) -> Hypothes
 
 def has_gaussian_weights() -> Hypothesis:
     """Assumption 3.1, for each layer by itself (G-E24, G-E26)."""
-    return Hypothesis("the weights of a layer are independent Gaussians of one variance", None)
+    return Hypothesis(GAUSSIAN, None)
 
 
 def has_short_inputs(facts: NetworkFacts) -> Hypothesis:

@@ -201,6 +201,10 @@ class Figure:
         """The drawing."""
         return plots_figure(self.plots, columns=min(self.columns, len(self.plots)))
 
+    def inline(self) -> str:
+        """The drawing for a page."""
+        return _inline(_plotted(self.plots, columns=min(self.columns, len(self.plots))))
+
 
 @dataclass(frozen=True, slots=True)
 class Marks:
@@ -252,7 +256,7 @@ class Marks:
             axes.set_yticks(range(len(marks)), [mark.name for mark in marks], parse_math=False)
         axes.set_ylim(len(marks) - 0.5, -0.7)
         axes.set_xlabel(self.label)
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.xaxis.set_major_locator(MaxNLocator(6 if self.is_narrow else "auto", integer=True))
         axes.tick_params(width=0.5, length=2)
         columns = 2 if self.is_narrow else len(groups) + 1
         figure.legend(loc="outside upper center", ncols=columns, frameon=False, fontsize=8)
@@ -269,13 +273,19 @@ def exponent_text(exponent: float) -> str:
 
 def plots_figure(plots: Sequence[Plot], *, columns: int = 3) -> str:
     """Plots side by side as a document of its own, dark on white."""
+    return _plotted(plots, columns=columns, background="white").replace(_INK, "#1f2328")
+
+
+def _plotted(plots: Sequence[Plot], *, columns: int, background: str | None = None) -> str:
     rows = -(-len(plots) // columns)
 
     def draw(figure: Canvas) -> None:
         for place, plot in enumerate(plots, start=1):
             _draw(figure.add_subplot(rows, columns, place), plot)
 
-    return _render(draw, (2.9 * columns, 2.4 * rows), background="white").replace(_INK, "#1f2328")
+    is_alone = background is None and len(plots) == 1  # and then as wide as two of them
+    size = (4.6, 2.9) if is_alone else (2.9 * columns, 2.4 * rows)
+    return _render(draw, size, background=background)
 
 
 def _draw(axes: Axes, plot: Plot) -> None:

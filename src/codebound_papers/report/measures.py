@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from codebound.report.html import rendered
@@ -253,6 +254,16 @@ def _not_measured(missing: Sequence[Record]) -> Table:
     return Table("Not measured", rows)
 
 
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """A figure of a page."""
+
+    title: str  # above it
+    svg: str = field(repr=False)  # for a page
+    caption: str  # below it
+    fits: bool = False  # whether it may be drawn larger than it is
+
+
 def measure_page(record: Record, *, title: str, subtitle: str) -> str:
     """The page."""
     return rendered(
@@ -262,14 +273,15 @@ def measure_page(record: Record, *, title: str, subtitle: str) -> str:
             "subtitle": subtitle,
             "notes": record["notes"],
             "tables": measure_tables(record),
-            "figures": list(_figures(record)),
+            "figures": list(measure_figures(record)),
             "settings": [(name.replace("_", " "), value) for name, value in record["settings"].items()],
         },
         package="codebound_papers.report",
     )
 
 
-def _figures(record: Record) -> Iterator[dict[str, str]]:
+def measure_figures(record: Record) -> Iterator[Drawing]:
+    """Histograms of noise stability, spectra with their tails, and margins."""
     curves = record["curves"]["layers"]
     for name, (title, worst, better) in _HISTOGRAMS.items():
         panels = [
@@ -282,17 +294,15 @@ def _figures(record: Record) -> Iterator[dict[str, str]]:
                 f"Examples by value, on one scale for all layers; {better}. The line is the value in the "
                 "table. Up to one in a hundred examples may lie beyond the right end."
             )
-            svg = histogram_figure(panels, label=title.lower())
-            yield {"title": title, "svg": svg, "caption": caption}
+            yield Drawing(title, histogram_figure(panels, label=title.lower()), caption)
     yield from _spectra_figures(record)
     if record["curves"]["margins"] is not None:
         panel = Panel("all examples", record["curves"]["margins"], 0.0)
         caption = "Examples by margin. What is left of the line is wrong."
-        svg = histogram_figure([panel], label="margin")
-        yield {"title": "Margins", "svg": svg, "caption": caption}
+        yield Drawing("Margins", histogram_figure([panel], label="margin"), caption)
 
 
-def _spectra_figures(record: Record) -> Iterator[dict[str, str]]:
+def _spectra_figures(record: Record) -> Iterator[Drawing]:
     curves = record["curves"]["layers"]
     panels = [
         Panel(
@@ -312,8 +322,7 @@ def _spectra_figures(record: Record) -> Iterator[dict[str, str]]:
     if any(panel.curve["tail"] for panel in panels):
         caption += " Orange: the closest power law; dashed where the values cannot carry that claim."
     of = _VALUES[panels[0].curve["of"]]
-    svg = survival_figure(panels, label=of)
-    yield {"title": "Spectra and their tails", "svg": svg, "caption": caption}
+    yield Drawing("Spectra and their tails", survival_figure(panels, label=of), caption)
 
 
 def _tail_title(layer: Record) -> str:

@@ -14,6 +14,7 @@ from codebound_papers.logs import log_sum, safe_log
 from codebound_papers.shin21 import compressor
 from codebound_papers.value import BIG_O, Hypothesis, PublishedValue, expression
 
+RANDOM_WEIGHTS = "weights are drawn from a power law, independently of the directions they act on"
 _BALANCE = 0.01  # by which the Frobenius norms of balanced layers may differ
 _ERRATA = ("S-E1", "S-E2", "S-E6", "S-E7", "S-E8", "S-E12", "S-E21", "S-E22")
 
@@ -202,8 +203,7 @@ def _replaces(facts: NetworkFacts, kept: Sequence[int]) -> Hypothesis:
 
 
 def _has_random_weights() -> Hypothesis:
-    statement = "weights are drawn from a power law, independently of the directions they act on"
-    return Hypothesis(statement, None, "trained weights are not")
+    return Hypothesis(RANDOM_WEIGHTS, None, "trained weights are not")
 
 
 def _total(facts: NetworkFacts, kept: Sequence[int]) -> int:

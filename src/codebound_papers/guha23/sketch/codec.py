@@ -22,7 +22,7 @@ from codebound_papers.guha23.sketch import sparsity as lines
 from codebound_papers.guha23.sketch.code import MAX_DEGREE, MAX_SIDE, Sketched
 from codebound_papers.guha23.sketch.operators import Bipartite, column_ensemble, sketch
 from codebound_papers.guha23.sketch.proof import Proof, objection
-from codebound_papers.guha23.sketch.recovery import recover_integers
+from codebound_papers.guha23.sketch.recovery import Recovery, recover_integers
 
 GROWTH = (1.0, 1.15, 1.4)
 """Sides to try, as multiples of the measured law."""
@@ -85,18 +85,23 @@ def solved(code: Sketched, *, iterations: int = _PATIENCE, progress: Progress = 
 
     Refused where no proof is found in so many iterations: what the sketch stands for is not known.
     """
-    shape = matrix_shape(code.shape)
-    y = integers(code.inner)
-    left, right = _ensembles(shape, y.shape, degree=code.degree, seed=code.seed)
-    sums = torch.from_numpy(y.levels.astype(np.int64))
-    found = recover_integers(sums, left, right, iterations=iterations, progress=progress)
+    found = l1_solution(code, iterations=iterations, progress=progress)
     if not found.recovered:
+        shape, y = matrix_shape(code.shape), code.inner
         raise FormatError(
             f"no matrix of {shape[0]} x {shape[1]} is proven to be the one behind its {y.shape[0]} x "
             f"{y.shape[1]} sketch ({found.status.value}). A message has only sketches with a proof."
         )
     assert found.proof is not None  # as it was recovered
     return replace(code, matrix=found.value.cpu().numpy(), dual=found.proof.dual.cpu().numpy())
+
+
+def l1_solution(code: Sketched, *, iterations: int = _ITERATIONS, progress: Progress = silent) -> Recovery:
+    """Recover the matrix behind a sketch, proven or not."""
+    y = integers(code.inner)
+    left, right = _ensembles(matrix_shape(code.shape), y.shape, degree=code.degree, seed=code.seed)
+    sums = torch.from_numpy(y.levels.astype(np.int64))
+    return recover_integers(sums, left, right, iterations=iterations, progress=progress)
 
 
 def checked(code: Sketched, witness: Witness) -> Sketched:
@@ -149,6 +154,7 @@ class Attempt:
     m2: int  # columns of it
     code: Sketched | None  # the sketch that decodes to the tensor, or None
     reason: str = ""  # why there is none; empty if there is
+    draft: Sketched | None = None  # the last sketch that was tried, before it was decoded
 
 
 def smallest_sketch(
@@ -179,7 +185,7 @@ def smallest_sketch(
     tries = _sides_to_try(sparsity, shape) if m is None else [m]
     if not tries:
         return Attempt(rows, columns, None, "a sketch would be as large as the matrix")
-    attempt = Attempt(0, 0, None)
+    attempt, draft = Attempt(0, 0, None), None
     for number, side in enumerate(tries):
         m1, m2 = sides(side, rows=rows, columns=columns)
         reason, code = _crowded(sparsity, shape, (m1, m2)), None
@@ -194,7 +200,7 @@ def smallest_sketch(
                 return Attempt(m1, m2, None, f"its sketch takes {bits:,} bits, more than {most_bits:,.0f}")
             code = _proven(draft, levels, progress)
             reason = "" if code is not None else f"no proof from a sketch of {m1} x {m2}"
-        attempt = Attempt(m1, m2, code, reason)
+        attempt = Attempt(m1, m2, code, reason, draft)
         if code is not None:
             break
     return attempt

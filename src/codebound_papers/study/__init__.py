@@ -1,0 +1,14 @@
+"""The three papers, each as one call: what it claims, what it says about a network, and what is true."""
+
+from codebound_papers.contents import lazily
+
+__all__, __getattr__, __dir__ = lazily(
+    __name__,
+    """
+    codebound_papers.study.arora: arora18
+    codebound_papers.study.guha: guha23
+    codebound_papers.study.page: StudyResult
+    codebound_papers.study.shin: shin21
+    codebound_papers.study.subjects: Subject subject
+    """,
+)

@@ -1,0 +1,243 @@
+"""The network that a study is about, given or trained here, and what is true of a network made from it."""
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from codebound.certificate.assessment import assess, issue
+from codebound.certificate.file import Certificate
+from codebound.certificate.task import Task
+from codebound.cli.actions import load_samples
+from codebound.run.errors import CodeboundError, UsageError
+from codebound.run.progress import Progress, silent
+from codebound.sample.dataset import Dataset, require_certifiable
+from codebound.sample.formats.catalogue import KNOWN
+from codebound.sample.losses import error_count
+from codebound_networks.about_f.given import load_network
+from codebound_networks.chains.chain import Chain
+from codebound_networks.chains.message import Message
+from codebound_networks.codes.tensors import AbstractTensorCode
+from codebound_networks.methods.inputs import read_original
+from codebound_networks.methods.pruned import VECTOR_LEVELS, quantised_code
+from codebound_networks.reading.walk import Network
+from codebound_networks.train import runs
+from codebound_networks.train.config import TrainConfig
+from codebound_networks.train.harness import fit
+from codebound_networks.views.graphs import Traced
+from codebound_networks.views.rebuild import with_weights
+from codebound_networks.views.zoo import ZOO
+from codebound_papers.compress.compressors import weight_name
+from codebound_papers.measure.record import Family, Measured, MeasureSettings, measure_facts
+from codebound_papers.measure.steps import FoldedNetwork, fold_and_wrap
+
+DEFAULT = "mlp:depth=5,width=128,bias=false"
+"""The network that is trained where none is given: five layers, as in Guha et al., without biases."""
+EPOCHS = 20
+_HELD_OUT = 0.2  # of a sample that has no test examples, where the network is trained here
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Subject:
+    """A network f with its sample."""
+
+    name: str  # of the network
+    spec: str | None  # its architecture in words, to train others like it; None for a module
+    f: nn.Module = field(repr=False)  # in evaluation mode
+    sample: Dataset = field(repr=False)  # the sample that f was trained on
+    test_set: Dataset | None = field(repr=False)  # examples used for no choice; None: the truth is unknown
+    by_epoch: Mapping[int, nn.Module] = field(repr=False)  # f on its way, by epochs trained; empty if unknown
+    epochs: int  # of trainings here
+    margin_share: float  # share of the sample whose margin may be at most gamma
+    delta: float  # failure probability
+    seed: int  # of everything random
+    data: str | None  # options of the command line that name sample and test examples; None where none do
+    held_out: float | None  # share of the sample that was kept apart for tests
+    notes: tuple[str, ...]  # where network and samples come from, in sentences
+
+    @cached_property
+    def folded(self) -> FoldedNetwork:
+        """f with its layers in view and its batch norms folded."""
+        return fold_and_wrap(self.f, self.sample)
+
+    @property
+    def network(self) -> Network:
+        """The same without what is for measuring alone."""
+        return self.folded.network
+
+    @cached_property
+    def task(self) -> "Task | str":
+        """The inputs of a certificate, or why none can be made."""
+        try:
+            require_certifiable(self.sample)
+            original = read_original(Traced(self.f), self.sample, needs_chain=True)
+            if original.chain is None:
+                return original.unchained
+            return Task(sample=self.sample, delta=self.delta, original=original)
+        except CodeboundError as refusal:
+            return str(refusal)
+
+    def measured(self, *families: Family, of: nn.Module | None = None, **settings: Any) -> Measured:
+        """The measures of f, or of another network on the same sample."""
+        asked = MeasureSettings(
+            families=families, margin_share=self.margin_share, delta=self.delta, seed=self.seed, **settings
+        )
+        return measure_facts(self.folded if of is None else of, self.sample, asked)
+
+    def errors(self, module: nn.Module) -> tuple[float, float | None]:
+        """Shares of the sample and of the test examples that a network gets wrong; None without any."""
+        dtype = next(module.parameters()).dtype
+        sets = (self.sample, self.test_set)
+        counted = [None if x is None else error_count(module, x.on("cpu"), dtype=dtype) / x.n for x in sets]
+        assert counted[0] is not None  # there is a sample
+        return counted[0], counted[1]
+
+    def build(self, weights: Mapping[str, Tensor]) -> nn.Module:
+        """The network with other weight matrices, by layer; its other numbers are as a message has them."""
+        if isinstance(self.task, str):
+            state = dict(self.network.model.state_dict())
+            state |= {weight_name(name): value for name, value in weights.items()}
+            return with_weights(self.network.model, state)
+        tensors = {name: torch.from_numpy(code.weights()) for name, code in self._others.items()}
+        tensors |= {self._coded_names[name]: value for name, value in weights.items()}
+        module: nn.Module = self.task.f.build({name: tensors[name] for name in self.task.f.tensors})
+        return module
+
+    def certified(self, codes: Mapping[str, AbstractTensorCode]) -> Certificate | str:
+        """The certificate (C-2) of the network with these weights, by layer, or the reason for none.
+
+        It is issued by the second program, or not at all.
+        """
+        if isinstance(self.task, str):
+            return self.task
+        whole = {**self._others, **{self._coded_names[name]: code for name, code in codes.items()}}
+        return self.issued(self.task.chain, {name: whole[name] for name in self.task.f.tensors})
+
+    def issued(self, chain: Chain, codes: Mapping[str, AbstractTensorCode]) -> Certificate | str:
+        """The certificate of a network of any architecture, by the names of a message."""
+        if isinstance(self.task, str):
+            return self.task
+        try:
+            return issue(assess(Message(self.task.options, chain, codes), self.task), self.task)
+        except CodeboundError as refusal:
+            return str(refusal)
+
+    @cached_property
+    def _coded_names(self) -> dict[str, str]:
+        """The name in a message of every layer's weight."""
+        assert isinstance(self.task, Task)
+        views = zip(self.network.layers, self.task.network.layers, strict=True)
+        return {own.name: weight_name(coded.name) for own, coded in views}
+
+    @cached_property
+    def _others(self) -> dict[str, AbstractTensorCode]:
+        """Codes of all that is not the weight of a layer, rounded finely."""
+        assert isinstance(self.task, Task)
+        weights = set(self._coded_names.values())
+        names = (name for name in self.task.f.tensors if name not in weights)
+        return {name: quantised_code(name, self.task, levels=VECTOR_LEVELS) for name in names}
+
+    def widened(self, width: int) -> str:
+        """The architecture at another width."""
+        spec = self.spec or "a module"
+        name, _, tail = spec.partition(":")
+        if self.spec is None or name not in ZOO or "width" not in ZOO[name].options or "widths=" in tail:
+            raise UsageError(f"other widths are those of mlp:depth=D,width=W. Got {spec}.")
+        others = [item for item in tail.split(",") if item and not item.startswith("width=")]
+        return f"{name}:{','.join([*others, f'width={width}'])}"
+
+    def like(
+        self, *, spec: str | None = None, label_shuffle: float = 0.0, epochs: int | None = None
+    ) -> nn.Module:
+        """A network of the same or another architecture, trained here, on shuffled labels if asked for."""
+        spec = spec or self.spec
+        if spec is None:
+            raise UsageError("other networks are trained by an architecture: give a name such as mlp.")
+        config = TrainConfig(epochs=epochs or self.epochs, label_shuffle=label_shuffle, seed=self.seed)
+        start = load_network(spec, self.sample, seed=self.seed)
+        return fit(start, self.sample, config, progress=silent).model
+
+    def words(self, verb: str) -> str:
+        """The options of a verb that name the network and its sample."""
+        network = f"--model {self.spec or 'PACKAGE.MODULE:FACTORY'} --weights OUT/f.safetensors"
+        if verb == "sketch":
+            shape = "x".join(map(str, self.sample.input_shape))
+            return f"{network} --input-shape {shape} --classes {self.sample.classes}"
+        apart = self.held_out if verb in ("compare", "compress") else None
+        holdout = "" if apart is None else f" --holdout {apart:g}"
+        share = f" --margin-share {self.margin_share:g}" if verb in ("compare", "plan") else ""
+        return f"{network} --data {self.data or 'DATA'}{holdout}{share}"
+
+    @property
+    def record(self) -> dict[str, object]:
+        """The settings, for JSON."""
+        kept = {name: getattr(self, name) for name in ("epochs", "margin_share", "delta", "seed")}
+        test = None if self.test_set is None else self.test_set.n
+        return {"model": self.name, "data": self.sample.name, "n": self.sample.n, "test_n": test, **kept}
+
+
+def subject(
+    model: nn.Module | str = DEFAULT,
+    sample: Any = "digits",
+    test_set: Any = None,
+    *,
+    weights: Path | str | None = None,
+    holdout: float | None = None,
+    data_folder: Path | None = None,
+    epochs: int = EPOCHS,
+    margin_share: float = 0.05,
+    delta: float = 0.05,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> Subject:
+    """Network and sample of a study: as given, or trained here where there are no weights.
+
+    ``model`` is a trained module, or an architecture with the file of its ``weights``; they may be the folder
+    of a training that kept its epochs. Without weights it is trained for some ``epochs``. Without test
+    examples those of a known sample are taken, or a fifth is held out before the training.
+
+    >>> found = subject("linear", epochs=1)
+    >>> found.sample.n, found.test_set.n, sorted(found.by_epoch)
+    (1437, 360, [0, 1])
+    """
+    trains = isinstance(model, str) and weights is None
+    known = KNOWN.get(sample.lower()) if isinstance(sample, str) else None
+    notes = []
+    if test_set is None and holdout is None and known is not None and known.sizes.get("test"):
+        test_set = sample
+    elif test_set is None and holdout is None and trains:
+        holdout = _HELD_OUT
+        notes.append(f"A share of {holdout:g} of the sample was held out before the training.")
+    options = {"data": sample, "data_folder": data_folder, "test": test_set, "holdout": holdout}
+    data, fresh = load_samples(options)
+    by_epoch: dict[int, nn.Module] = {}
+    if isinstance(model, nn.Module):
+        f, spec = copy.deepcopy(model).eval(), None
+    elif weights is not None:
+        spec, folder = model, Path(weights)
+        if folder.is_dir():
+            by_epoch = {each: load_network(model, data, at) for each, at in runs.kept_epochs(folder).items()}
+            if not by_epoch:
+                raise UsageError(f"{folder} has no weights: the training is not finished, or kept no epochs.")
+        f = by_epoch[max(by_epoch)] if by_epoch else load_network(model, data, weights)
+    else:
+        spec, start = model, load_network(model, data, seed=seed)
+        by_epoch[0] = copy.deepcopy(start)
+        config = TrainConfig(epochs=epochs, seed=seed)
+
+        def keep(event: runs.EpochEvent) -> None:
+            by_epoch[event.row.epoch] = copy.deepcopy(event.model)
+
+        f = fit(start, data, config, on_epoch=keep, progress=progress).model
+        notes.append(f"The network was trained here, {epochs} epochs of Adam at {config.learning_rate:g}.")
+    name = type(model).__name__ if isinstance(model, nn.Module) else model
+    return Subject(
+        name=name, spec=spec, f=f, sample=data, test_set=fresh, by_epoch=by_epoch, epochs=epochs,
+        margin_share=margin_share, delta=delta, seed=seed, notes=tuple(notes), held_out=holdout,
+        data=sample if isinstance(sample, str) else None,
+    )  # fmt: skip

@@ -1,0 +1,60 @@
+"""Tables and page of a study, from records alone."""
+
+from dataclasses import replace
+
+import pytest
+from worlds.commands import Page
+
+from codebound_papers.report.figures import Plot, Series
+from codebound_papers.study.guha import guha23
+from codebound_papers.study.page import drawn, listed
+from codebound_papers.value import PublishedValue, Refused
+
+
+def test_a_cell_is_a_rate_a_number_a_word_or_unknown():
+    rows = [{"a": 0.25, "b": None, "c": "word", "d": True, "e": 1234}]
+    columns = {"a": "share|%", "b": "nothing|.3g", "c": "text|,", "d": "holds", "e": "count|,"}
+    table = listed("A table", rows, columns, share="what it is.")
+    assert table.rows == [
+        {"share": "25.00 %", "nothing": "unknown", "text": "word", "holds": "yes", "count": "1,234"}
+    ]
+
+
+def test_a_figure_without_points_is_none():
+    assert list(drawn("t", "c", Plot("", "x", "y", [Series("", [], [])]))) == []
+    assert len(list(drawn("t", "c", Plot("", "x", "y", [Series("", [1.0], [2.0])])))) == 1
+
+
+@pytest.fixture(scope="module")
+def found(about):
+    return guha23(about, d=1.0)
+
+
+def test_the_page_begins_with_three_sentences_and_ends_with_commands(found):
+    page = Page(found.page())
+    for text in ("The paper.", "This network.", "What is true.", "codebound sketch", "Assumption 3.1"):
+        assert text in page.text
+    assert all(link.startswith("#") for link in page.links)  # nothing to fetch
+    assert page.text.index("What is true.") < page.text.index("As published, no guarantee")
+
+
+def test_published_and_certified_values_stay_apart(found):
+    record = found.record()
+    assert {each["name"] for each in record["published"]}.isdisjoint(record["certified"])
+    assert all(isinstance(each, PublishedValue) for each in found.theorems)
+    titles = [table.title for table in found.screen() if not isinstance(table, str)]
+    assert "As published, no guarantee" in titles
+    assert "Certified, and counted" in titles
+
+
+def test_what_does_not_apply_or_has_no_certificate_says_why(found):
+    refused = Refused("G-Thm5.2", "Guha 5.2: sketching", "risk", "g", "it is no chain.")
+    bare = replace(found, theorems=[refused], certified={"g": "Its weights are not finite."})
+    assert "does not apply: it is no chain." in bare.sentences[1]
+    assert "no certificate: Its weights are not finite." in bare.sentences[2]
+    assert bare.record()["certified"]["g"] == {"bound": None, "reason": "Its weights are not finite."}
+    assert "it is no chain." in bare.page()
+
+
+def test_commands_name_the_folder(found):
+    assert all("out/here/f.safetensors" in each for each in replace(found, place="out/here").commands)
