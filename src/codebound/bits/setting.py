@@ -16,6 +16,8 @@ from codebound.sample.dataset import Scaling
 from codebound.sample.losses import DISTANCE, LOSSES, MOST_CLASSES, MOST_COST, WRONG, Loss, cost_matrix
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from codebound.bits.arithmetic import AbstractCoder
 
 CATALOGUE = (Scaling(1.0), Scaling(255.0), Scaling(16.0))
@@ -88,10 +90,12 @@ def read_loss(coder: AbstractCoder, classes: int) -> Loss:
     return code_loss(coder, word, WRONG, classes)
 
 
-def write_loss(coder: AbstractCoder, loss: Loss, classes: int) -> None:
-    """A loss, with the word that announces it; nothing for plain errors."""
+def write_loss(coder: AbstractCoder, setting: Setting, enter: Callable[[str], None]) -> None:
+    """A loss other than plain errors, with the word that announces it, and its part of the ledger."""
+    loss = setting.loss
     if loss != WRONG:
-        code_loss(coder, gamma(coder, NEW_LOSS if loss.is_new else LOSS), loss, classes)
+        code_loss(coder, gamma(coder, NEW_LOSS if loss.is_new else LOSS), loss, setting.classes)
+        enter("fault")  # the word of docs/format.md
 
 
 def code_loss(coder: AbstractCoder, word: int, given: Loss, classes: int) -> Loss:

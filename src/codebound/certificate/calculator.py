@@ -15,7 +15,6 @@ from codebound.sample.losses import parse_loss
 
 if TYPE_CHECKING:
     from codebound.bounds.risk import RiskBound
-    from codebound.sample.losses import Loss
 
 _MEANINGS = {
     "picked": "learned from picked examples: the sample is its own test set",
@@ -107,7 +106,7 @@ def calculate(counts: Counts) -> Calculation:
         >>> calculate(Counts(errors=300, n=60_000, bits=5000)).sentence[-57:]
         'the decoded network g errs on at most 7.38 % of new data.'
     """
-    loss, condition = _named_loss(counts), _condition(counts)
+    condition = _condition(counts)
     is_holdout, bits, picks, looks = counts.is_holdout, counts.bits, counts.picks, counts.looks
     if is_holdout and ((bits and looks is None) or picks is not None):
         raise UsageError("a hold-out bound has neither message nor picks: leave out bits and picks.")
@@ -133,8 +132,10 @@ def calculate(counts: Counts) -> Calculation:
         )
     if is_holdout or picks is not None:
         sentence = sentence.replace(_WHO[best.subject], "the network")
-    if loss is not None:
-        shown = percent(best.value)
+    if counts.loss is not None:
+        shown, loss = percent(best.value), parse_loss(counts.loss)
+        if not loss.is_of_values:
+            loss = parse_loss(counts.loss, classes=counts.classes)
         sentence = sentence.replace(parse_loss("wrong").says(shown), loss.says(shown))
     return Calculation(forms, sentence, best.vacuous, condition)
 
@@ -163,13 +164,6 @@ def _answer_bits(counts: Counts) -> float:
         return counts.bits or 0.0
     assert counts.looks is not None
     return exact_answer_bits(counts.looks - 1, n=counts.n)
-
-
-def _named_loss(counts: Counts) -> Loss | None:
-    if counts.loss is None:
-        return None
-    loss = parse_loss(counts.loss)
-    return loss if loss.is_of_values else parse_loss(counts.loss, classes=counts.classes)
 
 
 def _bounds(counts: Counts) -> dict[str, RiskBound]:

@@ -309,9 +309,7 @@ class PickedMessage:
     def _write(self, writer: Writer, enter: Callable[[str], None]) -> None:
         self.setting.code(writer)
         enter("setting")
-        if self.setting.loss != WRONG:
-            write_loss(writer, self.setting.loss, self.setting.classes)
-            enter("fault")  # the word of docs/format.md
+        write_loss(writer, self.setting, enter)
         gamma(writer, PICKED)
         enter("method")
         code_options(writer, self.options)
@@ -321,11 +319,9 @@ class PickedMessage:
 
     def _write_short(self, writer: Writer, enter: Callable[[str], None]) -> None:
         code_form(writer, RULE)
-        is_other = has_other_loss(writer, self.setting.loss)
+        has_other_loss(writer, self.setting.loss)
         enter(FORM)
-        if is_other:
-            write_loss(writer, self.setting.loss, self.setting.classes)
-            enter("fault")  # the word of docs/format.md
+        write_loss(writer, self.setting, enter)
         gamma(writer, self.spare_classes + 1)
         self.rule.code_without_picks(writer, self.input_shape)
         if self.rule.features.has_pictures:

@@ -143,9 +143,7 @@ class Message(AbstractMessage):
             return word, (*ledger, ("end", word.length - writer.shifts))
         self.setting.code(writer)
         enter("setting")
-        if self.setting.loss != WRONG:
-            write_loss(writer, self.setting.loss, self.setting.classes)
-            enter("fault")  # the word of docs/format.md
+        write_loss(writer, self.setting, enter)
         gamma(writer, SUBSPACE if isinstance(self.codes, Subspace) else TENSORS)
         enter("method")  # what files call the scheme
         code_options(writer, self.options)
@@ -202,11 +200,9 @@ class Message(AbstractMessage):
         """All of a short message."""
         setting, tenths = self.setting, self.options.tenths
         code_form(writer, HEAD if tenths is None else SPLIT_HEAD)
-        is_other = has_other_loss(writer, setting.loss)
+        has_other_loss(writer, setting.loss)
         enter(FORM)
-        if is_other:
-            write_loss(writer, setting.loss, setting.classes)
-            enter("fault")  # the word of docs/format.md
+        write_loss(writer, setting, enter)
         if tenths is not None:
             uniform(writer, tenths - 1, 9)
         code_scaling(writer, setting.scaling)

@@ -15,7 +15,7 @@ import codebound as cb
 from codebound.bits.arithmetic import Reader, Writer
 from codebound.bits.bitstring import Bits
 from codebound.bits.numbers import gamma
-from codebound.bits.setting import code_loss, write_loss
+from codebound.bits.setting import Setting, code_loss, write_loss
 from codebound.bounds.facts import OccamFacts
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.risk import PART_FIRST
@@ -243,7 +243,7 @@ def test_every_loss_is_coded_and_read_in_both_programs(classes):
         literal, writer = reference.Coder(), Writer()
         reference.write_loss(literal, classes, text)
         loss = parse_loss(text, classes=classes)
-        write_loss(writer, loss, classes)
+        write_loss(writer, Setting(classes, loss=loss), [].append)
         bits, is_new = writer.finish(), text.startswith("cost")
         method = 6 if is_new else 4
         assert str(bits) == literal.end()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from codebound.bits.arithmetic import Reader, Writer
-from codebound.bits.setting import read_loss, write_loss
+from codebound.bits.setting import Setting, read_loss, write_loss
 from codebound.run.errors import DataError, ModelError, UsageError
 from codebound.sample.dataset import Dataset
 from codebound.sample.losses import LOSSES as KINDS
@@ -74,7 +74,7 @@ def test_every_kind_has_an_example():
 @pytest.mark.parametrize("text", [text for text in EVERY if parse_loss(text).number is not None])
 def test_a_loss_is_coded_as_it_is_decoded(text):
     writer, loss = Writer(), parse_loss(text, classes=CLASSES)
-    write_loss(writer, loss, CLASSES)
+    write_loss(writer, Setting(CLASSES, loss=loss), [].append)
     assert read_loss(Reader(writer.finish()), CLASSES) == loss
 
 
