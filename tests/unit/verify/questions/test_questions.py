@@ -47,7 +47,7 @@ def test_test_data_are_counted_as_the_sample_is():
     with pytest.raises(Refused, match="Test data"):
         compare_with_test(HEADER, EVALUATOR, X, (x, y + 1))
     none = x[y != 1], y[y != 1]
-    with pytest.raises(Refused, match="on none of the examples"):
+    with pytest.raises(Refused, match="about none of the examples"):
         compare_with_test(of_class, EVALUATOR, X, none)
 
 
