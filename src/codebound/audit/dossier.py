@@ -203,7 +203,7 @@ def _looks(ledger: Mapping[str, Any] | None) -> str:
     if ledger["verdict"] != "ACCEPT":
         return "REFUSED: " + " ".join(ledger["reasons"])
     best = "no bound" if ledger["best"] is None else f"smallest bound {percent(ledger['best'])}"
-    told = f"{best} for the loss {ledger['fault']}; head {ledger['head']}"
+    told = f"{best} for the loss {ledger['loss']}; head {ledger['head']}"
     if ledger["by_class"]:
         told += f"; on every class of {ledger['by_class_model']}, at once: {_classes(ledger['by_class'])}"
     return f"{count_of(ledger['looks'], 'look')}, all paid for; {told}"
