@@ -227,10 +227,14 @@ def _placed(array: NDArray[np.generic], device: torch.device | str) -> Tensor:
     known = _PLACED.get(key)  # or that of an array that is gone and had the same id
     tensor = None if known is None or known[0]() is not array else known[1]()
     if tensor is None:
-        # on the CPU it is shared, not copied, where its layout allows
-        tensor = torch.from_numpy(np.ascontiguousarray(array)).to(key[1])
+        tensor = _sent(array, key[1])
         _PLACED[key] = ref(array), ref(tensor, lambda _: _PLACED.pop(key, None))
     return tensor
+
+
+def _sent(array: NDArray[np.generic], device: torch.device) -> Tensor:
+    """On the CPU it is shared, not copied, where its layout allows."""
+    return torch.from_numpy(np.ascontiguousarray(array)).to(device)
 
 
 def _can_be_computed_with(x: NDArray[np.generic]) -> bool:
