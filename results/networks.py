@@ -5,7 +5,7 @@
 
 Each is made from its configuration, small and untrained, for four classes: pictures of 3 x 32 x 32 or 16
 tokens. Every verb ends with a result or with a sentence that names what is in the way: a traceback is a
-fault.
+bug.
 """
 
 from __future__ import annotations

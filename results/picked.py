@@ -26,7 +26,7 @@ from codebound.bounds.picked import picked_risk
 from codebound.certificate.assessment import assess_picked, draft, issue
 from codebound.certificate.task import Task
 from codebound.learn.features import FilterFeatures, PatchFeatures, RoomError
-from codebound.learn.kernel_network import PickedNetwork, count_faults
+from codebound.learn.kernel_network import PickedNetwork, count_losses
 from codebound.learn.picking import Picked, features_of, permutation, pick
 from codebound.learn.rule import BATCHES, ROUNDS, PickedMessage, Rule
 from codebound.sample.dataset import Dataset, Scaling
@@ -164,7 +164,7 @@ def with_a_part_set_aside(rule: Rule, sample: Dataset, device: str) -> float:
     part, rest = sample.select(order[:cut], role="train"), sample.select(order[cut:], role="test")
     picked = pick(rule, part, device=device, is_checked=False)
     network = PickedNetwork.of(picked, torch.from_numpy(part.x), part.scaling.divisor).to(device)
-    errors = count_faults(network, rest, device=device)
+    errors = count_losses(network, rest, device=device)
     return held_out(errors, rest.n)
 
 
@@ -203,7 +203,7 @@ def main() -> None:
     network = assessed.network.to(asked.device)
     has_test = asked.test is not None or (asked.data is None and name != "digits")
     test = read(name, asked.test, "test") if has_test else None
-    test_errors = None if test is None else count_faults(network, test, device=asked.device)
+    test_errors = None if test is None else count_losses(network, test, device=asked.device)
     record = {
         "commands": [f"python results/picked.py {asked.name} --seconds 0 --device {asked.device}"],
         "data": name,

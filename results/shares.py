@@ -32,7 +32,7 @@ from codebound.certificate.assessment import assess_picked, issue
 from codebound.certificate.task import Task
 from codebound.known.encoder import load_encoder
 from codebound.learn.features import ColumnFeatures, FeatureMap, FilterFeatures, PatchFeatures, RoomError
-from codebound.learn.kernel_network import count_faults
+from codebound.learn.kernel_network import count_losses
 from codebound.learn.picking import Picked, features_of, is_wrong, learner_of, permutation, pick
 from codebound.learn.rule import BATCHES, FIRST, ROUNDS, PickedMessage, Rule
 from codebound.run.device import exact_products
@@ -257,7 +257,7 @@ def main() -> None:
     network = assessed.network.to(asked.device)
     tested = {}
     for part in parts[1:]:
-        errors = count_faults(network, part, device=asked.device)
+        errors = count_losses(network, part, device=asked.device)
         tested = {"test_errors": errors, "test_n": part.n, "test_sha256": part.sha256}
     best = min(rows, key=lambda row: row[f"bound at {DELTAS[0]}"])
     record = {

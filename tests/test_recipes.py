@@ -39,7 +39,7 @@ from codebound.run.extensions import Verb, find_extensions
 from codebound.run.references import REGISTRY, implements
 from codebound.sample.formats.catalogue import KNOWN, KnownDataset
 from codebound.sample.load import load_dataset
-from codebound.sample.losses import WRONG, Fault, parse_fault
+from codebound.sample.losses import WRONG, Loss, parse_loss
 from codebound_networks.about_f.base import load_base
 from codebound_networks.about_f.disagreement import bound_through
 from codebound_networks.chains.message import Message
@@ -143,7 +143,7 @@ class Cautious(AbstractClaim):
     errors_key: ClassVar[str] = "toy_errors"
     delta_share: ClassVar[float] = 0.5
     route: ClassVar[str] = "caution"
-    fault: Fault = field(default=WRONG, repr=False)
+    loss: Loss = field(default=WRONG, repr=False)
 
     def conclude(self, facts, *, message, network, task) -> Conclusion:
         return Conclusion(replace(occam_binomial(facts), delta=task.delta))
@@ -202,10 +202,10 @@ def test_a_claim_is_a_class_that_all_who_have_a_certificate_ask(cautious, tmp_pa
     assert bound_through(file, f, sample=rows, unlabelled=images(80, 2, "unlabelled")).statement == "C-99"
 
 
-def test_a_claim_is_about_other_faults_too(cautious):
-    claim = replace(cautious, fault=parse_fault("class:1"))
+def test_a_claim_is_about_other_losses_too(cautious):
+    claim = replace(cautious, loss=parse_loss("class:1"))
     found = certify(solved().build(), images(150, 0), effort="quick", method="prune", claim=claim)
-    assert [each.key for each in found.certificate.counts] == ["faults"]
+    assert [each.key for each in found.certificate.counts] == ["losses"]
     assert found.certificate.version == 3
 
 

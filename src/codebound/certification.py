@@ -35,7 +35,7 @@ from codebound.run.errors import DataError, UsageError
 from codebound.run.extensions import form_of, reader
 from codebound.run.progress import Progress, silent, watched
 from codebound.sample.dataset import as_dataset, cross_duplicates, require_certifiable, seen_rows
-from codebound.sample.losses import WRONG, parse_fault, possible_examples
+from codebound.sample.losses import WRONG, parse_loss, possible_examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -70,7 +70,7 @@ def certify(
     prior_tenths: int | Sequence[int] | None = None,
     helper: Callable[[Dataset], Any] | Pretrained | None = None,
     trained_on: str | None = None,
-    fault: str = "wrong",
+    loss: str = "wrong",
     base: Pretrained | None = None,
     allow_copies: bool = False,
     by_class: bool = False,
@@ -110,7 +110,7 @@ def certify(
             None: the model is trained anew on that part, or without a model a linear network is learned.
         trained_on: The ``sha256`` of the sample that f was trained on, and no other: then the hold-out bound
             of f is either shown without an "if" or left out. Of networks that ``fit`` trained it is known.
-        fault: What the certificate counts (docs/faults.md). The network is chosen by its plain errors.
+        loss: What the certificate counts (docs/losses.md). The network is chosen by its plain errors.
         base: A network of the same architecture that was neither trained nor selected on the sample: the
             message codes only the difference to it. The certificate declares it; nobody can check it.
         allow_copies: Whether more than one example in a hundred may be an exact copy of an earlier one; the
@@ -160,9 +160,9 @@ def certify(
         )
         model = prior_tenths = helper = None
     require_certifiable(sample)
-    counted = parse_fault(fault, classes=sample.classes)
+    counted = parse_loss(loss, classes=sample.classes)
     claims = [
-        each if counted == WRONG else replace(each, fault=counted)  # type: ignore[type-var]
+        each if counted == WRONG else replace(each, loss=counted)  # type: ignore[type-var]
         for each in _claims(claim, unlabelled, input_range, prior_tenths)
     ]
     stated = claims[0]
@@ -215,7 +215,7 @@ def certify(
             "model": "none" if module is None else type(module).__name__,
             "data": sample.name,
             "claim": str(stated),
-            "fault": str(stated.fault),
+            "loss": str(stated.loss),
             "method": method,
             **({"effort": effort} if minutes is None else {"minutes": minutes}),
             "delta": delta,
@@ -289,7 +289,7 @@ def _test(course: Course, found: Attempt, test_set: Dataset) -> dict[str, Any]:
         "holdout": held_out(found.best, found.task, rows, course.engine),
         "copies": cross_duplicates(course.sample, test_set).count,
     }
-    if original is None or claim.fault != WRONG or claim.is_about_f:
+    if original is None or claim.loss != WRONG or claim.is_about_f:
         return tested
     of_f = answered(original.build(), test_set.on("cpu"), engine=course.engine)
     facts = HoldoutFacts(errors=of_f.errors, n=test_set.n, delta=course.delta)
@@ -302,12 +302,12 @@ def _test(course: Course, found: Attempt, test_set: Dataset) -> dict[str, Any]:
 
 def held_out(best: AbstractAssessed, task: Task, test_set: Dataset, engine: Engine | None) -> RiskBound:
     """Hold-out bound of the certified network on fresh data."""
-    fault = task.claim.fault
-    tested = possible_examples(fault, test_set)
+    loss = task.claim.loss
+    tested = possible_examples(loss, test_set)
     if task.claim.is_about_f:
-        errors = count_errors(task.f.build(), tested.on("cpu"), fault=fault, engine=engine).errors
+        errors = count_errors(task.f.build(), tested.on("cpu"), loss=loss, engine=engine).errors
     else:
-        errors = best.errors_on(tested, fault, engine)
+        errors = best.errors_on(tested, loss, engine)
     facts = HoldoutFacts(
         errors=errors,
         n=tested.n,

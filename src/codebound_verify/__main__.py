@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 PROGRAM = "codebound-verify"
-REQUIREMENTS = ("max_error", "max_delta", "fault", "signed_by")
+REQUIREMENTS = ("max_error", "max_delta", "loss", "signed_by")
 REFUTED = 3  # exit status: accepted, and refuted by test data
 
 
@@ -119,8 +119,8 @@ def _ledger_text(verdict: LedgerVerdict) -> str:
         if verdict.best is not None:
             lines.append(
                 f"With probability at least 1 - {verdict.delta} over the draw of the {verdict.n} examples, "
-                f"the bounds of all looks hold at once; the smallest is {_limit(verdict.best)} for the fault "
-                f"{verdict.fault}, of {_printable(str(verdict.best_model))}."
+                f"the bounds of all looks hold at once; the smallest is {_limit(verdict.best)} for the loss "
+                f"{verdict.loss}, of {_printable(str(verdict.best_model))}."
             )
         if verdict.is_met is not None:
             lines.append(f"The target {verdict.target} is {'met' if verdict.is_met else 'NOT met'}.")
@@ -157,7 +157,7 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     add("--by-class", action="store_true", help="bound the error of g on every class too, all at once")
     add("--max-error", type=float, help="status 1 unless the bound is at most this")
     add("--max-delta", type=float, help="status 1 unless the failure probability is at most this")
-    add("--fault", help="status 1 unless the bound is on this fault, such as wrong or class:3")
+    add("--loss", help="status 1 unless the bound is on this loss, such as wrong or class:3")
     add("--signed-by", type=Path, help="public Ed25519 key (PEM): status 1 unless FILE.sig is its signature")
     add("--allow-copies", action="store_true", help="vouch that equal examples are independent draws")
     add("--format", choices=("text", "json"), default="text", help="how to print the verdict")

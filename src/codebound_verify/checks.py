@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 
 
 def counted_places(header: Header, y: Labels) -> NDArray[np.int64]:
-    """Indices of the counted examples: not set apart, with a label that allows the fault."""
+    """Indices of the counted examples: not set apart, with a label that allows the loss."""
     apart = set_apart(header)
     places = permutation(len(y))[apart:] if apart else np.arange(len(y))
-    return places[header.fault.possible(y[places])]
+    return places[header.loss.possible(y[places])]
 
 
 def counted_part(header: Header, y: Labels) -> NDArray[np.int64] | slice:
     """The same to index with; of a large sample where all count, no list is made."""
-    return counted_places(header, y) if set_apart(header) or header.fault.is_partial else slice(None)
+    return counted_places(header, y) if set_apart(header) or header.loss.is_partial else slice(None)
 
 
 def count_commonest(header: Header, y: Labels) -> int:
@@ -101,7 +101,7 @@ def match_sample(header: Header, x: Inputs, y: Inputs) -> tuple[Inputs, Labels]:
     labels = canonical_labels(y, len(x))
     reasons = []
     expected = header.n + set_apart(header)
-    if header.fault == WRONG and len(x) != expected:
+    if header.loss == WRONG and len(x) != expected:
         reasons.append(f"Data: the sample has {len(x)} examples; the certificate is about {expected}.")
     elif (counted := len(labels[counted_part(header, labels)])) != header.n:
         reasons.append(
@@ -221,7 +221,7 @@ def _on_part(header: Header, tally: PartOfSample, disagreement: mpmath.mpf) -> t
     share = least_share(inside=header.n, n=tally.examples, delta=mpmath.mpf(header.delta) / 4)
     with mpmath.workdps(DIGITS):
         if share <= 0:
-            return mpmath.mpf(1), ["Claim: the part that the fault is counted on may be arbitrarily small."]
+            return mpmath.mpf(1), ["Claim: the part that the loss is counted on may be arbitrarily small."]
         is_fitting = share * (1 - SLACK) <= mpmath.mpf(tally.share) <= share
         reason = f"Claim: share is printed as {tally.share!r}; it is {mpmath.nstr(share, 17)}."
         return disagreement / share, [] if is_fitting else [reason]
@@ -229,5 +229,5 @@ def _on_part(header: Header, tally: PartOfSample, disagreement: mpmath.mpf) -> t
 
 def guessing(header: Header, commonest: int | None) -> float:
     """Error of guessing: a class at random or, for plain errors, the commonest label if better."""
-    blind = header.fault.guessing(header.classes)
-    return blind if commonest is None or header.fault != WRONG else min(blind, 1 - commonest / header.n)
+    blind = header.loss.guessing(header.classes)
+    return blind if commonest is None or header.loss != WRONG else min(blind, 1 - commonest / header.n)

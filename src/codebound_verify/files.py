@@ -137,7 +137,7 @@ def _numbers(header: Header) -> tuple[int | None, int | None]:
 
     each, extra = math.prod(header.input_shape), header.extra
     examples: int | None = header.n + set_apart(header)
-    if header.fault.is_partial:  # then n counts a part
+    if header.loss.is_partial:  # then n counts a part
         examples = getattr(header.tally, "examples", None)
     unlabelled = getattr(extra, "n_unlabelled", None)
     return examples and each * examples, unlabelled and each * unlabelled

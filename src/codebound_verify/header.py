@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from .losses import WRONG, Fault, read_fault
+from .losses import WRONG, Loss, read_loss
 from .refusal import Refused, shown
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ Extra: TypeAlias = Split | Domain | Disagreement | Picked | None
 
 @dataclass(frozen=True)
 class PartOfSample:
-    """``facts.tally`` of C-12b for a fault on a part: of all ``examples``, at least ``share`` of new data."""
+    """``facts.tally`` of C-12b for a loss on a part: of all ``examples``, at least ``share`` of new data."""
 
     examples: int
     share: float
@@ -104,7 +104,7 @@ class PartOfSample:
 
 @dataclass(frozen=True)
 class PartOfPicks:
-    """``facts.tally`` of C-15 for a fault on a part: the picks in it."""
+    """``facts.tally`` of C-15 for a loss on a part: the picks in it."""
 
     picks: int
 
@@ -118,7 +118,7 @@ class Header:
 
     version: Version
     statement: Statement
-    fault: Fault
+    loss: Loss
     delta: float
     bound: float
     kl: float
@@ -238,11 +238,12 @@ def parse_header(text: bytes, version: Version) -> Header:
         fields.wrong("made_by.commit", "40 hexadecimal digits in lower case, or nothing", made_by["commit"])
     _date(fields, made_by["date"])
 
-    fault = _fault(fields, claim.get("fault", WRONG.text), statement, facts["classes"], version)
+    # the frozen pages call the loss a fault: in the header, the ledger of bits and the seals of looks
+    loss = _loss(fields, claim.get("fault", WRONG.text), statement, facts["classes"], version)
     header = Header(
         version=version,
         statement=statement,
-        fault=fault,
+        loss=loss,
         delta=fields.probability(claim["delta"], "claim.delta"),
         bound=fields.real(claim["bound"], "claim.bound", 0.0, 1.0),
         kl=fields.real(claim["kl"], "claim.kl", 0.0, 1.0),
@@ -258,7 +259,7 @@ def parse_header(text: bytes, version: Version) -> Header:
         sample_sha256=fields.digest(facts["sample_sha256"], "facts.sample_sha256"),
         message_sha256=fields.digest(facts["message_sha256"], "facts.message_sha256"),
         extra=_extra(fields, facts["extra"], statement),
-        tally=_tally(fields, facts["tally"], statement, fault, n) if version.is_third else None,
+        tally=_tally(fields, facts["tally"], statement, loss, n) if version.is_third else None,
         input_shape=shape,
         scaling=_scaling(fields, helper["scaling"], channels=shape[0] if len(shape) == 3 else 1),
         base=_base(fields, helper["base"]),
@@ -308,24 +309,24 @@ def _statement(fields: _Fields, value: object) -> Statement:
     return "C-2"
 
 
-def _fault(fields: _Fields, value: object, statement: Statement, classes: object, version: Version) -> Fault:
-    found = read_fault(value, classes if type(classes) is int else 0, has_new=version.is_third)
+def _loss(fields: _Fields, value: object, statement: Statement, classes: object, version: Version) -> Loss:
+    found = read_loss(value, classes if type(classes) is int else 0, has_new=version.is_third)
     allowed = version.is_third or found == WRONG or statement in ("C-2", "C-10")
     if found is None or not allowed:
-        fields.wrong("claim.fault", f"a fault that {statement} can be about, with {classes} classes", value)
+        fields.wrong("claim.fault", f"a loss that {statement} can be about, with {classes} classes", value)
     return found or WRONG
 
 
-def _tally(fields: _Fields, value: object, statement: Statement, fault: Fault, n: int) -> Tally:
-    """Statement about the part that the fault is counted on (docs/format-3.md, sections 7 and 10.7)."""
+def _tally(fields: _Fields, value: object, statement: Statement, loss: Loss, n: int) -> Tally:
+    """Statement about the part that the loss is counted on (docs/format-3.md, sections 7 and 10.7)."""
     where = "facts.tally"
-    if fault.is_partial and statement == "C-12b":
+    if loss.is_partial and statement == "C-12b":
         found = fields.record(value, where, "examples share")
         return PartOfSample(
             examples=fields.integer(found["examples"], f"{where}.examples", n, EXAMPLES_LIMIT),
             share=fields.real(found["share"], f"{where}.share", 0.0, 1.0),
         )
-    if fault.is_partial and statement == "C-15":
+    if loss.is_partial and statement == "C-15":
         found = fields.record(value, where, "picks")
         return PartOfPicks(fields.integer(found["picks"], f"{where}.picks", 0, n))
     if value is not None:

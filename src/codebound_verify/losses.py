@@ -1,4 +1,4 @@
-"""Faults other than plain errors (docs/format.md, sections 5 and 6.4; docs/format-3.md, the same)."""
+"""Losses other than plain errors (docs/format.md, sections 5 and 6.4; docs/format-3.md, the same)."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from .sample import Labels
 
 KINDS = ("class", "confused", "false-alarm", "top")
-"""In the order of their numbers in a message; the fault "wrong" has none."""
+"""In the order of their numbers in a message; the loss "wrong" has none."""
 NO_LONGER = {"abstain": "counts errors among the examples that are answered", "cost": "is a mean"}
-"""Faults of version 3 that this program refuses: they say no yes or no for every example."""
+"""Losses of version 3 that this program refuses: they are not 0 or 1 for every example."""
 COST_LIMIT = 15
 LITERAL_CLASSES = 19
 DISTANCE = "distance"
@@ -31,7 +31,7 @@ Costs = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
-class Fault:
+class Loss:
     """``kind`` and what it names: classes, a number of allowed guesses, or a cost that is not too much.
 
     ``costs`` are those of every label, ``spelled`` is their text.
@@ -53,14 +53,14 @@ class Fault:
         return self.kind in ("class", "confused", "false-alarm")
 
     def possible(self, y: Labels) -> NDArray[np.bool_]:
-        """Mask of the examples on which it can happen."""
+        """Mask of the examples that it is about."""
         if not self.is_partial:
             return np.ones(len(y), dtype=bool)
         is_named: NDArray[np.bool_] = y == self.named[0]
         return ~is_named if self.kind == "false-alarm" else is_named
 
     def distances(self, logits: Tensor, y: Tensor) -> Tensor:
-        """Distance of the logits from a fault."""
+        """Distance of the logits from a loss of 1."""
         label = y[:, None]
         own, others = logits.gather(1, label)[:, 0], logits.scatter(1, label, -torch.inf)
         if self.kind in ("confused", "false-alarm"):
@@ -76,7 +76,7 @@ class Fault:
         return own - others.amax(1)
 
     def guessing(self, classes: int) -> float:
-        """Rate of this fault for a class at random, or K; for costs, of the best class for all."""
+        """Rate of this loss for a class at random, or K; for costs, of the best class for all."""
         if self.kind in ("confused", "false-alarm"):
             return 1 / classes
         if self.costs:
@@ -97,36 +97,36 @@ class Fault:
         return words.get(self.kind, "error").format(*self.named)
 
 
-WRONG = Fault()
+WRONG = Loss()
 
 
-def read_fault(text: object, classes: int, *, has_new: bool) -> Fault | None:
-    """The fault that a header names; None if there is no such fault with so many classes."""
+def read_loss(text: object, classes: int, *, has_new: bool) -> Loss | None:
+    """The loss that a header names; None if there is no such loss with so many classes."""
     if text == WRONG.text:
         return WRONG
     if not isinstance(text, str):
         return None
     kind, *words = text.split(":")
     if kind in NO_LONGER and has_new:
-        raise Refused(f"Fault: the loss {text:.80} {NO_LONGER[kind]}, which this program no longer checks.")
+        raise Refused(f"Loss: the loss {text:.80} {NO_LONGER[kind]}, which this program no longer checks.")
     if kind == "cost-above":
         return _cost_above(words, classes) if has_new else None
     if not re.fullmatch(r"[a-z-]+(:(0|[1-9][0-9]{0,4})){1,2}", text):
         return None
-    fault = Fault(kind, tuple(map(int, words)))
+    loss = Loss(kind, tuple(map(int, words)))
     if kind not in KINDS or len(words) != (2 if kind == "confused" else 1):
         return None
-    is_fitting = len({*fault.named}) == len(fault.named) and max(fault.named) < classes
-    return fault if is_fitting and (kind != "top" or fault.named[0] >= 1) else None
+    is_fitting = len({*loss.named}) == len(loss.named) and max(loss.named) < classes
+    return loss if is_fitting and (kind != "top" or loss.named[0] >= 1) else None
 
 
-def _cost_above(words: list[str], classes: int) -> Fault | None:
+def _cost_above(words: list[str], classes: int) -> Loss | None:
     costs = _spelled_costs(words[1], classes) if len(words) == 2 else None
     if costs is None:
         return None
     limits = {str(limit): limit for limit in range(max(map(max, costs)))}
     named = limits.get(words[0])
-    return None if named is None else Fault("cost-above", (named,), spelled=words[1], costs=costs)
+    return None if named is None else Loss("cost-above", (named,), spelled=words[1], costs=costs)
 
 
 def _spelled_costs(text: str, classes: int) -> Costs | None:
@@ -148,29 +148,29 @@ def _distances(classes: int) -> Costs:
     return tuple(tuple(abs(label - other) for other in range(classes)) for label in range(classes))
 
 
-def decode_fault(decoder: Decoder, classes: int) -> Fault:
-    """The fault of a message that has one (section 5)."""
+def decode_loss(decoder: Decoder, classes: int) -> Loss:
+    """The loss of a message that has one (section 5)."""
     kind = KINDS[decoder.uniform(len(KINDS))]
     if kind == "top":
-        return Fault(kind, (decoder.uniform(classes - 1) + 1,))
+        return Loss(kind, (decoder.uniform(classes - 1) + 1,))
     first = decoder.uniform(classes)
     if kind != "confused":
-        return Fault(kind, (first,))
+        return Loss(kind, (first,))
     second = decoder.uniform(classes - 1)
-    return Fault(kind, (first, second + 1 if second >= first else second))
+    return Loss(kind, (first, second + 1 if second >= first else second))
 
 
-def decode_new_fault(decoder: Decoder, classes: int) -> Fault:
+def decode_new_loss(decoder: Decoder, classes: int) -> Loss:
     """The one of those that version 3 has and that is still checked (docs/format-3.md, section 5)."""
     number = decoder.uniform(4)
     if number == 3:
-        raise Refused("Message: a fault of kind 3 is reserved.")
+        raise Refused("Message: a loss of kind 3 is reserved.")
     if number != 1:
         what = NO_LONGER["cost" if number else "abstain"]
-        raise Refused(f"Message: a fault of kind {number} {what}, which this program no longer checks.")
+        raise Refused(f"Message: a loss of kind {number} {what}, which this program no longer checks.")
     spelled, costs = _decode_costs(decoder, classes)
     limit = decoder.uniform(max(map(max, costs)))
-    return Fault("cost-above", (limit,), spelled=spelled, costs=costs)
+    return Loss("cost-above", (limit,), spelled=spelled, costs=costs)
 
 
 def _decode_costs(decoder: Decoder, classes: int) -> tuple[str, Costs]:

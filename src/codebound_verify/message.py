@@ -1,4 +1,4 @@
-"""The parts that all messages share: setting, fault, options, ledger, end (docs/format.md, section 5).
+"""The parts that all messages share: setting, loss, options, ledger, end (docs/format.md, section 5).
 
 Between them, a message describes a network (``networks``), or the rule that learns one (``learn``).
 """
@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from .arithmetic import Decoder, Witness, grid
 from .header import CLASSES_LIMIT, CONSTANTS_LIMIT, Header, Scaling
-from .losses import WRONG, Fault, decode_fault, decode_new_fault
+from .losses import WRONG, Loss, decode_loss, decode_new_loss
 from .refusal import Refused
 
 if TYPE_CHECKING:
     from .container import Certificate
 
 DIVISORS = (1.0, 255.0, 16.0)  # with mean 0 and std 1; the word behind them announces literal constants
-FAULT, NEW_FAULT = 4, 6  # in front of the scheme: a fault follows
+LOSS, NEW_LOSS = 4, 6  # in front of the scheme: a loss follows
 SHORT = "form"  # the first part of the ledger of a short message
 HEAD, HEAD_AFTER_SPLIT, RULE = "a head", "a head after a split", "a rule"
 
@@ -72,12 +72,12 @@ class Message:
     def _read_form(self) -> None:
         header, decoder = self.header, self.decoder
         self.form = read_form(decoder)
-        has_fault = read_flag_of_fault(decoder)
+        has_other_loss = read_flag_of_loss(decoder)
         self.close(SHORT)
-        fault = read_fault(decoder, header.classes) if has_fault else WRONG
-        if has_fault:
+        loss = read_loss(decoder, header.classes) if has_other_loss else WRONG
+        if has_other_loss:
             self.close("fault")
-        _agree_on_fault(fault, header)
+        _agree_on_loss(loss, header)
         is_rule = self.form == RULE
         agree("a rule", is_rule, "the statement is C-15", header.statement == "C-15")
         agree("differences to a base", not is_rule, "the header names a base", header.base is not None)
@@ -90,14 +90,12 @@ class Message:
                 raise Refused(f"Message: it is about {classes} classes; facts.classes is {header.classes}.")
             read_scaling(decoder, header)
             self.close("setting")
-        scheme, fault = decoder.gamma(), WRONG
-        if (scheme == FAULT and header.version.is_second) or (
-            scheme == NEW_FAULT and header.version.is_third
-        ):
-            fault = (decode_fault if scheme == FAULT else decode_new_fault)(decoder, header.classes)
+        scheme, loss = decoder.gamma(), WRONG
+        if (scheme == LOSS and header.version.is_second) or (scheme == NEW_LOSS and header.version.is_third):
+            loss = (decode_loss if scheme == LOSS else decode_new_loss)(decoder, header.classes)
             self.close("fault")
             scheme = decoder.gamma()
-        _agree_on_fault(fault, header)
+        _agree_on_loss(loss, header)
         if scheme > (schemes := 3 if header.version.is_second else 2):
             raise Refused(f"Message: scheme {scheme} is unknown; those up to {schemes} are known.")
         self.close("method")  # what files call the scheme
@@ -128,10 +126,10 @@ def agree(what: str, is_coded: bool, why: str, is_expected: bool) -> None:
         )
 
 
-def _agree_on_fault(fault: Fault, header: Header) -> None:
-    """Check that the fault of the message is that of the header."""
-    if fault != header.fault:
-        raise Refused(f"Message: it counts the fault {fault.text}; claim.fault is {header.fault.text}.")
+def _agree_on_loss(loss: Loss, header: Header) -> None:
+    """Check that the loss of the message is that of the header."""
+    if loss != header.loss:
+        raise Refused(f"Message: it counts the loss {loss.text}; claim.fault is {header.loss.text}.")
 
 
 def read_scaling(decoder: Decoder, header: Header, *, literal: bool = True) -> None:
@@ -158,14 +156,14 @@ def read_form(decoder: Decoder) -> str:
     return HEAD_AFTER_SPLIT if decoder.bit() else RULE
 
 
-def read_flag_of_fault(decoder: Decoder) -> bool:
-    """Read the flag of a fault: True if one follows."""
+def read_flag_of_loss(decoder: Decoder) -> bool:
+    """Read the flag of a loss: True if one follows."""
     return bool(decoder.choose(7, 8))
 
 
-def read_fault(decoder: Decoder, classes: int) -> Fault:
-    """The fault that follows in a short message."""
+def read_loss(decoder: Decoder, classes: int) -> Loss:
+    """The loss that follows in a short message."""
     word = decoder.gamma()
-    if word not in (FAULT, NEW_FAULT):
-        raise Refused(f"Message: a fault is announced by 4 or 6; {word} is coded.")
-    return (decode_fault if word == FAULT else decode_new_fault)(decoder, classes)
+    if word not in (LOSS, NEW_LOSS):
+        raise Refused(f"Message: a loss is announced by 4 or 6; {word} is coded.")
+    return (decode_loss if word == LOSS else decode_new_loss)(decoder, classes)

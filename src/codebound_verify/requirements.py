@@ -1,4 +1,4 @@
-"""Requirements of a reader on a certificate: bound, delta, fault, signature."""
+"""Requirements of a reader on a certificate: bound, delta, loss, signature."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ SIGNATURE = ".sig"
 
 def list_unmet(file: Path, verdict: Verdict | LedgerVerdict, options: argparse.Namespace) -> tuple[str, ...]:
     """Every requirement among the options of the command that a file does not meet."""
-    delta, counted, wanted = verdict.delta if verdict.is_accepted else None, verdict.fault, options.fault
+    delta, counted, wanted = verdict.delta if verdict.is_accepted else None, verdict.loss, options.loss
     unmet = []
     if options.max_error is not None and (verdict.bound is None or verdict.bound > options.max_error):
         unmet.append(f"an error of at most {options.max_error} is not shown: the bound is {verdict.bound}")
     if options.max_delta is not None and (delta is None or delta > options.max_delta):
         unmet.append(f"a failure probability of at most {options.max_delta} is not shown: delta is {delta}")
     if None not in (counted, wanted) and counted != TWO_CLASSES.get(wanted, wanted):
-        unmet.append(f"nothing is shown about the fault {wanted}: the bound is on the fault {counted}")
+        unmet.append(f"nothing is shown about the loss {wanted}: the bound is on the loss {counted}")
     if options.signed_by is not None and (reason := _missing_signature(file, options.signed_by)):
         unmet.append(reason)
     return tuple(unmet)

@@ -42,7 +42,7 @@ class Verdict:
     assumptions: tuple[str, ...] = ()
     statement: str | None = None
     subject: str | None = None
-    fault: str | None = None
+    loss: str | None = None
     delta: float | None = None
     n: int | None = None
     errors: int | None = None
@@ -111,7 +111,7 @@ def _conclude(checklist: Checklist) -> Verdict:
         assumptions=list_assumptions(header, repeats, developed),
         statement=header.statement,
         subject=header.subject,
-        fault=header.fault.text,
+        loss=header.loss.text,
         delta=header.delta,
         n=header.n,
         errors=header.errors,

@@ -35,7 +35,7 @@ class Version:
 
     @property
     def is_second(self) -> bool:
-        """Return True from version 2 on: setting, faults and rules in messages, and a witness behind them."""
+        """Return True from version 2 on: setting, losses and rules in messages, and a witness behind them."""
         return self.number >= 2
 
     @property

@@ -43,14 +43,14 @@ class Counted:
 
 def counts(header: Header) -> tuple[Counted, ...]:
     """Numbers that the bound follows from, each with its meaning."""
-    n, extra, is_wrong, found = header.n, header.extra, header.fault == WRONG, []
+    n, extra, is_wrong, found = header.n, header.extra, header.loss == WRONG, []
     if isinstance(extra, Picked) and (extra.picks or not is_wrong):
         picks = header.tally.picks if isinstance(header.tally, PartOfPicks) else extra.picks
-        why = "; each counts like an error" if is_wrong else " and that the fault can happen on"
+        why = "; each counts like an error" if is_wrong else " and that the loss is about"
         found.append(Counted(f"examples that the rule picked to learn from{why}", picks, n))
         n -= picks
     if not is_wrong:
-        what = f"faults {header.fault.text} of g, on the examples that it can happen on"
+        what = f"losses {header.loss.text} of g, on the examples that it is about"
     elif isinstance(extra, Split):
         what = f"errors of g on the examples after the split (the sample has {n + extra.n_prior})"
     elif isinstance(extra, Picked) and extra.picks:
@@ -87,7 +87,7 @@ def state_claim(header: Header, *, vacuous: bool) -> str:
     if header.base is not None:
         data += " and if the base never did," if has_encoder else f", if the base never saw {unseen},"
     return (
-        f"With probability at least 1 - {header.delta} over the draw of {drawn}, the {header.fault.claim} of "
+        f"With probability at least 1 - {header.delta} over the draw of {drawn}, the {header.loss.claim} of "
         f"{header.subject} on {data} is at most {percent(header.bound)} ({header.bound!r}, "
         f"{header.statement}" + (", VACUOUS)." if vacuous else ").")
     )
@@ -132,7 +132,7 @@ def list_assumptions(header: Header, repeats: Repeats | None, developed: str | N
     if isinstance(extra, Disagreement):
         lines.append(
             f"The {extra.n_unlabelled} unlabelled inputs are independent draws too, and neither f nor g nor "
-            "the fault was chosen with them."
+            "the loss was chosen with them."
         )
     lines.append(
         "The network is run as it was counted: one example at a time or in batches that change nothing, in "
@@ -174,7 +174,7 @@ def _choices(header: Header, sample: str) -> str:
         ]
     if isinstance(part := header.tally, PartOfSample):
         free.append(
-            f"the part of the data that {header.fault.text} is about, whose share of new data, at least "
+            f"the part of the data that {header.loss.text} is about, whose share of new data, at least "
             f"{part.share:.4g}, is estimated for this part alone"
         )
     return f"Chosen without looking at {sample}: {'; '.join(free)}."

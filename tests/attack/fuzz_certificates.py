@@ -55,7 +55,7 @@ from codebound.learn.rule import Rule
 from codebound.run.errors import CodeboundError
 from codebound.sample.arrays import from_arrays
 from codebound.sample.dataset import Dataset, Scaling
-from codebound.sample.losses import parse_fault
+from codebound.sample.losses import parse_loss
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.message import Message
 from codebound_networks.chains.message import decode as decode_message
@@ -97,7 +97,7 @@ def golden() -> list[Seed]:
 
 
 def claims() -> list[Seed]:
-    """A certificate of every claim and fault whose bound says something, of versions 2 and 3."""
+    """A certificate of every claim and loss whose bound says something, of versions 2 and 3."""
     chain, code = Chain((1, 2, 2), (Linear(3, False),)), Dense(writer.WEIGHT.astype(np.int32), -3, 2)
     fresh = written_clusters(300, seed=1, role="unlabelled")
     zeros = {"0.weight": np.zeros((3, 4), np.float32)}
@@ -106,9 +106,9 @@ def claims() -> list[Seed]:
     old = ("class:1", "confused:0:2", "false-alarm:2", "top:2")
     new = ("cost-above:1:distance", "cost-above:2:012,103,f10")
     others = [
-        *(AboutG(fault=parse_fault(text)) for text in (*old, *new)),
-        OnDomain(0.0, 16.0, fault=parse_fault("confused:0:2")),
-        *(ByDisagreement(fresh, fault=parse_fault(text)) for text in ("class:1", "top:2")),
+        *(AboutG(loss=parse_loss(text)) for text in (*old, *new)),
+        OnDomain(0.0, 16.0, loss=parse_loss("confused:0:2")),
+        *(ByDisagreement(fresh, loss=parse_loss(text)) for text in ("class:1", "top:2")),
     ]
     for claim in (*others, *plain):
         base = ("zero", zeros) if claim.trains_base else None
@@ -136,14 +136,14 @@ def shorts() -> list[Seed]:
     for claim, last in (
         (AboutG(), Zero((3,))),
         (AfterSplit(3), biases),
-        (AboutG(parse_fault("top:2")), biases),
+        (AboutG(parse_loss("top:2")), biases),
     ):
         task = Task(sample=sample, delta=0.05, claim=claim, original=original, base=("b", original.arrays))
         message = Message(task.options, original.chain, {"0.weight": Zero((3, 4)), "0.bias": last})
         content = issue(assess(message, task), task).to_bytes()
         found.append(Seed(content, sample.x, sample.y, {"base": task.base_tensors}))
-    for features, fault in ((ColumnFeatures(), "wrong"), (ColumnFeatures(True), "class:1")):
-        task = Task(sample=sample, delta=0.05, claim=AboutG(parse_fault(fault)))
+    for features, loss in ((ColumnFeatures(), "wrong"), (ColumnFeatures(True), "class:1")):
+        task = Task(sample=sample, delta=0.05, claim=AboutG(parse_loss(loss)))
         rule = Rule(features, first=100, rounds=0, tenths=5)
         content = issue(assess_picked(pick(rule, sample), task), task).to_bytes()
         found.append(Seed(content, sample.x, sample.y))
@@ -155,18 +155,18 @@ def picks() -> list[Seed]:
     x, y = rules.shapes(90, seed=1)
     sample = from_arrays(x, y, name="shapes", classes=3, scaling=Scaling(16.0))
     found = []
-    for features, copies, fault in (
+    for features, copies, loss in (
         (ColumnFeatures(), 0, "wrong"),
         (ColumnFeatures(True), 0, "wrong"),
         (FilterFeatures(True, 3, 3), 2, "wrong"),
         (PatchFeatures(3, 256, 1, 2, 2), 1, "wrong"),
-        *((ColumnFeatures(), 0, fault) for fault in ("class:1", "cost-above:2:012,103,f10")),
+        *((ColumnFeatures(), 0, loss) for loss in ("class:1", "cost-above:2:012,103,f10")),
         (LayerFeatures(ColumnFeatures(), (2, 3, 2, 1, 0, 2) * 6), 0, "wrong"),
         (LayerFeatures(FilterFeatures(True, 3, 3), (2, 3, 2, 1), by_window=True), 2, "wrong"),
         (LayerFeatures(PatchFeatures(3, 256, 1, 2, 2), (2, 3)), 1, "wrong"),
         (LayerFeatures(ColumnFeatures(), (), strength=2), 0, "wrong"),
     ):
-        task = Task(sample=sample, delta=0.05, claim=AboutG(fault=parse_fault(fault)))
+        task = Task(sample=sample, delta=0.05, claim=AboutG(loss=parse_loss(loss)))
         picked = pick(Rule(features, first=30, copies=copies, batch=2, rounds=3), sample)
         certificate = issue(assess_picked(picked, task), task)
         found.append(Seed(certificate.to_bytes(), sample.x, sample.y))
@@ -479,7 +479,7 @@ def recoded(seed: Seed, choice: random.Random) -> Seed:
     facts["errors"] = max(0, min(facts["n"], errors))
     facts["code_bits"], made.fields["ledger"] = bits.length, [list(each) for each in ledger]
     claim |= writer.forms(facts["errors"], facts["n"], bits.length, claim["delta"])
-    claim["vacuous"] = claim["bound"] >= _guessing(certificate.facts, certificate.fault)
+    claim["vacuous"] = claim["bound"] >= _guessing(certificate.facts, certificate.loss)
     coded = "".join(f"{byte:08b}" for byte in bits.data)[: bits.length]
     return seed.mutated(sealed(replace(made, bits=coded)))
 
@@ -603,12 +603,12 @@ def false_picks(seed: Seed, certificate) -> list[str]:
     divisor = message.setting.scaling.divisor
     sample = Dataset("seed", "train", seed.x, seed.y, facts.classes, Scaling(divisor))
     picked = pick(replace(message.rule, longer=()), sample)
-    fault, labels = certificate.fault, torch.from_numpy(seed.y)
-    part = fault.is_counted(labels)
+    loss, labels = certificate.loss, torch.from_numpy(seed.y)
+    part = loss.is_counted(labels)
     part[torch.from_numpy(picked.order[: message.rule.first])] = False
     left = part.clone()
     left[torch.from_numpy(picked.order)] = False
-    errors = int((fault.leads(picked.learned.outputs[left], labels[left]) <= 0.0).sum())
+    errors = int((loss.leads(picked.learned.outputs[left], labels[left]) <= 0.0).sum())
     n, picks = int(part.sum()), int(part.sum() - left.sum())
     tally = facts.tally or {}
     limit = rules.picked_limit
@@ -640,14 +640,14 @@ def falsehoods(seed: Seed) -> list[str]:
         return false_picks(seed, certificate)
     network = decode(certificate, base=seed.base)
     logits, labels = torch.from_numpy(_logits(network, seed.x, certificate)), torch.from_numpy(seed.y)
-    leads, tally = certificate.fault.leads(logits, labels).numpy(), facts.tally or {}
+    leads, tally = certificate.loss.leads(logits, labels).numpy(), facts.tally or {}
     counted = np.arange(len(seed.y))
     if claim.statement == "C-10":
         counted = np.argsort(writer.outputs(0, "split", len(seed.y)), kind="stable")[facts.extra["n_prior"] :]
-    counted = counted[certificate.fault.is_counted(labels).numpy()[counted]]
+    counted = counted[certificate.loss.is_counted(labels).numpy()[counted]]
     limit, added = 0.0, 0.0
     if claim.statement == "C-12a":
-        others = certificate.fault.leads(
+        others = certificate.loss.leads(
             torch.from_numpy(_f_logits(seed, seed.x, certificate)), labels
         ).numpy()
         with np.errstate(invalid="ignore"):
@@ -667,7 +667,7 @@ def falsehoods(seed: Seed) -> list[str]:
         "the message is another": digest == facts.message_sha256,
         "the message has another length": certificate.message.length == facts.code_bits,
         "there are more classes": int(seed.y.max()) < facts.classes,
-        "guessing does as well": claim.vacuous or claim.bound < _guessing(facts, certificate.fault),
+        "guessing does as well": claim.vacuous or claim.bound < _guessing(facts, certificate.loss),
         "delta is no probability": 0.0 < claim.delta < 1.0 and delta <= claim.delta,
     }
     if certificate.version > 1:
@@ -680,10 +680,10 @@ def falsehoods(seed: Seed) -> list[str]:
     return [what for what, is_so in checks.items() if not is_so]
 
 
-def _guessing(facts, fault) -> float:
+def _guessing(facts, loss) -> float:
     """The error of guessing, and of the commonest label where plain errors count and the file states it."""
-    blind = fault.guess_rate(facts.classes)
-    return min(blind, 1.0 - (facts.commonest or 0) / facts.n) if str(fault) == "wrong" else blind
+    blind = loss.guess_rate(facts.classes)
+    return min(blind, 1.0 - (facts.commonest or 0) / facts.n) if str(loss) == "wrong" else blind
 
 
 def _scaled(x: np.ndarray, certificate) -> np.ndarray:
@@ -711,7 +711,7 @@ def _disagreements(seed: Seed, network, certificate) -> tuple[float, int]:
     first, second = _logits(network, fresh, certificate), _f_logits(seed, fresh, certificate)
     stated = facts.extra["disagreements"]
     limit = writer.binomial_limit(stated, facts.extra["n_unlabelled"], 0, facts.extra["delta_disagreement"])
-    best = certificate.fault.guesses
+    best = certificate.loss.guesses
     guesses = [np.sort(np.argsort(-each, axis=1)[:, :best], axis=1) for each in (first, second)]
     return limit, int((guesses[0] != guesses[1]).any(axis=1).sum())
 

@@ -176,8 +176,8 @@ def test_version_3_alone_was_made_with_a_view_of_wine(version):
     assert verdict.development_sample == ("sklearn-wine" if version == 3 else None)
     assert any("developed on this very sample" in line for line in verdict.assumptions) == (version == 3)
     assert any("was fixed without looking" in line for line in verdict.assumptions) == (version == 2)
-    fault = "class:1" if version == 3 else "wrong"  # which version 2 cannot count under picks
-    certificate = certify(None, sample, method="picks", effort="quick", fault=fault).certificate
+    loss = "class:1" if version == 3 else "wrong"  # which version 2 cannot count under picks
+    certificate = certify(None, sample, method="picks", effort="quick", loss=loss).certificate
     assert certificate.version == version
     assert (DEVELOPED in certificate.declarations) == (version == 3)
 

@@ -126,7 +126,7 @@ def test_random_messages_reach_every_stage():
 
 @pytest.fixture(scope="module")
 def claims():
-    """A file of every claim and fault; plain claims come last."""
+    """A file of every claim and loss; plain claims come last."""
     return fuzzing.claims()
 
 

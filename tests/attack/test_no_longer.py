@@ -11,18 +11,18 @@ import pytest
 from codebound.bits.arithmetic import Reader
 from codebound.bits.bitstring import Bits
 from codebound.bits.numbers import gamma
-from codebound.bits.setting import code_fault
+from codebound.bits.setting import code_loss
 from codebound.certificate.calculator import Counts, calculate
 from codebound.certificate.file import Certificate
 from codebound.certification import certify
 from codebound.holdout.ledger import read_ledger
 from codebound.run.errors import FormatError, UsageError
 from codebound.sample.arrays import from_arrays
-from codebound.sample.losses import WRONG, parse_fault
+from codebound.sample.losses import WRONG, parse_loss
 from codebound_verify import verify
 from codebound_verify.arithmetic import Decoder
 from codebound_verify.holdout.ledger import verify_ledger
-from codebound_verify.losses import decode_new_fault
+from codebound_verify.losses import decode_new_loss
 from codebound_verify.refusal import Refused
 
 HERE = Path(__file__).parent
@@ -86,23 +86,23 @@ def test_who_asks_for_one_hears_what_to_ask_for(loss):
     x, y = writer.clusters(60)
     sample = from_arrays(x, y, name="clusters", classes=3)
     for asked in (
-        lambda: parse_fault(loss),
-        lambda: certify(None, sample, method="split", fault=loss),
-        lambda: calculate(Counts(n=100, errors=1, is_holdout=True, fault=loss)),
+        lambda: parse_loss(loss),
+        lambda: certify(None, sample, method="split", loss=loss),
+        lambda: calculate(Counts(n=100, errors=1, is_holdout=True, loss=loss)),
     ):
         with pytest.raises(UsageError, match=r"no longer bounds: .* Ask for (wrong|cost-above)"):
             asked()
 
 
-@pytest.mark.parametrize("fault", ["abstain:0.5", "cost:distance", "cost:012,103,f10"])
-def test_no_message_names_one(fault):
+@pytest.mark.parametrize("loss", ["abstain:0.5", "cost:distance", "cost:012,103,f10"])
+def test_no_message_names_one(loss):
     coder = writer.Coder()
-    writer.write_fault(coder, 3, fault)
+    writer.write_loss(coder, 3, loss)
     word = coder.end()
     data = int(word.ljust(-(-len(word) // 8) * 8, "0"), 2).to_bytes(-(-len(word) // 8), "big")
     reader, decoder = Reader(Bits(data, len(word))), Decoder(data, len(word))
     assert (gamma(reader, 0), decoder.gamma()) == (6, 6)
-    with pytest.raises(FormatError, match="fault of kind"):
-        code_fault(reader, 6, WRONG, 3)
-    with pytest.raises(Refused, match=WHAT[fault.split(":")[0]]):
-        decode_new_fault(decoder, 3)
+    with pytest.raises(FormatError, match="loss of kind"):
+        code_loss(reader, 6, WRONG, 3)
+    with pytest.raises(Refused, match=WHAT[loss.split(":")[0]]):
+        decode_new_loss(decoder, 3)

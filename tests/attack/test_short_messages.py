@@ -27,7 +27,7 @@ from codebound.learn.rule import PickedMessage, Rule, usual_rule
 from codebound.run.errors import CodeboundError, FormatError, UsageError
 from codebound.sample.arrays import from_arrays
 from codebound.sample.dataset import Dataset, Scaling
-from codebound.sample.losses import parse_fault
+from codebound.sample.losses import parse_loss
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.message import Message
 from codebound_networks.chains.message import decode as decode_message
@@ -88,16 +88,16 @@ def test_every_head_has_the_bits_of_the_page():
     asked = itertools.product(
         (None, 7), ("wrong", "class:2", "cost-above:1:distance"), (None, (0, 1, -1)), chains
     )
-    for tenths, fault, biases, pool in asked:
+    for tenths, loss, biases, pool in asked:
         chain = chains[pool]
         codes = {name: Zero(shape) for name, shape in chain.tensor_shapes().items()}
         if biases:
             codes[list(codes)[-1]] = Dense(np.array(biases, dtype=np.int32), -8 * 5, 1)
-        setting = Setting(3, Scaling(16.0), parse_fault(fault, classes=3))
+        setting = Setting(3, Scaling(16.0), parse_loss(loss, classes=3))
         made = Message(Options(tenths, None, True, setting), chain, codes).shortened()
         bits, ledger = made.encode()
         literal = short.Head(
-            fault=fault,
+            loss=loss,
             starts=(1, 1) if tenths is None else (1, 0, 1),
             split=tenths,
             operations=pool and [["average pool", 2], ["linear", 3, True]],
@@ -134,7 +134,7 @@ FALSE = {
     "without a base": (head_file(short.Head(), base=None), "a base"),
     "other classes than the base": (head_file(short.Head(classes=4), errors=200), "the network needs"),
     "another scaling": (head_file(short.Head(), scaling=short.LISTED[1]), "scaling"),
-    "another fault": (head_file(short.Head(fault="class:1"), fault="wrong"), "it counts the fault"),
+    "another loss": (head_file(short.Head(loss="class:1"), loss="wrong"), "it counts the loss"),
     "one error less": (
         head_file(short.Head(), errors=writer.count(logits(), Y) - 1),
         "the certificate states",
@@ -268,10 +268,10 @@ def test_version_2_has_no_hold_out_bound():
     assert not any("bound is printed" in reason for reason in verdict.reasons)
 
 
-@pytest.mark.parametrize("fault", ["class:1", "cost-above:1:distance", "top:2"])
-def test_faults_of_a_rule_that_picks_nothing(fault):
+@pytest.mark.parametrize("loss", ["class:1", "cost-above:1:distance", "top:2"])
+def test_losses_of_a_rule_that_picks_nothing(loss):
     sample = from_arrays(X, Y, name="clusters", classes=3, scaling=Scaling(16.0))
-    found = cb.certify(None, sample, method="split", effort="quick", fault=fault)
+    found = cb.certify(None, sample, method="split", effort="quick", loss=loss)
     certificate = found.certificate
     assert (certificate.ledger[1][0], certificate.claim.statement) == ("fault", "C-15")
     facts, claim = certificate.facts, certificate.claim
@@ -333,9 +333,9 @@ def test_the_codes_of_both_versions_have_room_for_each_other():
     """The shares of the code space that section 5.7 states."""
     schemes, options, architectures = 1 / 2 + 1 / 8, 3 / 4, 1 / 2 + 1 / 8 + 1 / 8
     plain = schemes * options * architectures
-    picked, faults = 1 / 8 * 1 / 8, 1 / 32
+    picked, losses = 1 / 8 * 1 / 8, 1 / 32
     assert plain < 0.36
-    assert plain + picked + faults + 1 / 16 + 1 / 2 < 1.0
+    assert plain + picked + losses + 1 / 16 + 1 / 2 < 1.0
 
 
 def test_a_literal_scaling_of_pictures_has_no_short_code():

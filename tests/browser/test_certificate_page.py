@@ -18,7 +18,7 @@ from codebound.certification import certify
 from codebound.known.base import Pretrained
 from codebound.report.html import formulas
 from codebound.sample.arrays import from_arrays
-from codebound.sample.losses import parse_fault
+from codebound.sample.losses import parse_loss
 
 pytestmark = pytest.mark.browser
 
@@ -26,10 +26,10 @@ ASKED = {
     "picks": {"method": "picks"},
     "message": {"by_class": True},
     "original": {"claim": ByDisagreement(images(300, 1, "unlabelled"))},
-    "fault": {"claim": AboutG(fault=parse_fault("class:1"))},
-    "costs": {"fault": "cost-above:0:distance"},
+    "loss": {"claim": AboutG(loss=parse_loss("class:1"))},
+    "costs": {"loss": "cost-above:0:distance"},
     "base": {"base": Pretrained(solved().build(), "rows seen elsewhere, and never these")},
-    "class of f": {"claim": ByDisagreement(images(500, 3, "unlabelled"), fault=parse_fault("class:1"))},
+    "class of f": {"claim": ByDisagreement(images(500, 3, "unlabelled"), loss=parse_loss("class:1"))},
 }
 
 

@@ -12,15 +12,15 @@ import numpy as np
 
 from codebound_verify.arithmetic import Decoder
 from codebound_verify.learn.rule import Columns, read_rule, read_rule_without_picks
-from codebound_verify.losses import decode_fault, decode_new_fault
+from codebound_verify.losses import decode_loss, decode_new_loss
 from codebound_verify.message import (
-    FAULT,
     HEAD_AFTER_SPLIT,
-    NEW_FAULT,
+    LOSS,
+    NEW_LOSS,
     RULE,
-    read_fault,
-    read_flag_of_fault,
+    read_flag_of_loss,
     read_form,
+    read_loss,
     read_scaling,
 )
 from codebound_verify.networks.network import read_architecture, read_biases
@@ -45,10 +45,10 @@ HEADER = SimpleNamespace(
 
 
 def is_short_word(decoder: Decoder) -> None:
-    """A head on a base of three classes, or a rule that picks nothing; any fault."""
+    """A head on a base of three classes, or a rule that picks nothing; any loss."""
     form = read_form(decoder)
-    if read_flag_of_fault(decoder):
-        read_fault(decoder, CLASSES)
+    if read_flag_of_loss(decoder):
+        read_loss(decoder, CLASSES)
     if form == RULE:
         rule = read_rule_without_picks(decoder, HEADER.input_shape, 1)
         if not isinstance(rule.features, Columns):
@@ -68,8 +68,8 @@ def is_long_word(decoder: Decoder) -> None:
     classes = decoder.gamma() + 1
     read_scaling(decoder, HEADER)
     scheme = decoder.gamma()
-    if scheme in (FAULT, NEW_FAULT):
-        (decode_fault if scheme == FAULT else decode_new_fault)(decoder, classes)
+    if scheme in (LOSS, NEW_LOSS):
+        (decode_loss if scheme == LOSS else decode_new_loss)(decoder, classes)
         scheme = decoder.gamma()
     if scheme > 3:
         raise Refused("unknown")

@@ -11,7 +11,7 @@ from codebound.certificate.assessment import assess_picked, issue
 from codebound.certificate.task import Task
 from codebound.learn.feature_weights import LayerFeatures
 from codebound.learn.features import ColumnFeatures, FilterFeatures, PatchFeatures
-from codebound.learn.kernel_network import count_faults
+from codebound.learn.kernel_network import count_losses
 from codebound.learn.picking import pick
 from codebound.learn.rule import Rule
 from codebound.sample.dataset import Dataset, Scaling
@@ -74,7 +74,7 @@ def require_agreement(rule: Rule, sample: Dataset, fresh: Dataset | None = None)
     made = feature_map(own, first, divisor=sample.scaling.divisor, labels=labels)
     assert np.array_equal(made.vectors(made.prepared(sample.x)), picked.features(torch.from_numpy(sample.x)))
     if fresh is not None:
-        assert learned.count_errors(fresh.x, fresh.y) == count_faults(assessed.network, fresh)
+        assert learned.count_errors(fresh.x, fresh.y) == count_losses(assessed.network, fresh)
 
 
 ON_DIGITS = {

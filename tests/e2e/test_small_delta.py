@@ -38,7 +38,7 @@ def test_certificates_of_both_kinds():
     verdict = cb.verify(found.certificate, sample)
     assert (verdict.verdict, verdict.delta) == ("ACCEPT", DELTA)
     model = cb.load_model("linear", input_shape=(3,), classes=3)
-    message = cb.certify(model, sample, method="prune", effort="quick", delta=DELTA, fault="class:1")
+    message = cb.certify(model, sample, method="prune", effort="quick", delta=DELTA, loss="class:1")
     facts = message.certificate.facts
     exact = limit(facts.errors, facts.n, bits=facts.code_bits)
     assert is_just_above(message.certificate.claim.bound, exact)

@@ -671,10 +671,10 @@ def write_scaling(coder: Coder, scaling: dict) -> None:
             coder.float32(value)
 
 
-def write_fault(coder: Coder, classes: int, fault: str) -> None:
-    kind, *numbers = fault.split(":")
+def write_loss(coder: Coder, classes: int, loss: str) -> None:
+    kind, *numbers = loss.split(":")
     if kind in ("abstain", "cost-above", "cost"):
-        write_new_fault(coder, classes, kind, numbers)
+        write_new_loss(coder, classes, kind, numbers)
         return
     named = [int(number) for number in numbers]
     coder.gamma(4)
@@ -693,7 +693,7 @@ GAPS = (
 )
 
 
-def write_new_fault(coder: Coder, classes: int, kind: str, numbers: list[str]) -> None:
+def write_new_loss(coder: Coder, classes: int, kind: str, numbers: list[str]) -> None:
     """Section 5 of version 3."""
     coder.gamma(6)
     coder.uniform(("abstain", "cost-above", "cost").index(kind), 4)
@@ -727,7 +727,7 @@ class Message:
     has_base: bool = False
     classes: int | None = None  # those of the chain, else 3
     scaling: dict = field(default_factory=lambda: {"divisor": 16, "mean": [0.0], "std": [1.0]})
-    fault: str = "wrong"
+    loss: str = "wrong"
     version: int = 2
     bits: str = field(init=False)
     ledger: list[list] = field(init=False)
@@ -744,8 +744,8 @@ class Message:
         if self.version > 1:
             write_setting(coder, self.classes, self.scaling)
             close("setting")
-        if self.fault != "wrong":
-            write_fault(coder, self.classes, self.fault)
+        if self.loss != "wrong":
+            write_loss(coder, self.classes, self.loss)
             close("fault")
         is_subspace = isinstance(self.tensors, Subspace)
         coder.gamma(2 if is_subspace else 1)
@@ -859,7 +859,7 @@ def header(message: Message, x: np.ndarray, y: np.ndarray, *, errors: int, class
         "claim": {
             "statement": changes.get("statement", "C-2"),
             "subject": changes.get("subject", "g"),
-            "fault": changes.get("fault", message.fault),
+            "fault": changes.get("loss", message.loss),
             "delta": delta,
             **printed,
             "vacuous": changes.get("vacuous", printed["bound"] >= min(1 - 1 / classes, 1 - commonest / n)),

@@ -41,15 +41,15 @@ THOROUGH = {
     "table, small delta": "certify --data table.csv:label --effort quick --delta 0.001",
     "two classes, default": "certify --data two.csv:label --effort quick",
     "two classes, false alarms": "certify --data two.csv:label --method split --effort quick"
-    " --fault false-alarm:1",
+    " --loss false-alarm:1",
     "two classes, by class": "certify --data two.csv:label --method picks --effort quick --by-class",
     "clouds, default": "certify --data clouds.npz --test test.npz",
     "clouds, picks": "certify --data clouds.npz --method picks --effort quick",
-    "clouds, picks, one class": "certify --data clouds.npz --method picks --effort quick --fault class:1",
+    "clouds, picks, one class": "certify --data clouds.npz --method picks --effort quick --loss class:1",
     "clouds, split, one confusion": "certify --data clouds.npz --method split --effort quick"
-    " --fault confused:0:1",
+    " --loss confused:0:1",
     "clouds, split, costs above": "certify --data clouds.npz --method split --effort quick"
-    " --fault cost-above:1:distance",
+    " --loss cost-above:1:distance",
     "clouds, helper": "certify --data clouds.npz --prior-fraction 0.5 --method prune --effort quick",
     "clouds, helpers": "certify --data clouds.npz --prior-fraction auto --method prune --effort quick",
     "clouds, allowed copies": "certify --data copies.npz --method split --effort quick --allow-copies",
@@ -64,7 +64,7 @@ THOROUGH = {
     "network, filled": f"{_M} --method gaussian-fill",
     "network, sketch": f"{_M} --method sketch",
     "network, vectors": f"{_M} --method vector-compress",
-    "network, two best": f"{_F} --method prune --fault top:2",
+    "network, two best": f"{_F} --method prune --loss top:2",
     "network, base": "certify --data clouds.npz --model linear --base linear.safetensors"
     " --method prune --effort quick",
     "network, f by fresh inputs": f"{_F} --method naive --unlabelled fresh.npz",

@@ -67,7 +67,7 @@ class RuleMessage:
     scaling: dict = field(default_factory=lambda: {"divisor": 16, "mean": [0.0], "std": [1.0]})
     options: tuple[int, ...] = (0, 0, 0)
     longer_count: int | None = None
-    fault: str = "wrong"
+    loss: str = "wrong"
     witness: bytes = b""
     symbols: tuple[int, ...] = ()
     near: int = 0

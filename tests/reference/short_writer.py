@@ -15,7 +15,7 @@ LISTED = [{"divisor": divisor, "mean": [0.0], "std": [1.0]} for divisor in (1, 2
 class Short:
     """What both kinds have in common; ``starts`` are the bits in front, of which the first is a one."""
 
-    fault: str = "wrong"
+    loss: str = "wrong"
     classes: int = 3
     scaling: dict = field(default_factory=lambda: dict(LISTED[2]))
     starts: tuple[int, ...] = ()
@@ -26,10 +26,10 @@ class Short:
         self.coder = writer.Coder()
         for bit in self.starts:
             self.coder.bit(bit)
-        self.coder.symbol(*((0, 7, 8) if self.fault == "wrong" else (7, 1, 8)))
+        self.coder.symbol(*((0, 7, 8) if self.loss == "wrong" else (7, 1, 8)))
         self.close("form")
-        if self.fault != "wrong":
-            writer.write_fault(self.coder, self.classes, self.fault)
+        if self.loss != "wrong":
+            writer.write_loss(self.coder, self.classes, self.loss)
             self.close("fault")
         self.write()
         self.bits = self.coder.end()

@@ -12,7 +12,7 @@ from codebound.certificate.claims import AboutG
 from codebound.certificate.evaluate import count_errors
 from codebound.certificate.task import Task
 from codebound.certification import held_out
-from codebound.sample.losses import parse_fault
+from codebound.sample.losses import parse_loss
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.message import Message
 from codebound_networks.chains.operations import Linear
@@ -25,9 +25,9 @@ SAMPLE, TEST = written_clusters(400), written_clusters(150, seed=3)
 DELTA = 0.05
 
 
-def assessed(fault="wrong"):
+def assessed(loss="wrong"):
     f = Original(CHAIN, {"0.weight": torch.from_numpy(CODE.weights()[::-1].copy())})
-    task = Task(sample=SAMPLE, delta=DELTA, claim=AboutG(fault=parse_fault(fault)), original=f)
+    task = Task(sample=SAMPLE, delta=DELTA, claim=AboutG(loss=parse_loss(loss)), original=f)
     return assess(Message(task.options, CHAIN, {"0.weight": CODE}), task), task
 
 
@@ -72,7 +72,7 @@ def test_the_test_sample_speaks_of_g():
     assert found.value == pytest.approx(limit(errors, TEST.n, DELTA), rel=1e-9)
 
 
-def test_a_fault_is_counted_on_the_examples_that_it_can_happen_on():
+def test_a_loss_is_counted_on_the_examples_that_it_is_about():
     best, task = assessed("class:2")
     found = held_out(best, task, TEST, None)
     own = wrong(TEST, CODE.weights())[TEST.y == 2]

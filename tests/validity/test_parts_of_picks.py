@@ -95,7 +95,7 @@ def disagreement_misses(*, is_divided: bool) -> int:
 
 
 @pytest.mark.thorough
-def test_faults_of_f_on_a_part_hold():
+def test_losses_of_f_on_a_part_hold():
     assert not exceeds(disagreement_misses(is_divided=True))
 
 

@@ -111,12 +111,12 @@ class Variant:
         rule: The constants of its rule.
         fitter: Its learner.
         contents: The sample, as a rule may see it.
-        n: Examples that could be picked, of those that the fault can happen on.
+        n: Examples that could be picked, of those that the loss is about.
         delta: Failure probability.
         classes: Number of classes; None for regressors.
         candidates: Settings that were to choose from.
         extra_bits: Bits for choices made elsewhere.
-        part: Which examples the fault can happen on.
+        part: Which examples the loss is about.
     """
 
     rule: RuleConstants
@@ -130,7 +130,7 @@ class Variant:
     extra_bits: float = 0.0
 
     def counted(self, at: Round) -> tuple[int, int]:
-        """Picks and errors that count: on the part of the sample that the fault can happen on."""
+        """Picks and errors that count: on the part of the sample that the loss is about."""
         return int(self.part[at.picks].sum()), int(self.part[at.errors].sum())
 
     def bound(self, message: RuleMessage, *, picks: int, errors: int) -> RiskBound:

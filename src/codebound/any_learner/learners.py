@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from codebound.any_learner.picking_rule import Positions
-    from codebound.sample.losses import Fault
+    from codebound.sample.losses import Loss
 
 _SCORES = ("predict_proba", "decision_function")
 _SCORE_BITS = 16
@@ -41,8 +41,8 @@ class Fitter:
         inputs: The inputs of the sample.
         labels: The labels or values of the sample.
         apart: Positions of the examples that are always learned from.
-        tau: Largest residual that is no fault; None for classifiers.
-        fault: For classifiers, what is a fault, of labels that are whole numbers; None: any error.
+        tau: Largest residual that is no loss; None for classifiers.
+        loss: For classifiers, what is a loss, of labels that are whole numbers; None: any error.
         classes: How many classes there are then.
         aim: Wrong examples with a margin near ``-aim`` are picked first; None: the smallest margins.
     """
@@ -53,7 +53,7 @@ class Fitter:
     apart: Positions
     tau: float | None
     aim: float | None
-    fault: Fault | None = None
+    loss: Loss | None = None
     classes: int = 0
 
     def learn(self, picks: Positions) -> Any:
@@ -100,36 +100,36 @@ class Fitter:
                     f"{count_of(len(at), 'example')}: one for each is needed."
                 )
             predicted = predicted.reshape(len(at))
-            wrong[part] = self._faults(model, predicted, at)
+            wrong[part] = self._losses(model, predicted, at)
             failed = wrong[part]
             if failed.any():
                 score[part[failed]] = self._scores(model, predicted[failed], at[failed])
         return Judgement(wrong, score)
 
-    def _faults(self, model: Any, predicted: NDArray[Any], at: Positions) -> NDArray[np.bool_]:
+    def _losses(self, model: Any, predicted: NDArray[Any], at: Positions) -> NDArray[np.bool_]:
         """Return a mask of the wrong examples."""
-        labels, fault = self.labels[at], self.fault
+        labels, loss = self.labels[at], self.loss
         if self.tau is not None:
-            return np.asarray(~(np.abs(predicted - labels) <= self.tau))  # NaN is a fault
-        if fault is None:
+            return np.asarray(~(np.abs(predicted - labels) <= self.tau))  # NaN is a loss
+        if loss is None:
             return np.asarray(predicted != labels, dtype=bool)
-        if fault.is_ranked:
+        if loss.is_ranked:
             if not any(hasattr(model, name) for name in _SCORES):
                 raise LearnerError(
                     f"the learner {type(model).__name__} has no scores of its classes "
-                    f"({' or '.join(_SCORES)}), which this fault is about. Ask for another fault."
+                    f"({' or '.join(_SCORES)}), which this loss is about. Ask for another loss."
                 )
             inputs = _part(self.inputs, at)
-            return np.asarray(_rounded(*_margins(model, inputs, labels, best=fault.guesses)) <= 0.0)
+            return np.asarray(_rounded(*_margins(model, inputs, labels, best=loss.guesses)) <= 0.0)
         is_known = np.isin(predicted, np.arange(self.classes))  # others cost the most
         places = np.where(is_known, predicted, 0)
         guessed, right = (torch.from_numpy(each.astype(np.int64)) for each in (places, labels))
         scores = torch.nn.functional.one_hot(guessed, self.classes)
-        return np.asarray(fault.is_made(scores, right).numpy() | ~is_known)
+        return np.asarray(loss.is_incurred(scores, right).numpy() | ~is_known)
 
     def _scores(self, model: Any, predicted: NDArray[Any], at: Positions) -> NDArray[np.float64]:
         if self.tau is None:
-            best = 1 if self.fault is None else self.fault.guesses
+            best = 1 if self.loss is None else self.loss.guesses
             inputs = _part(self.inputs, at)
             margins, scale = _margins(model, inputs, self.labels[at], best=best)
         else:

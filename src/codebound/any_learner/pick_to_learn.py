@@ -24,7 +24,7 @@ from codebound.run.errors import DataError, UsageError
 from codebound.run.progress import shown
 from codebound.sample.caveats import MOST_COPIES, STANDARDISED, looks_standardised
 from codebound.sample.dataset import permutation
-from codebound.sample.losses import WRONG, parse_fault
+from codebound.sample.losses import WRONG, parse_loss
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from codebound.any_learner.picking_rule import Positions
     from codebound.bounds.risk import RiskBound
     from codebound.run.progress import Progress
-    from codebound.sample.losses import Fault
+    from codebound.sample.losses import Loss
 
 F = TypeVar("F")
 
-_NEVER_CHOSEN = ("candidates", "delta", "extra_bits", "fault", "progress", "tau")
+_NEVER_CHOSEN = ("candidates", "delta", "extra_bits", "loss", "progress", "tau")
 """Settings that say what is claimed: candidates cannot choose among them."""
 _LEAST_TO_SET_APART = 100  # examples of a sample
 _GROWTH = 0.01  # of what is learned from, in a round
@@ -69,10 +69,10 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
     Args:
         estimator: A deterministic classifier or regressor, such as one with a fixed ``random_state``.
         tau: For regressors: a prediction that is off by more than this is wrong.
-        fault: For classifiers: what counts, and is picked, in place of any error: ``class:C``,
+        loss: For classifiers: what counts, and is picked, in place of any error: ``class:C``,
             ``confused:A:B``, ``false-alarm:C``, ``top:K`` or ``cost-above:L:COSTS``
-            (docs/faults.md). Labels are then whole numbers from 0 on. The bound is about data
-            that the fault can happen on; scores are probabilities, or decisions without them.
+            (docs/losses.md). Labels are then whole numbers from 0 on. The bound is about data
+            that the loss is about; scores are probabilities, or decisions without them.
         delta: Failure probability over the draw of the sample.
         first: First picks in each class (for regressors: in all), in the order of a hash of their content.
             None: 1, and 0 where ``auto`` sets examples apart.
@@ -122,7 +122,7 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
         estimator: Any,
         *,
         tau: float | None = None,
-        fault: str = "wrong",
+        loss: str = "wrong",
         delta: float = 0.05,
         first: int | None = None,
         apart: int | str = "auto",
@@ -137,7 +137,7 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
     ) -> None:
         self.estimator = estimator
         self.tau = tau
-        self.fault = fault
+        self.loss = loss
         self.delta = delta
         self.first = first
         self.apart = apart
@@ -216,8 +216,8 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
         does = f"is wrong on at most {share} of new data"
         if self.tau is not None:
             does = f"is off by more than {self.tau!r} on at most {share} of new data"
-        elif self.fault != str(WRONG):
-            does = parse_fault(self.fault).says(share)
+        elif self.loss != str(WRONG):
+            does = parse_loss(self.loss).says(share)
         return (
             f"With probability at least 1 - {bound.delta!r} over the draw of the sample, what was learned "
             f"{does} ({bound.ref})." + self._vacuous
@@ -226,8 +226,8 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
     @property
     def _vacuous(self) -> str:
         """That the bound says nothing, where it does not."""
-        bound, fault = self.risk_bound_, parse_fault(self.fault)
-        is_plain = fault == WRONG and self.tau is None
+        bound, loss = self.risk_bound_, parse_loss(self.loss)
+        is_plain = loss == WRONG and self.tau is None
         if is_plain and bound.value >= self._constant_error:
             return (
                 " VACUOUS: the commonest label, always given, is wrong on "
@@ -235,7 +235,7 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
             )
         is_vacuous = bound.vacuous
         if not is_plain and bound.facts.classes is not None:
-            is_vacuous = bound.value >= fault.guess_rate(max(bound.facts.classes, fault.least_classes))
+            is_vacuous = bound.value >= loss.guess_rate(max(bound.facts.classes, loss.least_classes))
         return " VACUOUS: it says no more than guessing." if is_vacuous else ""
 
     @property
@@ -329,7 +329,7 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
     def _variant(self, sample: Sample, candidates: int) -> Variant:
         if is_classifier(self.estimator) != (self.tau is None):
             raise UsageError(
-                "`tau` says which residual of a regressor is a fault: give it for regressors, and for no "
+                "`tau` says which residual of a regressor is a loss: give it for regressors, and for no "
                 f"classifier. Got tau={self.tau!r} for {type(self.estimator).__name__}."
             )
         if self.tau is not None and not self.tau >= 0.0:
@@ -345,18 +345,18 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
             leave=self.leave,
             max_rounds=self.max_rounds,
         )
-        fault, classes = self._fault(sample)
+        loss, classes = self._loss(sample)
         fitter = Fitter(
             *(self.estimator, sample.inputs, sample.labels, apart, self.tau, self.aim),
-            fault=fault,
+            loss=loss,
             classes=classes,
         )
         part = np.ones(len(sample.labels), dtype=bool)
-        if fault is not None and fault.has_part:
-            part = fault.is_counted(torch.from_numpy(sample.labels.astype(np.int64))).numpy()
+        if loss is not None and loss.has_part:
+            part = loss.is_counted(torch.from_numpy(sample.labels.astype(np.int64))).numpy()
         n = int(part.sum()) - int(part[apart].sum())
         if not n:
-            raise DataError(f"no example that is not set apart can have the fault {self.fault}.")
+            raise DataError(f"no example that is not set apart can have the loss {self.loss}.")
         return Variant(
             rule=rule,
             fitter=fitter,
@@ -369,18 +369,18 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
             part=part,
         )
 
-    def _fault(self, sample: Sample) -> tuple[Fault | None, int]:
-        """Return the fault and its number of classes. For plain errors, None and 0."""
-        if self.fault == str(WRONG):
+    def _loss(self, sample: Sample) -> tuple[Loss | None, int]:
+        """Return the loss and its number of classes. For plain errors, None and 0."""
+        if self.loss == str(WRONG):
             return None, 0
         if self.tau is not None:
-            raise UsageError("a regressor has the fault that `tau` says: leave out `fault`.")
-        labels, found = sample.labels, parse_fault(self.fault)
+            raise UsageError("a regressor has the loss that `tau` says: leave out `loss`.")
+        labels, found = sample.labels, parse_loss(self.loss)
         if labels.dtype.kind not in "iu" or labels.min() < 0:
             raise UsageError(
-                f"the fault {self.fault} names classes: label them by whole numbers from 0 on, fixed before "
+                f"the loss {self.loss} names classes: label them by whole numbers from 0 on, fixed before "
                 f"the sample was seen. Got labels of type {labels.dtype}."
             )
         named = 1 + max(astuple(found)) if found.has_part else 0
         count = max(int(labels.max()) + 1, found.least_classes, named)
-        return parse_fault(self.fault, classes=count), count
+        return parse_loss(self.loss, classes=count), count

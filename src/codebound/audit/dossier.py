@@ -17,7 +17,7 @@ from codebound.bounds.risk import count_of, percent
 from codebound.certificate.file import Certificate
 from codebound.certificate.verification import CERTIFICATE, ask, asked_by, verdict_on, words_to_ask
 from codebound.report.html import rendered
-from codebound.report.summary import fault_words
+from codebound.report.summary import loss_words
 from codebound.run.errors import FormatError, UsageError
 from codebound.run.files import read_json, read_toml, write_text
 from codebound.run.store import file_sha256
@@ -182,7 +182,7 @@ def _test(certificate: Certificate, result: Mapping[str, Any]) -> str:
         return "no test data were given"
     claim, errors, n = certificate.claim, result["test_errors"], result["test_n"]
     facts = HoldoutFacts(errors=errors, n=n, delta=claim.delta, subject=claim.subject)
-    met = confront(claim.bound, facts, does=fault_words(claim.fault))
+    met = confront(claim.bound, facts, does=loss_words(claim.loss))
     return (
         f"{_AUTHORS}: {count_of(errors, 'error')} on {n} test "
         f"examples, {result['test_copies_in_sample']} of them copies of the sample. From these counts follow "
@@ -203,7 +203,7 @@ def _looks(ledger: Mapping[str, Any] | None) -> str:
     if ledger["verdict"] != "ACCEPT":
         return "REFUSED: " + " ".join(ledger["reasons"])
     best = "no bound" if ledger["best"] is None else f"smallest bound {percent(ledger['best'])}"
-    told = f"{best} for the fault {ledger['fault']}; head {ledger['head']}"
+    told = f"{best} for the loss {ledger['loss']}; head {ledger['head']}"
     if ledger["by_class"]:
         told += f"; on every class of {ledger['by_class_model']}, at once: {_classes(ledger['by_class'])}"
     return f"{count_of(ledger['looks'], 'look')}, all paid for; {told}"

@@ -1,4 +1,4 @@
-"""Setting of a message: classes, scaling and fault (docs/format.md, section 5).
+"""Setting of a message: classes, scaling and loss (docs/format.md, section 5).
 
 All of it could be chosen after a look at the sample: so it is paid for.
 """
@@ -13,16 +13,18 @@ from typing import TYPE_CHECKING
 from codebound.bits.numbers import SymbolContext, bit, float32, gamma, uniform
 from codebound.run.errors import DataError
 from codebound.sample.dataset import Scaling
-from codebound.sample.losses import DISTANCE, FAULTS, MOST_CLASSES, MOST_COST, WRONG, Fault, cost_matrix
+from codebound.sample.losses import DISTANCE, LOSSES, MOST_CLASSES, MOST_COST, WRONG, Loss, cost_matrix
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from codebound.bits.arithmetic import AbstractCoder
 
 CATALOGUE = (Scaling(1.0), Scaling(255.0), Scaling(16.0))
 """Scalings that cost two bits; all others are literal, at 32 bits a constant."""
 MAX_CLASSES = 1 << 16
-FAULT, NEW_FAULT = 4, 6
-"""Words that announce a fault other than plain errors; 6 for those new in version 3."""
+LOSS, NEW_LOSS = 4, 6
+"""Words that announce a loss other than plain errors; 6 for those new in version 3."""
 HEAD, SPLIT_HEAD, RULE = 0, 1, 2
 """Forms of a short message: base with biases, the same after a split, rule without picks."""
 FORM = "form"
@@ -33,14 +35,14 @@ MAX_CONSTANTS = 4
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """The number of classes, how stored values become inputs, and the fault that is counted."""
+    """The number of classes, how stored values become inputs, and the loss that is counted."""
 
     classes: int
     scaling: Scaling = CATALOGUE[0]
-    fault: Fault = WRONG
+    loss: Loss = WRONG
 
     def code(self, coder: AbstractCoder, input_shape: tuple[int, ...] | None = None) -> Setting:
-        """Classes and scaling, coded or read, without the fault.
+        """Classes and scaling, coded or read, without the loss.
 
         Where the shape of an input is known, the constants have to fit it.
         """
@@ -76,34 +78,36 @@ def code_form(coder: AbstractCoder, form: int) -> int:
     return SPLIT_HEAD if bit(coder, form == SPLIT_HEAD) else RULE
 
 
-def has_fault(coder: AbstractCoder, fault: Fault) -> bool:
-    """Code or read the flag of another fault than plain errors. It is seldom set."""
-    return bool(coder.split(fault != WRONG, 7, 8))
+def has_other_loss(coder: AbstractCoder, loss: Loss) -> bool:
+    """Code or read the flag of another loss than plain errors. It is seldom set."""
+    return bool(coder.split(loss != WRONG, 7, 8))
 
 
-def read_fault(coder: AbstractCoder, classes: int) -> Fault:
-    """The fault of a short message, behind the flag that there is one."""
+def read_loss(coder: AbstractCoder, classes: int) -> Loss:
+    """The loss of a short message, behind the flag that there is one."""
     word = gamma(coder, 0)
-    coder.require(word in (FAULT, NEW_FAULT), f"a fault is announced by {FAULT} or {NEW_FAULT}. Got {word}.")
-    return code_fault(coder, word, WRONG, classes)
+    coder.require(word in (LOSS, NEW_LOSS), f"a loss is announced by {LOSS} or {NEW_LOSS}. Got {word}.")
+    return code_loss(coder, word, WRONG, classes)
 
 
-def write_fault(coder: AbstractCoder, fault: Fault, classes: int) -> None:
-    """A fault, with the word that announces it; nothing for plain errors."""
-    if fault != WRONG:
-        code_fault(coder, gamma(coder, NEW_FAULT if fault.is_new else FAULT), fault, classes)
+def write_loss(coder: AbstractCoder, setting: Setting, enter: Callable[[str], None]) -> None:
+    """A loss other than plain errors, with the word that announces it, and its part of the ledger."""
+    loss = setting.loss
+    if loss != WRONG:
+        code_loss(coder, gamma(coder, NEW_LOSS if loss.is_new else LOSS), loss, setting.classes)
+        enter("fault")  # the word of docs/format.md
 
 
-def code_fault(coder: AbstractCoder, word: int, given: Fault, classes: int) -> Fault:
-    """A fault other than plain errors, coded or read behind its word; a reader gives WRONG."""
-    kinds = {each.number: each for each in FAULTS.values() if each.is_new == (word == NEW_FAULT)}
+def code_loss(coder: AbstractCoder, word: int, given: Loss, classes: int) -> Loss:
+    """A loss other than plain errors, coded or read behind its word; a reader gives WRONG."""
+    kinds = {each.number: each for each in LOSSES.values() if each.is_new == (word == NEW_LOSS)}
     number = uniform(coder, given.number or 0, 4)
-    coder.require(number in kinds, f"fault of kind {number} is reserved.")
+    coder.require(number in kinds, f"loss of kind {number} is reserved.")
     costs = partial(_code_costs, coder, given, classes)
     return kinds[number].code(partial(uniform, coder), given, classes, costs)
 
 
-def _code_costs(coder: AbstractCoder, given: Fault, classes: int) -> str:
+def _code_costs(coder: AbstractCoder, given: Loss, classes: int) -> str:
     table: str = getattr(given, "table", DISTANCE)  # a reader has none yet
     if not bit(coder, table != DISTANCE):
         coder.require(classes <= MOST_COST + 1, f"costs by distance fit {MOST_COST + 1} classes at most.")

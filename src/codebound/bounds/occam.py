@@ -130,22 +130,22 @@ def occam_zero_errors(facts: OccamFacts) -> RiskBound:
 
 
 @implements("C-17", kind="certificate")
-def occam_fault(facts: OccamFacts) -> RiskBound:
-    r"""Occam bound for any fault, on the examples that it can happen on. For g.
+def occam_loss(facts: OccamFacts) -> RiskBound:
+    r"""Occam bound for any loss, on the examples that it is about. For g.
 
-    Statement.  A fault is a question with a yes or no about a network and an example; whether it can happen
-                on an example is decided by the example alone, or by the network and the input. All of it is
-                fixed before S is seen. Let n count the examples of S that it can happen on, ``errors`` those
-                on which it does. With probability at least ``1 - delta``, for all g of a prefix-free code
-                at once, the probability of the fault on a new example that it can happen on is at most the
-                limit of C-2 for these numbers.
-    Reference.  C-17: given which examples it can happen on, they are independent draws from the conditional
+    Statement.  A loss is 0 or 1 for a network and an example; whether it is about an example is decided by
+                the example alone, or by the network and the input. All of it is fixed before S is seen.
+                Let n count the examples of S that it is about, ``errors`` those on which it is 1. With
+                probability at least ``1 - delta``, for all g of a prefix-free code at once, the
+                probability of the loss on a new example that it is about is at most the limit of C-2
+                for these numbers.
+    Reference.  C-17: given which examples it is about, they are independent draws from the conditional
                 distribution, and C-2 holds for every number of them; so it holds without the condition.
-    Direction.  Upper; a missing example that it can happen on and does not, and a fault too many, are safe.
+    Direction.  Upper; a missing example on which it is 0, and a loss too many, are safe.
     Checked by. property, validity (teeth: the size of the whole sample).
 
     Example:
-        >>> round(occam_fault(OccamFacts(errors=12, n=980, code_bits=100, delta=0.05)).value, 4)
+        >>> round(occam_loss(OccamFacts(errors=12, n=980, code_bits=100, delta=0.05)).value, 4)
         0.1056
     """
     return replace(occam_binomial(facts), ref="C-17")
@@ -155,14 +155,14 @@ def occam_fault(facts: OccamFacts) -> RiskBound:
 def occam_table(
     counts: Sequence[tuple[int, int]], *, code_bits: float, delta: float
 ) -> tuple[float | None, ...]:
-    r"""Limits for several faults that hold at once, such as the errors on each class.
+    r"""Limits for several losses that hold at once, such as the errors on each class.
 
-    Statement.  For each pair of a number of faults and a number of examples the limit of C-17 at ``delta``
+    Statement.  For each pair of a number of losses and a number of examples the limit of C-17 at ``delta``
                 divided by the number of pairs. All of them hold together with probability ``1 - delta``.
     Needs.      The table was fixed before the sample was seen: all classes, or those named beforehand.
 
     Args:
-        counts: Faults, and the examples that each can happen on; without examples there is no limit.
+        counts: Losses, and the examples that each is about; without examples there is no limit.
         code_bits: Length of the message; 0 for a network that was fixed before the examples were seen.
         delta: Failure probability of the whole table.
 
@@ -177,7 +177,7 @@ def occam_table(
         raise UsageError("a table has at least one row.")
     share = delta / len(counts) * (1.0 - 1e-15)
     return tuple(
-        occam_fault(OccamFacts(errors=errors, n=n, code_bits=code_bits, delta=share)).value if n else None
+        occam_loss(OccamFacts(errors=errors, n=n, code_bits=code_bits, delta=share)).value if n else None
         for errors, n in counts
     )
 

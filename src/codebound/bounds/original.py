@@ -11,7 +11,7 @@ from typing import Literal
 from codebound.bounds.facts import HoldoutFacts, OccamFacts, check_counts, check_delta
 from codebound.bounds.held_out import holdout
 from codebound.bounds.lengths import elias_gamma_bits
-from codebound.bounds.occam import occam_binomial, occam_fault
+from codebound.bounds.occam import occam_binomial, occam_loss
 from codebound.bounds.risk import BOUNDED_DOMAIN, NORMS_ABOVE, TWO_DRAWS, UNLABELLED_FRESH, RiskBound
 from codebound.run.errors import UsageError
 from codebound.run.references import implements
@@ -222,9 +222,9 @@ def through_disagreement(risk: float, disagreement: HoldoutFacts) -> float:
 def part_disagreement(
     *, risk: OccamFacts, disagreement: HoldoutFacts, examples: int
 ) -> tuple[float | None, float]:
-    r"""A fault of f on a part of the examples, such as a class, through its disagreement with g. For f.
+    r"""A loss of f on a part of the examples, such as a class, through its disagreement with g. For f.
 
-    Statement.  For a part A of the data, ``P(fault of f | A) <= P(fault of g | A) + P(apart) / P(A)``, where
+    Statement.  For a part A of the data, ``P(loss of f | A) <= P(loss of g | A) + P(apart) / P(A)``, where
                 apart says that f and g disagree: the first by C-17, the second by C-11 on unlabelled inputs,
                 and P(A) from below by C-11 on the labels, of which ``risk.n`` of ``examples`` belong to A.
     Needs.      A is fixed without a look at the sample: no bits pay for the limit of its share.
@@ -247,5 +247,5 @@ def part_disagreement(
     share = (1.0 - holdout(others).value) * (1.0 - 1e-15)
     if share < _LEAST_SHARE:
         return None, 0.0
-    total = occam_fault(risk).value + holdout(disagreement).value / share
+    total = occam_loss(risk).value + holdout(disagreement).value / share
     return min(1.0, total * (1.0 + 1e-15)), share

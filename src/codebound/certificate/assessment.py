@@ -27,8 +27,8 @@ from codebound.certificate.evaluate import Count, count_errors
 from codebound.certificate.file import Certificate, CertificateFacts, Claim
 from codebound.certificate.verification import verify
 from codebound.certificate.versions import PAGES, code_commit
-from codebound.learn.kernel_network import PickedNetwork, count_faults
-from codebound.learn.picking import faults_of, permutation
+from codebound.learn.kernel_network import PickedNetwork, count_losses
+from codebound.learn.picking import losses_of, permutation
 from codebound.learn.rule import PickedMessage, decode_rule
 from codebound.run.errors import CertificateError, FormatError, RefusedError
 from codebound.run.extensions import form_of
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from codebound.learn.rule import Rule
     from codebound.run.job import Engine
     from codebound.sample.dataset import Dataset
-    from codebound.sample.losses import Fault
+    from codebound.sample.losses import Loss
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +122,8 @@ class AbstractAssessed(ABC):
         """The route that it is an end of, empty for what is compared with nothing; and what it paid."""
 
     @abstractmethod
-    def errors_on(self, data: Dataset, fault: Fault, engine: Engine | None) -> int:
-        """The faults of its network on other data."""
+    def errors_on(self, data: Dataset, loss: Loss, engine: Engine | None) -> int:
+        """The losses of its network on other data."""
 
     @abstractmethod
     def class_bounds(self, task: Task, *, engine: Engine | None) -> tuple[ClassBound, ...]:
@@ -131,7 +131,7 @@ class AbstractAssessed(ABC):
 
     @abstractmethod
     def recounted(self, task: Task, *, engine: Engine | None) -> AbstractAssessed:
-        """The same network with the fault of another task counted, which its message then names."""
+        """The same network with the loss of another task counted, which its message then names."""
 
     @property
     def rules(self) -> tuple[Rule, ...]:
@@ -156,8 +156,8 @@ class Assessed(AbstractAssessed):
         bits = count_of(facts.code_bits, "bit", form="g")
         return self.kind.route, f"{count_of(facts.errors, 'error')} of {facts.n}, {bits} by {method}"
 
-    def errors_on(self, data: Dataset, fault: Fault, engine: Engine | None) -> int:  # noqa: D102
-        return count_errors(self.network, data.on("cpu"), fault=fault, engine=engine).errors
+    def errors_on(self, data: Dataset, loss: Loss, engine: Engine | None) -> int:  # noqa: D102
+        return count_errors(self.network, data.on("cpu"), loss=loss, engine=engine).errors
 
     def class_bounds(self, task: Task, *, engine: Engine | None) -> tuple[ClassBound, ...]:  # noqa: D102
         theta, rest, counts = _theta(self.message), task.rest, []
@@ -207,8 +207,8 @@ class AssessedPicks(AbstractAssessed):
         paid = f"{count_of(facts.picks, 'pick')} and {wrong}, beside {facts.n_first} first ones"
         return "picks", f"{paid}; {count_of(facts.code_bits, 'bit', form='g')}"
 
-    def errors_on(self, data: Dataset, fault: Fault, engine: Engine | None) -> int:  # noqa: D102
-        return count_faults(self.network, data, fault)
+    def errors_on(self, data: Dataset, loss: Loss, engine: Engine | None) -> int:  # noqa: D102
+        return count_losses(self.network, data, loss)
 
     def class_bounds(self, task: Task, *, engine: Engine | None) -> tuple[ClassBound, ...]:
         """Picks of a class count on that class alone."""
@@ -268,10 +268,8 @@ def assess(
         witness=fitted.witness(),
     )
     network = read.build(task.base_tensors)
-    theta, fault = _theta(fitted), task.claim.fault
-    count = count_errors(
-        network, task.counted_data, theta=theta, fault=fault, engine=engine, progress=progress
-    )
+    theta, loss = _theta(fitted), task.claim.loss
+    count = count_errors(network, task.counted_data, theta=theta, loss=loss, engine=engine, progress=progress)
     facts = OccamFacts(
         errors=count.errors,
         n=task.counted.n,
@@ -281,7 +279,7 @@ def assess(
     )
     conclusion = task.claim.conclude(facts, message=fitted, network=network, task=task)
     kind, alone = type(task.claim), occam_binomial(facts).value
-    version = fitted.version if fault == WRONG else max(fitted.version, kind.faults_since)
+    version = fitted.version if loss == WRONG else max(fitted.version, kind.losses_since)
     return Assessed(
         fitted, bits, ledger, network, count, facts, conclusion, task.counted, kind, version, alone, read
     )
@@ -289,19 +287,19 @@ def assess(
 
 def assess_picked(picked: Picked, task: Task) -> AssessedPicks:
     """Encodes a rule and bounds the risk of the network that was learned by it."""
-    sample, fault = task.sample, task.claim.fault
+    sample, loss = task.sample, task.claim.loss
     order = permutation(sample.n)
     spare = sample.classes - 1 - int(sample.y[order[: picked.rule.first]].max())
     message = PickedMessage(task.options, picked.rule, sample.input_shape, spare)
     bits, ledger = message.encode()
     facts = picked.facts(code_bits=bits.length, delta=task.delta, classes=sample.classes)
-    if fault != WRONG:
-        facts = _on_part(picked, sample, fault, facts)
+    if loss != WRONG:
+        facts = _on_part(picked, sample, loss, facts)
     network = PickedNetwork.of(picked, torch.from_numpy(sample.x), sample.scaling.divisor)
-    part = {"picks": facts.picks} if fault.has_part else None
+    part = {"picks": facts.picks} if loss.has_part else None
     conclusion = FromPicks.conclude(facts, picks=picked.last.picks, part=part)
     rest = sample.select(order[picked.rule.first :], role="certify")
-    counted = possible_examples(fault, rest)
+    counted = possible_examples(loss, rest)
     count, alone = Count(facts.errors, 0.0), conclusion.bound.value
     version = 3 if facts.is_held_out else message.version  # the third has the bound of a hold-out set
     return AssessedPicks(
@@ -309,14 +307,14 @@ def assess_picked(picked: Picked, task: Task) -> AssessedPicks:
     )
 
 
-def _on_part(picked: Picked, sample: Dataset, fault: Fault, facts: PickedFacts) -> PickedFacts:
-    """Picks and faults on the examples that a fault can happen on (docs/format-3.md, section 10.7)."""
+def _on_part(picked: Picked, sample: Dataset, loss: Loss, facts: PickedFacts) -> PickedFacts:
+    """Picks and losses on the examples that a loss is about (docs/format-3.md, section 10.7)."""
     labels = torch.from_numpy(sample.y)
     rest = torch.from_numpy(permutation(sample.n)[picked.rule.first :])
-    is_possible = fault.is_counted(labels)
+    is_possible = loss.is_counted(labels)
     is_left = is_possible.clone()
     is_left[torch.from_numpy(picked.order)] = False
-    errors = faults_of(picked.learned.outputs[is_left], labels[is_left], fault)
+    errors = losses_of(picked.learned.outputs[is_left], labels[is_left], loss)
     n, left = int(is_possible[rest].sum()), int(is_left.sum())
     return replace(facts, picks=n - left, errors=errors, n=n)
 
@@ -390,10 +388,10 @@ def _claim(assessed: AbstractAssessed, task: Task, *, guessed: float) -> Claim:
 
     It says nothing where it is not below ``guessed``, the error of the commonest label.
     """
-    bound, fault = assessed.bound, task.claim.fault
+    bound, loss = assessed.bound, task.claim.loss
     is_vacuous = bound.vacuous or bound.value >= guessed
-    if fault != WRONG:
-        is_vacuous = bound.value >= fault.guess_rate(task.sample.classes)
+    if loss != WRONG:
+        is_vacuous = bound.value >= loss.guess_rate(task.sample.classes)
     kl = hoeffding = bound.value
     if isinstance(assessed, Assessed):
         forms = (
@@ -402,7 +400,7 @@ def _claim(assessed: AbstractAssessed, task: Task, *, guessed: float) -> Claim:
         kl, hoeffding = (max(bound.value, min(1.0, each)) for each in forms)
     return Claim(
         statement=assessed.kind.statement,
-        fault=str(fault),
+        loss=str(loss),
         subject=bound.subject,
         delta=bound.delta,
         bound=bound.value,

@@ -11,11 +11,10 @@ from codebound.bounds.occam import occam_binomial, occam_hoeffding, occam_kl
 from codebound.bounds.picked import picked_risk
 from codebound.bounds.risk import claim_sentence, percent
 from codebound.run.errors import UsageError
-from codebound.sample.losses import parse_fault
+from codebound.sample.losses import parse_loss
 
 if TYPE_CHECKING:
     from codebound.bounds.risk import RiskBound
-    from codebound.sample.losses import Fault
 
 _MEANINGS = {
     "picked": "learned from picked examples: the sample is its own test set",
@@ -44,7 +43,7 @@ class Counts:
         bits: Length of the whole message; with picks, of what names the rule; with looks, of the answers that
             the network was chosen with: by default, the numbers of errors of all other networks.
         picks: Examples that a fixed rule picked; errors are then counted among the others.
-        fault: What was counted, for the sentence.
+        loss: What was counted, for the sentence.
         delta: Failure probability over the draw of the sample.
         classes: Number of classes; None when unknown.
         is_holdout: Whether the examples are fresh.
@@ -56,7 +55,7 @@ class Counts:
     errors: int
     bits: float | None = None
     picks: int | None = None
-    fault: str | None = None
+    loss: str | None = None
     delta: float = 0.05
     classes: int | None = None
     is_holdout: bool = False
@@ -98,7 +97,7 @@ class Calculation:
 
 
 def calculate(counts: Counts) -> Calculation:
-    """The bounds for what was counted: by a message, by picks, on fresh examples, after looks, with faults.
+    """The bounds for what was counted: by a message, by picks, on fresh examples, after looks, with losses.
 
     Raises:
         UsageError: Counts contradict each other, or one is missing.
@@ -107,7 +106,7 @@ def calculate(counts: Counts) -> Calculation:
         >>> calculate(Counts(errors=300, n=60_000, bits=5000)).sentence[-57:]
         'the decoded network g errs on at most 7.38 % of new data.'
     """
-    fault, condition = _named_fault(counts), _condition(counts)
+    condition = _condition(counts)
     is_holdout, bits, picks, looks = counts.is_holdout, counts.bits, counts.picks, counts.looks
     if is_holdout and ((bits and looks is None) or picks is not None):
         raise UsageError("a hold-out bound has neither message nor picks: leave out bits and picks.")
@@ -133,9 +132,11 @@ def calculate(counts: Counts) -> Calculation:
         )
     if is_holdout or picks is not None:
         sentence = sentence.replace(_WHO[best.subject], "the network")
-    if fault is not None:
-        shown = percent(best.value)
-        sentence = sentence.replace(parse_fault("wrong").says(shown), fault.says(shown))
+    if counts.loss is not None:
+        shown, loss = percent(best.value), parse_loss(counts.loss)
+        if not loss.is_of_values:
+            loss = parse_loss(counts.loss, classes=counts.classes)
+        sentence = sentence.replace(parse_loss("wrong").says(shown), loss.says(shown))
     return Calculation(forms, sentence, best.vacuous, condition)
 
 
@@ -163,13 +164,6 @@ def _answer_bits(counts: Counts) -> float:
         return counts.bits or 0.0
     assert counts.looks is not None
     return exact_answer_bits(counts.looks - 1, n=counts.n)
-
-
-def _named_fault(counts: Counts) -> Fault | None:
-    if counts.fault is None:
-        return None
-    fault = parse_fault(counts.fault)
-    return fault if fault.is_of_values else parse_fault(counts.fault, classes=counts.classes)
 
 
 def _bounds(counts: Counts) -> dict[str, RiskBound]:

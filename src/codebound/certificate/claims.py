@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from codebound.certificate.file import Certificate, CertificateFacts
     from codebound.certificate.task import Task
     from codebound.sample.dataset import Dataset
-    from codebound.sample.losses import Fault
+    from codebound.sample.losses import Loss
 
 
 _FEW = 64  # examples that show how sure predictions are
@@ -52,7 +52,7 @@ class Conclusion:
         bound: On the risk.
         added: What it is above the bound for g: a limit on how often f and g disagree, where it rests on one.
         counted: What was counted beside the errors, by its name in the certificate.
-        part: What is stated of the part that the fault can happen on, ``tally`` in the certificate; or None.
+        part: What is stated of the part that the loss is about, ``tally`` in the certificate; or None.
     """
 
     bound: RiskBound
@@ -124,13 +124,13 @@ def _training_errors(facts: CertificateFacts) -> Counted:
 
 @dataclass(frozen=True)
 class AboutG(AbstractClaim):
-    """C-2: the risk of g, from its errors on the whole sample; or of another fault, as C-17 says."""
+    """C-2: the risk of g, from its errors on the whole sample; or of another loss, as C-17 says."""
 
     statement: ClassVar[str] = "C-2"
-    faults_since: ClassVar[int] = 2
+    losses_since: ClassVar[int] = 2
     allows_picks: ClassVar[bool] = True
     route: ClassVar[str] = "message"
-    fault: Fault = field(default=WRONG, repr=False)
+    loss: Loss = field(default=WRONG, repr=False)
 
     def conclude(  # noqa: D102
         self, facts: OccamFacts, *, message: AbstractMessage, network: nn.Module, task: Task
@@ -168,9 +168,9 @@ class FromPicks(AbstractStatement):
         """The bound that follows from picks and errors.
 
         Args:
-            facts: Picks and errors on the examples that the fault can happen on.
+            facts: Picks and errors on the examples that the loss is about.
             picks: All that were picked.
-            part: What is stated of the part that the fault can happen on.
+            part: What is stated of the part that the loss is about.
         """
         return Conclusion(picked_risk(facts), counted={"first": facts.n_first, "picks": picks}, part=part)
 
@@ -210,12 +210,12 @@ class AfterSplit(AbstractClaim):
 
     statement: ClassVar[str] = "C-10"
     errors_key: ClassVar[str] = "errors_after_split"
-    faults_since: ClassVar[int] = 2
+    losses_since: ClassVar[int] = 2
     trains_base: ClassVar[bool] = True
     unseen: ClassVar[str] = "the examples after the split"
     route: ClassVar[str] = "linear helper"  # compared where nothing was asked for: then its base is linear
     tenths: int
-    fault: Fault = field(default=WRONG, repr=False)
+    loss: Loss = field(default=WRONG, repr=False)
 
     def split(self, sample: Dataset) -> tuple[Dataset | None, Dataset]:  # noqa: D102
         return prior_and_rest(sample, self.tenths)
@@ -284,7 +284,7 @@ class OnDomain(AbstractClaimAboutF):
     stays_near_f: ClassVar[bool] = True
     low: float
     high: float
-    fault: Fault = field(default=WRONG, repr=False)
+    loss: Loss = field(default=WRONG, repr=False)
 
     def check(self, task: Task) -> None:  # noqa: D102
         super().check(task)
@@ -338,7 +338,7 @@ class ByDisagreement(AbstractClaimAboutF):
     drawn: ClassVar[str] = TWO_DRAWS
     delta_share: ClassVar[float] = 0.5
     unlabelled: Dataset = field()  # no default, though the class above has a value
-    fault: Fault = field(default=WRONG, repr=False)
+    loss: Loss = field(default=WRONG, repr=False)
 
     def check(self, task: Task) -> None:  # noqa: D102
         require_shape("unlabelled", self.unlabelled, task.sample)
@@ -349,16 +349,16 @@ class ByDisagreement(AbstractClaimAboutF):
     def conclude(  # noqa: D102
         self, facts: OccamFacts, *, message: AbstractMessage, network: nn.Module, task: Task
     ) -> Conclusion:
-        fresh, delta = self.unlabelled, task.delta / (4.0 if self.fault.has_part else 2.0)
-        errors = count_disagreements(task.f.build(), network, fresh.on("cpu"), fault=self.fault)
+        fresh, delta = self.unlabelled, task.delta / (4.0 if self.loss.has_part else 2.0)
+        errors = count_disagreements(task.f.build(), network, fresh.on("cpu"), loss=self.loss)
         apart = HoldoutFacts(errors=errors, n=fresh.n, delta=delta)
         bound, added = occam_disagreement(risk=facts, disagreement=apart), holdout(apart).value
         part = None
-        if self.fault.has_part:
+        if self.loss.has_part:
             value, share = part_disagreement(risk=facts, disagreement=apart, examples=task.sample.n)
             if value is None:
                 raise CertificateError(
-                    f"with {facts.n} of {task.sample.n} examples that the fault {self.fault} can happen on, "
+                    f"with {facts.n} of {task.sample.n} examples that the loss {self.loss} is about, "
                     "such data may be arbitrarily rare, and f may differ from g on all of them. Collect more."
                 )
             bound = replace(
@@ -400,10 +400,10 @@ class ByDisagreement(AbstractClaimAboutF):
     @classmethod
     def terms(cls, certificate: Certificate) -> list[Term]:
         """The limit for g, and that on how often f and g differ."""
-        facts, fault, tally = certificate.facts, certificate.fault, certificate.facts.tally or {}
+        facts, loss, tally = certificate.facts, certificate.loss, certificate.facts.tally or {}
         (of_g,) = super().terms(certificate)
         apart = Term("binomial", facts.extra["disagreements"], facts.extra["n_unlabelled"], share=0.5)
-        if fault.has_part:
+        if loss.has_part:
             others = Term("binomial", tally["examples"] - facts.n, tally["examples"], share=0.25)
             apart = replace(apart, share=0.25, outside=others)
         return [of_g, apart]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from codebound.run.job import Engine
     from codebound.sample.dataset import Dataset, DeviceData, Scaling
-    from codebound.sample.losses import Fault
+    from codebound.sample.losses import Loss
 
 TOLERANCE = 1e-4
 """Share of the largest absolute logit that a margin must exceed; the verifier uses half of it."""
@@ -58,7 +58,7 @@ def count_errors(
     sample: DeviceData,
     *,
     theta: float = 0.0,
-    fault: Fault = WRONG,
+    loss: Loss = WRONG,
     engine: Engine | None = None,
     progress: Progress = silent,
 ) -> Count:
@@ -71,14 +71,14 @@ def count_errors(
         network: Evaluated in both; float32 when this returns.
         sample: The examples, on the device of the network.
         theta: Margin to exceed.
-        fault: What counts, where it is no plain error; it has to be possible on all of the examples.
+        loss: What counts, where it is no plain error; it has to be about all of the examples.
         engine: Where to count, one part of the sample on each of its workers; None: here.
         progress: Told the examples done.
     """
     chunk_size = chunk_size_of(sample)
     deviation = _float32_deviation(network, sample, chunk_size)
     screen = _SCREEN if deviation < _SCREEN / 10.0 else math.inf
-    settings = {"theta": theta, "fault": fault, "screen": screen, "chunk_size": chunk_size}
+    settings = {"theta": theta, "loss": loss, "screen": screen, "chunk_size": chunk_size}
     arguments: dict[str, Any] = {"network": network, "sample": sample, **settings}
     if engine is None:
         errors = errors_in(**arguments, progress=progress)
@@ -95,25 +95,25 @@ def errors_in(
     sample: DeviceData,
     *,
     theta: float,
-    fault: Fault,
+    loss: Loss,
     screen: float,
     chunk_size: int,
     progress: Progress = silent,
 ) -> int:
-    """Faults in one part of a sample; margins within ``screen`` of the limit are those of float64."""
+    """Losses in one part of a sample; margins within ``screen`` of the limit are those of float64."""
     evaluate = _Evaluation(network, sample.scaling)
     errors = done = 0
     for x, y in sample.chunks(chunk_size, torch.float64):
         if math.isfinite(screen):
             logits, is_sure = evaluate.narrow(x)
-            leads = fault.leads(logits, y) - theta
+            leads = loss.leads(logits, y) - theta
             # negated, so that NaN is not clear
             is_close = ~(leads.abs() > screen * logits.abs().amax(dim=1))
             errors += int((((leads < 0.0) | ~is_sure) & ~is_close).sum())
             x, y = x[is_close], y[is_close]
         if len(y):
             logits, is_sure = evaluate.wide(x)
-            errors += int((_are_faults(logits, y, theta, fault) | ~is_sure).sum())
+            errors += int((_are_losses(logits, y, theta, loss) | ~is_sure).sum())
         done += chunk_size
         progress(min(done, sample.n), sample.n)
     return errors
@@ -170,7 +170,7 @@ def estimated_error_rate(network: nn.Module, sample: DeviceData) -> float:
     """Share of the examples that are errors in float32: fast, for choosing among networks, for no claim."""
     narrow = network.float()
     chunks = sample.chunks(chunk_size_of(sample), torch.float32)
-    return sum(int(_are_faults(narrow(x), y, 0.0).sum()) for x, y in chunks) / sample.n
+    return sum(int(_are_losses(narrow(x), y, 0.0).sum()) for x, y in chunks) / sample.n
 
 
 def chunk_size_of(sample: DeviceData) -> int:
@@ -178,9 +178,9 @@ def chunk_size_of(sample: DeviceData) -> int:
     return max(1, min(_LARGEST_CHUNK, _CHUNK_NUMBERS // sample.x[0].numel()))
 
 
-def _are_faults(logits: Tensor, labels: Tensor, theta: float, fault: Fault = WRONG) -> Tensor:
-    # negated, so that NaN is a fault
-    return ~(fault.leads(logits, labels) - theta > TOLERANCE * logits.abs().amax(dim=1))
+def _are_losses(logits: Tensor, labels: Tensor, theta: float, loss: Loss = WRONG) -> Tensor:
+    # negated, so that NaN is a loss
+    return ~(loss.leads(logits, labels) - theta > TOLERANCE * logits.abs().amax(dim=1))
 
 
 def _float32_deviation(network: nn.Module, sample: DeviceData, chunk_size: int) -> float:
@@ -201,7 +201,7 @@ def _float32_deviation(network: nn.Module, sample: DeviceData, chunk_size: int) 
 @implements("I-07", kind="algorithm")
 @torch.no_grad()
 def count_disagreements(
-    first: nn.Module, second: nn.Module, sample: DeviceData, *, fault: Fault = WRONG
+    first: nn.Module, second: nn.Module, sample: DeviceData, *, loss: Loss = WRONG
 ) -> int:
     """Inputs on which the answers of two networks differ, or are ambiguous for one of them.
 
@@ -209,19 +209,19 @@ def count_disagreements(
         first: One network.
         second: The other.
         sample: The inputs.
-        fault: What is asked: as many guesses as it allows, whose order does not matter.
+        loss: What is asked: as many guesses as it allows, whose order does not matter.
     """
     total = 0
     networks = [_Evaluation(network, sample.scaling) for network in (first, second)]
     for x, _ in sample.chunks(chunk_size_of(sample), torch.float64):
-        (a, is_sound_a), (b, is_sound_b) = (_answers(*network.wide(x), fault) for network in networks)
+        (a, is_sound_a), (b, is_sound_b) = (_answers(*network.wide(x), loss) for network in networks)
         total += int((~(is_sound_a & is_sound_b & (a == b).all(dim=1))).sum())
     return total
 
 
-def _answers(logits: Tensor, is_sure: Tensor, fault: Fault) -> tuple[Tensor, Tensor]:
+def _answers(logits: Tensor, is_sure: Tensor, loss: Loss) -> tuple[Tensor, Tensor]:
     """The classes that win, in their own order, and whether that is so beyond the tolerance."""
-    best = logits.topk(1 + fault.guesses, dim=1)
+    best = logits.topk(1 + loss.guesses, dim=1)
     lead = best.values[:, -2] - best.values[:, -1]
     is_sound = is_sure & logits.isfinite().all(dim=1) & (lead > TOLERANCE * logits.abs().amax(dim=1))
     return best.indices[:, :-1].sort(dim=1).values, is_sound
@@ -261,7 +261,7 @@ def answers_in(f: nn.Module, sample: DeviceData, *, chunk_size: int) -> Answers:
     for x, y in sample.chunks(chunk_size, torch.float64):
         logits, is_sure = evaluate.wide(x)
         labels, is_clear = winners(logits)
-        errors = int((_are_faults(logits, y, 0.0) | ~is_sure).sum())
+        errors = int((_are_losses(logits, y, 0.0) | ~is_sure).sum())
         parts.append(Answers(labels, is_clear & is_sure, errors))
     return joined(parts)
 

@@ -23,7 +23,7 @@ from codebound.run.errors import CodeboundError, FormatError
 from codebound.run.files import make_folder, require_file, write_atomically
 from codebound.run.tensor_files import float32_sha256
 from codebound.sample.dataset import Scaling  # noqa: TC001 - fields are read by their types
-from codebound.sample.losses import WRONG, Fault, parse_fault
+from codebound.sample.losses import WRONG, Loss, parse_loss
 
 MAGIC = b"CBOUND\x00"
 MAX_HEADER = 1 << 16
@@ -31,16 +31,17 @@ MAX_CODE_BITS = 1 << 32
 _START = len(MAGIC) + 1 + 4  # version, length of the header
 _HASH_BYTES = 32
 _MOST_SCORES = 1024  # classes of a base that is compared with the largest input
+_WORDS = {"loss": "fault"}  # of a field, the word of the frozen pages docs/format.md and format-3.md
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """Guarantee of the certificate. Without a fault it is of version 1, which counts errors."""
+    """Guarantee of the certificate. Without a loss it is of version 1, which counts errors."""
 
     statement: str
-    fault: str | None
+    loss: str | None
     subject: Subject
     delta: float
     bound: float
@@ -54,7 +55,7 @@ class CertificateFacts:
     """Counts behind the bound. ``extra`` holds those that a claim other than C-2 needs.
 
     ``commonest`` counts the commonest label, ``copies`` and ``contradictions`` rows that occur again;
-    ``tally`` describes the part of the data that a fault can happen on.
+    ``tally`` describes the part of the data that a loss is about.
     """
 
     n: int
@@ -125,13 +126,13 @@ class Certificate:
 
     @property
     def setting(self) -> Setting:
-        """Classes, scaling and fault, as its header has them."""
-        return Setting(self.facts.classes, self.helper.scaling, self.fault)
+        """Classes, scaling and loss, as its header has them."""
+        return Setting(self.facts.classes, self.helper.scaling, self.loss)
 
     @property
-    def fault(self) -> Fault:
-        """Fault that was counted."""
-        return parse_fault(self.claim.fault or str(WRONG), classes=self.facts.classes)
+    def loss(self) -> Loss:
+        """Loss that was counted."""
+        return parse_loss(self.claim.loss or str(WRONG), classes=self.facts.classes)
 
     @property
     def sentence(self) -> str:
@@ -144,7 +145,7 @@ class Certificate:
             vacuous=claim.vacuous,
             drawn=self.kind.drawn,
             data=self.kind.about(self.facts),
-            does=None if self.fault == WRONG else self.does,
+            does=None if self.loss == WRONG else self.does,
             provided=self.condition,
         )
 
@@ -174,7 +175,7 @@ class Certificate:
     @property
     def does(self) -> str:
         """Verb phrase of the claim. For plain errors: "errs on at most 2.00 % of new data"."""
-        does = self.fault.says(percent(self.claim.bound))
+        does = self.loss.says(percent(self.claim.bound))
         about = self.kind.about(self.facts)
         return does if about == "new data" else f"{does}, for {about}"
 
@@ -196,15 +197,15 @@ class Certificate:
             counts = tuple(
                 replace(each, meaning=each.meaning.replace("on the whole sample", unseen)) for each in counts
             )
-        if self.fault == WRONG:
+        if self.loss == WRONG:
             return counts
         key, facts = self.kind.errors_key, self.facts
         meaning = (
-            f"examples on which the decoded network makes the fault {self.fault}, among those that it can "
-            "happen on; whatever is not clear counts"
+            f"examples on which the decoded network incurs the loss {self.loss}, among those that it is "
+            "about; whatever is not clear counts"
         )
         n = next((each.of for each in counts if each.key == key), facts.n)
-        own = Counted("faults", f"faults of g ({self.fault})", facts.errors, n, meaning)
+        own = Counted("losses", f"losses of g ({self.loss})", facts.errors, n, meaning)
         return (*(each for each in counts if each.key != key), own)
 
     @property
@@ -225,6 +226,7 @@ class Certificate:
         """The file's content."""
         record = asdict(self)
         del record["message"], record["witness"]
+        record["claim"] = {_WORDS.get(name, name): value for name, value in record["claim"].items()}
         header = _canonical(without_new(record, self.version))
         if len(header) > MAX_HEADER:
             raise FormatError(
@@ -317,9 +319,11 @@ def _split_witness(body: bytes, code_bits: int) -> tuple[bytes, bytes]:
 def _record(kind: type[T], value: object) -> T:
     """A record from an object that has exactly its fields, each of its type."""
     hints = get_type_hints(kind)
-    if not isinstance(value, dict) or set(value) != set(hints):
-        raise FormatError(f"its {kind.__name__} must have the fields {', '.join(sorted(hints))}.")
-    return kind(**{name: _typed(value[name], hint, name) for name, hint in hints.items()})
+    keys = {name: _WORDS.get(name, name) for name in hints}
+    if not isinstance(value, dict) or set(value) != set(keys.values()):
+        names = ", ".join(sorted(keys.values()))
+        raise FormatError(f"its {kind.__name__} must have the fields {names}.")
+    return kind(**{name: _typed(value[key], hints[name], key) for name, key in keys.items()})
 
 
 def _typed(value: Any, hint: Any, name: str) -> Any:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from codebound.certificate.file import Certificate, CertificateFacts
-    from codebound.sample.losses import Fault
+    from codebound.sample.losses import Loss
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +89,11 @@ class AbstractStatement(ABC):
 
     Attributes:
         statement: Its ID in docs/references.md and in the file.
-        fault: What is counted.
-        errors_key: The name in JSON of its count of errors, in whose place a fault has its own.
+        loss: What is counted.
+        errors_key: The name in JSON of its count of errors, in whose place a loss has its own.
         has_margin: Whether examples that are right by a small margin are among them.
         drawn: What its failure probability is over.
-        faults_since: The version of the format that first states it of another fault than plain errors.
+        losses_since: The version of the format that first states it of another loss than plain errors.
         trains_base: Whether a base is trained on a part of the sample.
         unseen: What a base must not have seen.
         is_learned: Whether g is learned from examples of the sample: then no message has it, it stands in a
@@ -103,11 +103,11 @@ class AbstractStatement(ABC):
     """
 
     statement: ClassVar[str]
-    fault: Fault = WRONG
+    loss: Loss = WRONG
     errors_key: ClassVar[str] = "train_errors"
     has_margin: ClassVar[bool] = False
     drawn: ClassVar[str] = "sample"
-    faults_since: ClassVar[int] = 3
+    losses_since: ClassVar[int] = 3
     trains_base: ClassVar[bool] = False
     unseen: ClassVar[str] = "the sample"
     is_learned: ClassVar[bool] = False

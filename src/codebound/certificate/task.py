@@ -96,7 +96,7 @@ class Task:
         base: Name and tensors of the base, where differences are coded.
         allow_copies: Whether more than one example in a hundred may be a copy of an earlier one.
         rest: The examples that are left after the claim has split the sample.
-        counted: The examples that errors are counted on: those of the rest that the fault can happen on.
+        counted: The examples that errors are counted on: those of the rest that the loss is about.
         counted_data: The same, where errors are counted.
         first_data: The first of them, for choosing among messages.
         base_tensors: The tensors of the base, if there is one.
@@ -131,16 +131,16 @@ class Task:
         require_fixed_scaling(self.sample)
         self.rows = rows_of(self.sample, allow_copies=self.allow_copies)
         self.claim.check(self)
-        self.rest, fault = self.claim.split(self.sample)[1], self.claim.fault
-        fault.check(self.sample.classes)
-        self.counted = possible_examples(fault, self.rest)
+        self.rest, loss = self.claim.split(self.sample)[1], self.claim.loss
+        loss.check(self.sample.classes)
+        self.counted = possible_examples(loss, self.rest)
         self.counted_data = self.counted.on("cpu")
         self.first_data = self.counted_data.part(0, _FIRST_EXAMPLES)
         self.base_tensors = None if self.base is None else self.base[1]
         self.coded = {} if self.original is None else self.original.differences(self.base_tensors)
         self.options = replace(
             self.claim.options(has_base=self.base is not None),
-            setting=Setting(self.sample.classes, self.sample.scaling, fault),
+            setting=Setting(self.sample.classes, self.sample.scaling, loss),
         )
 
     @property

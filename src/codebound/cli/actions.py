@@ -41,7 +41,7 @@ _CERTIFY = (
     "minutes",
     "effort",
     "delta",
-    "fault",
+    "loss",
     "input_range",
     "allow_copies",
     "by_class",

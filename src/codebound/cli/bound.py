@@ -26,11 +26,11 @@ def bound(
             "among the others, and --bits is the length of what names the rule."
         ),
     ] = None,
-    fault: Annotated[
+    loss: Annotated[
         str | None,
         option(
-            "What --errors counts, as in certify and holdout seal, and what --n can happen on: for the "
-            "sentence."
+            "The loss that --errors counts, as in certify and holdout seal; --n counts the examples that "
+            "it is about. For the sentence."
         ),
     ] = None,
     delta: opt.Delta = 0.05,

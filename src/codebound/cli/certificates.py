@@ -80,7 +80,7 @@ def _check(
     file: Annotated[Path, typer.Argument(help="A certificate (.cbound) or a ledger of looks (.jsonl).")],
     max_error: Annotated[float, option("The error that has to be shown.")],
     delta: Annotated[float, option("The failure probability that has to be shown.")] = 0.05,
-    fault: Annotated[str, option("The fault that it has to be shown for, as in certify.")] = "wrong",
+    loss: Annotated[str, option("The loss that it has to be shown for, as in certify.")] = "wrong",
 ) -> None:
     """Exit with 1 unless a file is true and shows an error; takes all options of verify besides.
 
@@ -88,7 +88,7 @@ def _check(
     """
     from codebound_verify.__main__ import main
 
-    demands = ["--max-error", str(max_error), "--max-delta", str(delta), "--fault", fault]
+    demands = ["--max-error", str(max_error), "--max-delta", str(delta), "--loss", loss]
     raise typer.Exit(main([str(file), *demands, *context.args], prog="codebound check"))
 
 

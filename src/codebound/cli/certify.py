@@ -52,7 +52,7 @@ def command(
         str, option("In place of --minutes, the same on every machine: quick (no training), standard or max.")
     ] = "standard",
     delta: opt.Delta = 0.05,
-    fault: opt.FaultName = "wrong",
+    loss: opt.LossName = "wrong",
     unlabelled: Annotated[
         str | None, option("Fresh inputs, written like --data: certifies f itself (C-12b).", _F)
     ] = None,

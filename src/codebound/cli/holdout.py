@@ -52,7 +52,7 @@ def seal(
         ),
     ] = None,
     step: Annotated[float | None, option("Distance of two levels, as a share of the examples.")] = None,
-    fault: opt.FaultName = "wrong",
+    loss: opt.LossName = "wrong",
     by_class: Annotated[
         bool, option("Bound the errors on every class too, in exact answers and in the final look.")
     ] = False,
@@ -117,7 +117,7 @@ def show(ledger: _LedgerFile, output: opt.Output = Format.table) -> None:
 def _show(ledger: Ledger, output: Format) -> None:
     """The ledger as tables; for people, the last answer and the head on stderr."""
     from codebound.bounds.risk import percent
-    from codebound.sample.losses import parse_fault
+    from codebound.sample.losses import parse_loss
 
     told, is_exact = ledger.seal, ledger.seal["levels"] is None
     rows = [
@@ -149,7 +149,7 @@ def _show(ledger: Ledger, output: Format) -> None:
         return
     last = ledger.looks[-1] if ledger.looks else None
     if last is not None and last["bound"] is not None:
-        does = parse_fault(told["fault"]).says(percent(last["bound"]))
+        does = parse_loss(told["fault"]).says(percent(last["bound"]))
         note(
             f"With probability at least 1 - {told['delta']!r} over the draw of the test sample, for all "
             f"looks at once: {last['model']['name']} {does}."
@@ -169,7 +169,7 @@ def _seal_rows(ledger: Ledger) -> list[tuple[str, object]]:
     answers = "exact" if told["levels"] is None else f"by {len(told['levels'])} levels"
     return [
         ("sealed", f"{told['data']['name']}, {told['data']['examples']} examples, {told['date']}"),
-        ("fault", f"{told['fault']}, on {told['n']} examples"),
+        ("loss", f"{told['fault']}, on {told['n']} examples"),
         ("delta", told["delta"]),
         ("target", "none" if told["target"] is None else told["target"]),
         ("looks", f"{len(ledger.looks)} made; {left}"),

@@ -53,11 +53,11 @@ Holdout = Annotated[
     ),
 ]
 Delta = Annotated[float, option("Failure probability over the draw of the sample.")]
-FaultName = Annotated[
+LossName = Annotated[
     str,
     option(
         "What counts: wrong, class:C (errors on class C), confused:C:D, false-alarm:C, top:K, "
-        "cost-above:L:COSTS; for two classes also missed and false-alarm. See docs/faults.md."
+        "cost-above:L:COSTS; for two classes also missed and false-alarm. See docs/losses.md."
     ),
 ]
 Base = Annotated[

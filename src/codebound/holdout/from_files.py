@@ -20,7 +20,7 @@ from codebound.run.extensions import reader
 from codebound.run.progress import NOBODY
 from codebound.sample.arrays import from_arrays, read_members, read_npy
 from codebound.sample.load import load_dataset
-from codebound.sample.losses import logit_chunks, parse_fault
+from codebound.sample.losses import logit_chunks, parse_loss
 from codebound.sample.tables import table_of
 
 if TYPE_CHECKING:
@@ -40,14 +40,14 @@ def seal_from_options(
     options: Mapping[str, Any], *, looks: int | None, out: Path | None = None, listener: Listener = NOBODY
 ) -> Ledger:
     """Freezes a test set; ``looks`` are those intended, None for no end. ``out`` is the ledger."""
-    data, fault, model = options["data"], parse_fault(options["fault"]), options["model"]
-    if fault.is_of_values:
+    data, loss, model = options["data"], parse_loss(options["loss"]), options["model"]
+    if loss.is_of_values:
         sample: Any = load_values(data)
     else:
         sample = load_dataset(data, role="test", folder=options["data_folder"])
         if table_of(str(data)) is not None:  # its name has no column, by which a look finds it again
             sample = replace(sample, name=str(data))
-        fault = parse_fault(options["fault"], classes=sample.classes)
+        loss = parse_loss(options["loss"], classes=sample.classes)
         if sample.class_names:
             names = ", ".join(f"{label} = {name}" for label, name in enumerate(sample.class_names[:_SHOWN]))
             more = ", ..." if sample.classes > _SHOWN else ""
@@ -57,7 +57,7 @@ def seal_from_options(
         raise UsageError("weights need a model: how the networks are built.")
     settings = SealSettings(
         looks=looks,
-        fault=fault,
+        loss=loss,
         models=(
             *(identity(path, model=model or "") for path in weights),
             *(identity(path) for path in predictions),
@@ -159,7 +159,7 @@ def load_values(spec: str) -> Values:
 
 
 def predicted_values(path: Path) -> NDArray[np.float64]:
-    """Predictions from a ``.npy`` file: one number for each example; what is no number is a fault."""
+    """Predictions from a ``.npy`` file: one number for each example; what is no number is a loss."""
     found = read_npy(path)
     if found.dtype.kind not in "iuf" or found.shape != (found.size,):
         raise DataError(f"{path} must hold one number for each example.")

@@ -15,7 +15,7 @@ from codebound.run.errors import FormatError, UsageError
 from codebound.run.files import make_folder, read_json, replacing, require_file, write_atomically
 from codebound.sample.dataset import in_float32, row_digests
 from codebound.sample.formats.catalogue import cache_folder
-from codebound.sample.losses import WRONG, parse_fault
+from codebound.sample.losses import WRONG, parse_loss
 from codebound_verify.holdout.ledger import verify_ledger
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Ledger:
             return ladder_bits(answers, seal["levels"])
         # an exact answer tells the errors on every class, and their number where these do not add up to it
         sizes = [size for size in seal.get("by_class") or [] if size]
-        told = sizes if sizes and parse_fault(seal["fault"]) == WRONG else [seal["n"], *sizes]
+        told = sizes if sizes and parse_loss(seal["fault"]) == WRONG else [seal["n"], *sizes]
         return sum(exact_answer_bits(len(answers), n=most) for most in told)
 
     @property

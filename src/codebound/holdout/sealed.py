@@ -31,7 +31,7 @@ from codebound.run.store import lock_beside, locked
 from codebound.sample.arrays import from_arrays
 from codebound.sample.caveats import rows_of
 from codebound.sample.dataset import arrays_sha256
-from codebound.sample.losses import WRONG, Fault, counted_examples, parse_fault
+from codebound.sample.losses import WRONG, Loss, counted_examples, parse_loss
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,7 +58,7 @@ class SealSettings:
         delta: Failure probability of all looks together.
         target: Error that the limit should not exceed; needed for ``pass``.
         step: Distance of two levels as a share of the examples; by default a quarter of ``1/sqrt(n)``.
-        fault: What is counted.
+        loss: What is counted.
         by_class: Whether every answer, where answers are exact, and the final one tell the errors on each
             class; all limits hold at once.
         models: Identities (:func:`identity`) of networks that are fixed already: they pay for no answers.
@@ -69,7 +69,7 @@ class SealSettings:
     delta: float = 0.05
     target: float | None = None
     step: float | None = None
-    fault: Fault = WRONG
+    loss: Loss = WRONG
     models: tuple[str, ...] = ()
     by_class: bool = False
 
@@ -80,7 +80,7 @@ class SealSettings:
         if self.answers is None:
             is_free = self.looks is not None and self.looks in (1, len(self.models))
             object.__setattr__(self, "answers", "exact" if is_free and self.step is None else "levels")
-        if self.by_class and self.fault.is_of_values:
+        if self.by_class and self.loss.is_of_values:
             raise UsageError("values have no classes: leave out by_class.")
         if self.answers not in get_args(Answers):
             raise UsageError(f"`answers` is {', '.join(get_args(Answers))}. Got {self.answers!r}.")
@@ -178,8 +178,8 @@ def seal(data: Dataset | Values, settings: SealSettings, path: Path, *, allow_co
             type of number.
     """
     if data.classes is not None:
-        settings.fault.check(data.classes)
-    n = counted_examples(settings.fault, torch.from_numpy(data.y))
+        settings.loss.check(data.classes)
+    n = counted_examples(settings.loss, torch.from_numpy(data.y))
     if path.exists():
         raise UsageError(f"{path} exists already; a seal is never replaced. Choose another file.")
     examples = data.ranked() if isinstance(data, Values) else data
@@ -191,7 +191,7 @@ def seal(data: Dataset | Values, settings: SealSettings, path: Path, *, allow_co
         "version": 1,
         "date": _now(),
         "data": {"name": data.name[:400], "sha256": data.sha256, "examples": data.n, "classes": data.classes},
-        "fault": str(settings.fault),
+        "fault": str(settings.loss),  # the word of docs/looks.md
         "n": n,
         "delta": settings.delta,
         "looks": settings.looks,
@@ -199,7 +199,7 @@ def seal(data: Dataset | Values, settings: SealSettings, path: Path, *, allow_co
         "levels": settings.levels(n),
         "target": settings.target,
     }
-    if settings.by_class or settings.fault.is_new or data.classes is None:
+    if settings.by_class or settings.loss.is_new or data.classes is None:
         sizes = np.bincount(data.y, minlength=data.classes or 0).tolist() if settings.by_class else None
         record |= {"version": 2, "by_class": sizes}
     ledger = with_line(path, record)
@@ -239,7 +239,7 @@ def look(
         labels = torch.from_numpy(data.y)
         if len(scores) != data.n:
             raise DataError(f"there are scores of {len(scores)} examples, and {data.n} were sealed.")
-        errors = int(parse_fault(told["fault"]).is_made(scores, labels).sum())  # ties and NaN are faults
+        errors = int(parse_loss(told["fault"]).is_incurred(scores, labels).sum())  # ties and NaN are losses
         bits = 0.0 if is_listed else ledger.answer_bits
         answer = _answer(ledger, errors, is_final=is_final)
         record: dict[str, Any] = {
@@ -281,7 +281,7 @@ def _limits(
     # in bits: half of the level is for the table
     found: dict[str, Any] = {"bound": looked_risk(replace(facts, answer_bits=facts.answer_bits + 1.0)).value}
     if is_final or seal["levels"] is None:
-        wrong = torch.bincount(labels[WRONG.is_made(scores, labels)], minlength=len(sizes)).tolist()
+        wrong = torch.bincount(labels[WRONG.is_incurred(scores, labels)], minlength=len(sizes)).tolist()
         apart = replace(facts, answer_bits=facts.answer_bits + (1.0 + log2_up(len(sizes))))
         found["by_class"] = [
             [errors, looked_risk(replace(apart, errors=errors, n=size)).value if size else None]
@@ -309,7 +309,7 @@ def _require_allowed(ledger: Ledger, identity: str, *, is_listed: bool, is_final
 
 
 def _answer(ledger: Ledger, errors: int, *, is_final: bool) -> int | None:
-    """Return the answer of a look for a count of faults."""
+    """Return the answer of a look for a count of losses."""
     levels = ledger.seal["levels"]
     if levels is None or is_final:
         return errors

@@ -9,11 +9,11 @@ import torch
 from torch import nn
 
 from codebound.learn.features import RoomError
-from codebound.learn.picking import faults_of
+from codebound.learn.picking import losses_of
 from codebound.learn.ridge import kernel
 from codebound.run.device import exact_products
 from codebound.run.errors import FormatError, ModelError
-from codebound.sample.losses import WRONG, Fault
+from codebound.sample.losses import WRONG, Loss
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -168,14 +168,14 @@ def _fits(rule: Rule, divisor: float, own: Mapping[str, Tensor], known: Mapping[
     return found.keys() == known.keys() and all(torch.equal(found[name], known[name]) for name in known)
 
 
-def count_faults(
-    network: nn.Module, data: Dataset, fault: Fault = WRONG, *, device: str | torch.device = "cpu"
+def count_losses(
+    network: nn.Module, data: Dataset, loss: Loss = WRONG, *, device: str | torch.device = "cpu"
 ) -> int:
-    """Count the faults, ambiguous outputs included. The fault has to be possible on all examples."""
+    """Count the losses, ambiguous outputs included. The loss has to be about all examples."""
     count = 0
     for start in range(0, data.n, _ROWS):
         inputs = torch.from_numpy(np.ascontiguousarray(data.x[start : start + _ROWS]))
         outputs = network(inputs.to(device)).cpu()
         labels = torch.from_numpy(data.y[start : start + _ROWS])
-        count += faults_of(outputs, labels, fault)
+        count += losses_of(outputs, labels, loss)
     return count

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from codebound.learn.rule import Rule
     from codebound.learn.spread import Spread
     from codebound.sample.dataset import Dataset
-    from codebound.sample.losses import Fault
+    from codebound.sample.losses import Loss
 
 _TOLERANCE = 1e-4  # as in counting; a verifier uses half of these three
 _LEAST_MARGIN = 1e-6
@@ -148,14 +148,14 @@ def is_wrong(outputs: Tensor, labels: Tensor) -> Tensor:
     return _too_small(margins(outputs, labels), outputs)
 
 
-def faults_of(outputs: Tensor, labels: Tensor, fault: Fault) -> int:
-    """Count the outputs that make a fault, or nearly. Another machine might count the latter."""
-    return int(_too_small(fault.leads(outputs, labels), outputs).sum())
+def losses_of(outputs: Tensor, labels: Tensor, loss: Loss) -> int:
+    """Count the outputs that incur a loss, or nearly. Another machine might count the latter."""
+    return int(_too_small(loss.leads(outputs, labels), outputs).sum())
 
 
 def _too_small(leads: Tensor, outputs: Tensor) -> Tensor:
     room = (_TOLERANCE * outputs.abs().amax(dim=1)).clamp(min=_LEAST_MARGIN)
-    return ~(leads > room)  # negated, so that what is not finite is a fault
+    return ~(leads > room)  # negated, so that what is not finite is a loss
 
 
 def permutation(n: int) -> NDArray[np.int64]:

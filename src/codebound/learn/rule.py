@@ -13,17 +13,17 @@ from codebound.bits.arithmetic import Reader, Writer
 from codebound.bits.numbers import bit, gamma, uniform
 from codebound.bits.options import PICKED, Options, code_options
 from codebound.bits.setting import (
-    FAULT,
     FORM,
-    NEW_FAULT,
+    LOSS,
+    NEW_LOSS,
     RULE,
     Setting,
-    code_fault,
     code_form,
+    code_loss,
     code_scaling,
-    has_fault,
-    read_fault,
-    write_fault,
+    has_other_loss,
+    read_loss,
+    write_loss,
 )
 from codebound.learn.feature_weights import AnyFeatures, LayerFeatures
 from codebound.learn.features import FEATURES, ColumnFeatures, FilterFeatures, PatchFeatures, is_picture
@@ -271,7 +271,7 @@ class PickedMessage:
     def version(self) -> int:
         """The oldest version of the format, from the second on, that can say it."""
         is_old = (
-            self.setting.fault == WRONG
+            self.setting.loss == WRONG
             and not self.is_short
             and not isinstance(self.rule.features, LayerFeatures)
         )
@@ -309,9 +309,7 @@ class PickedMessage:
     def _write(self, writer: Writer, enter: Callable[[str], None]) -> None:
         self.setting.code(writer)
         enter("setting")
-        if self.setting.fault != WRONG:
-            write_fault(writer, self.setting.fault, self.setting.classes)
-            enter("fault")
+        write_loss(writer, self.setting, enter)
         gamma(writer, PICKED)
         enter("method")
         code_options(writer, self.options)
@@ -321,11 +319,9 @@ class PickedMessage:
 
     def _write_short(self, writer: Writer, enter: Callable[[str], None]) -> None:
         code_form(writer, RULE)
-        is_other = has_fault(writer, self.setting.fault)
+        has_other_loss(writer, self.setting.loss)
         enter(FORM)
-        if is_other:
-            write_fault(writer, self.setting.fault, self.setting.classes)
-            enter("fault")
+        write_loss(writer, self.setting, enter)
         gamma(writer, self.spare_classes + 1)
         self.rule.code_without_picks(writer, self.input_shape)
         if self.rule.features.has_pictures:
@@ -351,8 +347,8 @@ def decode_rule(
 def _read(reader: Reader, input_shape: tuple[int, ...]) -> PickedMessage:
     setting = Setting(2).code(reader, input_shape)
     scheme = gamma(reader, 0)
-    if scheme in (FAULT, NEW_FAULT):
-        setting = replace(setting, fault=code_fault(reader, scheme, WRONG, setting.classes))
+    if scheme in (LOSS, NEW_LOSS):
+        setting = replace(setting, loss=code_loss(reader, scheme, WRONG, setting.classes))
         scheme = gamma(reader, 0)
     if scheme != PICKED:
         raise FormatError(f"this message names no rule: its scheme is {scheme}, not {PICKED}.")
@@ -365,11 +361,11 @@ def _read(reader: Reader, input_shape: tuple[int, ...]) -> PickedMessage:
 def _read_short(reader: Reader, input_shape: tuple[int, ...], known: Setting, first: int) -> PickedMessage:
     if code_form(reader, RULE) != RULE:
         raise FormatError("this message names no rule: it is a base with biases.")
-    fault = read_fault(reader, known.classes) if has_fault(reader, WRONG) else WRONG
+    loss = read_loss(reader, known.classes) if has_other_loss(reader, WRONG) else WRONG
     spare = gamma(reader, 0) - 1
     rule = replace(Rule().code_without_picks(reader, input_shape), first=first)
     scaling = known.scaling
     if rule.features.has_pictures:
         scaling = code_scaling(reader, scaling, input_shape, is_listed=True)
-    setting = Setting(known.classes, scaling, fault)
+    setting = Setting(known.classes, scaling, loss)
     return PickedMessage(Options(setting=setting), rule, input_shape, spare)

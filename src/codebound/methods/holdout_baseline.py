@@ -70,10 +70,6 @@ class HeldOut:
     dimension: int
     is_reckoned: bool = False
 
-    def is_as_large(self, other: HeldOut) -> bool:
-        """Return True for the same learner on at least as many examples."""
-        return self.rule == other.rule and self.learned >= other.learned
-
     def is_affordable(self, effort: str) -> bool:
         """Return True if memory and effort allow the share."""
         copies = self.rule.supports_each
@@ -192,7 +188,7 @@ def propose_split(search: Search) -> None:
         try:
             learners.carry_out(held)
         except RoomError:  # larger shares of the same learner have no room either
-            ranked = [each for each in ranked if not each[1].is_as_large(held)]
+            ranked = [each for each in ranked if each[1].rule != held.rule or each[1].learned < held.learned]
     if "split" not in search.routes and not search.refusals:
         effort = "" if search.effort == "max" else "a higher effort, or "
         raise UnsuitedError(

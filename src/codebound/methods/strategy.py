@@ -119,11 +119,11 @@ class Course:
     def _issued(self, attempt: Attempt) -> tuple[Attempt, Certificate] | None:
         """An attempt with its certificate; None where the second program refuses that.
 
-        The fault that is stated is counted now, where none but the best of a search had it counted.
+        The loss that is stated is counted now, where none but the best of a search had it counted.
         """
         task, best = attempt.task, attempt.best
         try:
-            if best.message.setting.fault != task.claim.fault:
+            if best.message.setting.loss != task.claim.loss:
                 best = best.recounted(task, engine=self.engine)
             return attempt._replace(best=best), issue(best, task, progress=self.progress)
         except RefusedError as error:
@@ -136,7 +136,7 @@ class Course:
         for attempt in self.attempts:
             first = self._rank(attempt)
             ranked.append((first, attempt))
-            # faults are not counted yet where none but the best of a search had them counted
+            # losses are not counted yet where none but the best of a search had them counted
             ranked += [(max(first, self._rank(other)), other) for other in attempt.others]
         return [each for _, each in sorted(ranked, key=itemgetter(0))]
 
@@ -298,7 +298,7 @@ class Course:
     ) -> Attempt:
         """The best message for one claim, from a network, a base by its words and tensors, or an encoder."""
         # networks are chosen by plain errors, whatever is counted in the end
-        claim = stated if stated.fault == WRONG else replace(stated, fault=WRONG)  # type: ignore[type-var]
+        claim = stated if stated.loss == WRONG else replace(stated, loss=WRONG)  # type: ignore[type-var]
         whole = self.table(encoder, self.sample)
         prior, rest = claim.split(whole)
         if prior is not None:

@@ -19,10 +19,10 @@ from codebound.methods.registry import known_methods
 from codebound.report.plain import DECLARED_SCORES
 from codebound.report.summary import (
     README,
-    fault_words,
     folder_guide,
     holdout_rows,
     inputs_record,
+    loss_words,
     refused_lines,
     said_of_test,
     summary_html,
@@ -177,7 +177,7 @@ class Certification:
             return None
         assert isinstance(self.holdout.facts, HoldoutFacts)
         return confront(
-            self.certificate.claim.bound, self.holdout.facts, does=fault_words(self.certificate.claim.fault)
+            self.certificate.claim.bound, self.holdout.facts, does=loss_words(self.certificate.claim.loss)
         )
 
     @property
@@ -225,7 +225,7 @@ class Certification:
     def _page(self, result: Mapping[str, Any], words: Mapping[str, Any]) -> str:
         from codebound.report.html import certificate_page, shown_examples
 
-        shown = shown_examples(self.network, self.sample, self.certificate.fault)
+        shown = shown_examples(self.network, self.sample, self.certificate.loss)
         return certificate_page(self.certificate, result, title=self._title(words), shown=shown)
 
     def save_to(
@@ -360,7 +360,7 @@ def _result(found: Certification, path: str, commands: Mapping[str, Any]) -> dic
         "certificate": path,
         "statement": claim.statement,
         "subject": claim.subject,
-        "fault": claim.fault,
+        "loss": claim.loss,
         "tally": facts.tally,
         "method": found.method,
         "g_is_new": found.is_new,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from codebound.certificate.file import Certificate
     from codebound.sample.dataset import Dataset
-    from codebound.sample.losses import Fault
+    from codebound.sample.losses import Loss
 
 _LEARNED, _WRONG = 48, 24  # shown
 _ROWS = 12  # of each, where they are no pictures
@@ -199,7 +199,7 @@ def scale_rows(certificate: Certificate, result: Mapping[str, Any]) -> list[dict
     rows: list[tuple[str, str, float, str]] = [
         ("certified", "certified error", claim.bound, "at most this, on new data")
     ]
-    if certificate.fault == WRONG:
+    if certificate.loss == WRONG:
         commonest = facts.n // facts.classes if facts.commonest is None else facts.commonest
         rows.append(("guessing", "guessing", 1.0 - commonest / facts.n, "always the commonest label"))
     if "test_n" in result:
@@ -210,7 +210,7 @@ def scale_rows(certificate: Certificate, result: Mapping[str, Any]) -> list[dict
         if key in result:
             words = f"{whose}, by the test set{result[f'{key}_words']}"
             rows.append((key, "hold-out bound", result[key], words))
-    shown = ("faults", "" if certificate.kind.has_margin else certificate.kind.errors_key)
+    shown = ("losses", "" if certificate.kind.has_margin else certificate.kind.errors_key)
     for each in result["counts"]:
         if each["key"] in shown and each["of"]:
             counted = f"{each['count']:,} of {each['of']:,}: {each['name']}"
@@ -276,14 +276,14 @@ def class_rows(result: Mapping[str, Any]) -> list[dict[str, object]]:
     ]
 
 
-def shown_examples(network: nn.Module, sample: Dataset, fault: Fault) -> Shown:
+def shown_examples(network: nn.Module, sample: Dataset, loss: Loss) -> Shown:
     """Learned and wrong examples of a network, for its page."""
     learned: NDArray[np.int64] = np.empty(0, dtype=np.int64)
     first = 0
     if isinstance(network, PickedNetwork):
         learned, first = network.examples.numpy(), network.rule.first
     picks, most = (_LEARNED, _WRONG) if _has_pictures(sample) else (_ROWS, _ROWS)
-    wrong, looked_at = _wrong_examples(network, sample, fault, set(learned.tolist()), most)
+    wrong, looked_at = _wrong_examples(network, sample, loss, set(learned.tolist()), most)
     return Shown(
         tuple(_tile(sample, number) for number in learned[first : first + picks].tolist()),
         tuple(_tile(sample, number, said) for number, said in wrong),
@@ -298,7 +298,7 @@ def _has_pictures(sample: Dataset) -> bool:
 
 @torch.no_grad()
 def _wrong_examples(
-    network: nn.Module, sample: Dataset, fault: Fault, learned: set[int], most: int
+    network: nn.Module, sample: Dataset, loss: Loss, learned: set[int], most: int
 ) -> tuple[list[tuple[int, int]], int]:
     """Examples that were not learned from and are wrong, each with what is said; how far the search went."""
     found: list[tuple[int, int]] = []
@@ -308,7 +308,7 @@ def _wrong_examples(
         labels = torch.from_numpy(sample.y[start : start + _CHUNK])
         inputs = stored if isinstance(network, PickedNetwork) else sample.scaling.apply(stored)
         outputs = network(inputs)
-        is_wrong = fault.is_made(outputs, labels)
+        is_wrong = loss.is_incurred(outputs, labels)
         said = outputs.argmax(dim=1)
         for at in is_wrong.nonzero()[:, 0].tolist():
             if start + at not in learned:

@@ -165,7 +165,7 @@ def answer(certificate: Certificate, result: Mapping[str, Any]) -> str:
     bound = percent(certificate.claim.bound)
     if certificate.claim.vacuous:
         return f"Nothing useful can be promised here: the limit is {bound}, and guessing does as well."
-    if certificate.fault == WRONG:
+    if certificate.loss == WRONG:
         data = f"{certificate.kind.about(certificate.facts)} of the same kind"
         does = f"is wrong on at most {bound} of {data}: at most {in_words(certificate.claim.bound)}"
     else:
@@ -232,8 +232,8 @@ def _labels(certificate: Certificate) -> str:
 def meanings(certificate: Certificate, result: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     """Meanings of a certificate, and readings that it does not allow."""
     claim = certificate.claim
-    is_plain, most = certificate.fault == WRONG, math.ceil(1000.0 * claim.bound)
-    of = "" if is_plain else " that the fault can happen on"
+    is_plain, most = certificate.loss == WRONG, math.ceil(1000.0 * claim.bound)
+    of = "" if is_plain else " that the loss is about"
     means = [
         f"Out of 1,000 new examples{of}, on average at most {most:,} count against it.",
         _labels(certificate),

@@ -91,7 +91,7 @@ def holdout_rows(result: Mapping[str, Any]) -> Rows:
         name = f"hold-out bound of {result['subject']}"
         value = percent(result["holdout"]) if "holdout" in result else "none"
         words = (
-            f"C-11, for comparison: {result['subject']} {fault_words(result['fault'])} on "
+            f"C-11, for comparison: {result['subject']} {loss_words(result['loss'])} on "
             f"{result['test_errors']} of {result['test_n']} test examples, of which "
             f"{result['test_copies_in_sample']} also occur in the sample{result['holdout_words']}"
         )
@@ -145,9 +145,9 @@ def original_words(result: Mapping[str, Any]) -> str:
     return f"of the network that was given, on the whole sample{apart}"
 
 
-def fault_words(fault: str | None) -> str:
-    """Verb of a fault: the network errs, or makes the fault."""
-    return "errs" if fault in (None, "wrong") else f"makes the fault {fault}"
+def loss_words(loss: str | None) -> str:
+    """Verb of a loss: the network errs, or incurs the loss."""
+    return "errs" if loss in (None, "wrong") else f"incurs the loss {loss}"
 
 
 def summary_html(sentence: str, result: Mapping[str, Any]) -> str:

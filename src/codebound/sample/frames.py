@@ -376,14 +376,12 @@ def labels_of(column: Column, *, name: str) -> NDArray[np.int64]:
             f"{name}: column {column.name!r} lacks {missing.size} of {len(column.values)} labels, the first "
             f"in example {missing[0] + 1}. Leave out what has no label by a rule that was fixed in advance."
         )
-    if not column.levels and not _are_labels(column.values):
+    values = column.values
+    is_label = (values >= 0) & (values < 1 << 53) & (values == np.floor(values))
+    if not column.levels and not is_label.all():
         raise DataError(
             f"{name}: the labels in column {column.name!r} must be words or whole numbers, counted from 0; "
-            f"they go from {column.values.min():g} to {column.values.max():g}. A quantity is made a class by "
+            f"they go from {values.min():g} to {values.max():g}. A quantity is made a class by "
             "a limit that was fixed in advance."
         )
-    return column.values.astype(np.int64)
-
-
-def _are_labels(values: NDArray[np.float64]) -> bool:
-    return bool(((values >= 0) & (values < 1 << 53) & (values == np.floor(values))).all())
+    return values.astype(np.int64)

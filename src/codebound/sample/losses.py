@@ -1,8 +1,8 @@
-"""Scores of a network on a sample, and losses, called faults here: each says yes or no of an example.
+"""Scores of a network on a sample, and losses: each is 0 or 1 for an example.
 
 Each kind is a final class that knows all that is ever asked about it. To add one, write in this file a frozen
-dataclass and name it in ``FAULTS``: its ``kind`` is the first word of its name, its fields are the others, as
-``spelling`` says; ``promise`` and what differs from ``Fault`` follow. One that messages have has a
+dataclass and name it in ``LOSSES``: its ``kind`` is the first word of its name, its fields are the others, as
+``spelling`` says; ``promise`` and what differs from ``Loss`` follow. One that messages have has a
 ``number`` and ``code``, and goes into the page of a new version first, then into ``codebound_verify.losses``.
 """
 
@@ -152,8 +152,8 @@ def _check(logits: Tensor, labels: Tensor) -> None:
 
 
 @dataclass(frozen=True)
-class Fault(ABC):
-    """A kind of fault, and the examples that it can happen on.
+class Loss(ABC):
+    """A loss of 0 or 1, and the examples that it is about.
 
     It is counted on the examples of one class, or of the other classes, where it names one: the bound is then
     about new data of that class, and n is the number of such examples. They are independent draws from the
@@ -162,11 +162,11 @@ class Fault(ABC):
     Attributes:
         kind: The first word of its name.
         spelling: What the other words look like, in the order of its fields.
-        promise: What a network does that makes it on at most a share of its examples.
+        promise: What a network does that incurs it on at most a share of its examples.
         number: Its number in a message; None where no message has it.
         least: The smallest number that it can have in its name.
         is_new: Whether files had no word for it before version 3.
-        has_part: Whether it can happen on a part of the examples only.
+        has_part: Whether it is about a part of the examples only.
         is_ranked: Whether the scores decide where several guesses are allowed, not the predicted class.
         is_of_values: Whether labels and predictions are values, without classes.
     """
@@ -185,12 +185,12 @@ class Fault(ABC):
         return ":".join((self.kind, *map(str, astuple(self))))
 
     @classmethod
-    def code(cls, choose: Choose, given: Fault, classes: int, table: Callable[[], str]) -> Self:
+    def code(cls, choose: Choose, given: Loss, classes: int, table: Callable[[], str]) -> Self:
         """Codes its fields, or reads them where WRONG is given.
 
         Args:
             choose: Codes one of so many numbers from 0 on.
-            given: The fault.
+            given: The loss.
             classes: Number of classes.
             table: Codes the costs.
         """
@@ -208,52 +208,52 @@ class Fault(ABC):
         return 1
 
     def check(self, classes: int) -> None:
-        """Refuses a fault that cannot happen with so many classes."""
+        """Refuses a loss that does not fit so many classes."""
         numbers = [each for each in astuple(self) if isinstance(each, int)]
         if any(not self.least <= number < classes for number in numbers):
             raise UsageError(
-                f"the fault {self} does not fit {classes} classes: its numbers go from {self.least} to "
+                f"the loss {self} does not fit {classes} classes: its numbers go from {self.least} to "
                 f"{classes - 1}."
             )
 
     def is_counted(self, labels: Tensor) -> Tensor:
-        """Return a mask of the examples it can happen on."""
+        """Return a mask of the examples that it is about."""
         return torch.ones_like(labels, dtype=torch.bool)
 
     def leads(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Return the distance to the fault, in units of the scores. It happens at 0 and below.
+        """Return the distance to the loss, in units of the scores. It is incurred at 0 and below.
 
-        Ties, NaN and infinities are faults.
+        Ties, NaN and infinities are losses.
         """
         return margins(logits, labels)
 
-    def is_made(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """Return a mask of faults. The scores are a row, or a value, for each example."""
+    def is_incurred(self, scores: Tensor, labels: Tensor) -> Tensor:
+        """Return a mask of losses. The scores are a row, or a value, for each example."""
         return self.is_counted(labels) & (self.leads(scores, labels) <= 0.0)
 
     def guess_rate(self, classes: int) -> float:
-        """Return the rate of this fault for blind guesses. A bound as large says nothing."""
+        """Return the rate of this loss for blind guesses. A bound as large says nothing."""
         return 1.0 - self.guesses / classes
 
     def says(self, share: str) -> str:
-        """Describe a network that makes this fault on at most a share.
+        """Describe a network that incurs this loss on at most a share.
 
         Example:
-            >>> parse_fault("confused:3:5").says("2.00 %")
+            >>> parse_loss("confused:3:5").says("2.00 %")
             'takes at most 2.00 % of new data of class 3 for class 5'
         """
         return self.promise.format(share=share, **asdict(self))
 
 
 @dataclass(frozen=True)
-class Wrong(Fault):
+class Wrong(Loss):
     """Any error."""
 
     kind, promise = "wrong", "errs on at most {share} of new data"
 
 
 @dataclass(frozen=True)
-class OfClass(Fault):
+class OfClass(Loss):
     """An error on an example of one class."""
 
     kind, number, spelling, has_part = "class", 0, (_NUMBER,), True
@@ -264,7 +264,7 @@ class OfClass(Fault):
         return labels == self.label
 
 
-class AbstractSeen(Fault):
+class AbstractSeen(Loss):
     """A class that is seen where it is not."""
 
     has_part = True
@@ -289,10 +289,10 @@ class Confused(AbstractSeen):
 
     def __post_init__(self) -> None:
         if self.label == self.seen:
-            raise UsageError(f"the fault {str(self)!r} takes a class for itself: name two classes.")
+            raise UsageError(f"the loss {str(self)!r} takes a class for itself: name two classes.")
 
     @classmethod
-    def code(cls, choose: Choose, given: Fault, classes: int, table: Callable[[], str]) -> Self:  # noqa: D102
+    def code(cls, choose: Choose, given: Loss, classes: int, table: Callable[[], str]) -> Self:  # noqa: D102
         label, seen = astuple(given) or (0, 0)
         label = choose(label, classes)
         seen = choose(max(0, seen - (seen > label)), classes - 1)
@@ -315,7 +315,7 @@ class FalseAlarm(AbstractSeen):
 
 
 @dataclass(frozen=True)
-class Top(Fault):
+class Top(Loss):
     """A label that is not among the best guesses."""
 
     kind, number, spelling, least, is_ranked = "top", 3, (_NUMBER,), 1, True
@@ -355,7 +355,7 @@ def cost_matrix(table: str, classes: int) -> tuple[tuple[int, ...], ...]:
 
 
 @dataclass(frozen=True)
-class CostAbove(Fault):
+class CostAbove(Loss):
     """A cost of a predicted class, by its label, that is too much."""
 
     kind, number, spelling, is_new = "cost-above", 1, (_NUMBER, _TABLE), True
@@ -364,7 +364,7 @@ class CostAbove(Fault):
     table: str
 
     @classmethod
-    def code(cls, choose: Choose, given: Fault, classes: int, table: Callable[[], str]) -> Self:  # noqa: D102
+    def code(cls, choose: Choose, given: Loss, classes: int, table: Callable[[], str]) -> Self:  # noqa: D102
         (limit, *_), costs = astuple(given) or (0,), table()
         return cls(choose(limit, max(map(max, cost_matrix(costs, classes)))), costs)
 
@@ -393,7 +393,7 @@ class CostAbove(Fault):
 
 
 @dataclass(frozen=True)
-class LargeResidual(Fault):
+class LargeResidual(Loss):
     """A predicted value that is off by too much; NaN is."""
 
     kind, spelling = "residual", (r"(?=[\d.]*[1-9])\d{1,15}(\.\d{1,15})?(e-?\d{1,2})?",)
@@ -403,15 +403,15 @@ class LargeResidual(Fault):
 
     def check(self, classes: int) -> None:  # noqa: D102
         raise UsageError(
-            f"the fault {self} is one of predicted values, not of classes: seal examples with values "
+            f"the loss {self} is one of predicted values, not of classes: seal examples with values "
             "(codebound holdout), or use PickToLearn(tau=...)."
         )
 
-    def is_made(self, scores: Tensor, labels: Tensor) -> Tensor:  # noqa: D102
+    def is_incurred(self, scores: Tensor, labels: Tensor) -> Tensor:  # noqa: D102
         return ~((scores - labels).abs() <= float(self.tau))
 
 
-FAULTS: dict[str, type[Fault]] = {
+LOSSES: dict[str, type[Loss]] = {
     each.kind: each for each in (Wrong, OfClass, Confused, FalseAlarm, Top, CostAbove, LargeResidual)
 }
 """All kinds by the first word of their names."""
@@ -423,21 +423,21 @@ def _best(scores: Tensor, among: Tensor) -> Tensor:
     return scores.masked_fill(~among, -torch.inf).amax(dim=1)
 
 
-def parse_fault(text: str, *, classes: int | None = None) -> Fault:
-    """The fault that a text names.
+def parse_loss(text: str, *, classes: int | None = None) -> Loss:
+    """The loss that a text names.
 
     Args:
         text: Such as ``wrong``, ``class:3``, ``confused:3:5``, ``false-alarm:1``, ``top:5``, ``missed``,
             ``cost-above:2:distance``, ``residual:0.1``.
-        classes: Number of classes, where it is known: the fault has to fit them.
+        classes: Number of classes, where it is known: the loss has to fit them.
 
     Example:
-        >>> parse_fault("missed", classes=2)
+        >>> parse_loss("missed", classes=2)
         OfClass(label=1)
     """
     if text in _FOR_TWO_CLASSES:
         if classes not in (None, 2):
-            raise UsageError(f"the fault {text!r} needs two classes. Got {classes}; name one, as in class:3.")
+            raise UsageError(f"the loss {text!r} needs two classes. Got {classes}; name one, as in class:3.")
         text = _FOR_TWO_CLASSES[text]
     kind, *words = text.split(":")
     if kind in _NOT_YES_OR_NO:
@@ -446,39 +446,39 @@ def parse_fault(text: str, *, classes: int | None = None) -> Fault:
             f"the loss {text:.80} {what}, which this program no longer bounds: a loss is yes or no for each "
             f"example. Ask for {instead}."
         )
-    known = FAULTS.get(kind)
+    known = LOSSES.get(kind)
     if (
         known is None
         or len(words) != len(known.spelling)
         or not all(map(re.fullmatch, known.spelling, words))
     ):
-        raise UsageError(f"unknown fault {text!r:.80}. Known: {_MEANINGS}.")
-    fault = known(
+        raise UsageError(f"unknown loss {text!r:.80}. Known: {_MEANINGS}.")
+    loss = known(
         *(int(word) if like is _NUMBER else word for like, word in zip(known.spelling, words, strict=True))
     )
     if classes is not None:
-        fault.check(classes)
-    return fault
+        loss.check(classes)
+    return loss
 
 
-def possible_examples(fault: Fault, sample: Dataset) -> Dataset:
-    """The examples that a fault can happen on; the sample itself where it is all of them."""
+def possible_examples(loss: Loss, sample: Dataset) -> Dataset:
+    """The examples that a loss is about; the sample itself where it is all of them."""
     labels = torch.from_numpy(sample.y)
-    if counted_examples(fault, labels) == sample.n:
+    if counted_examples(loss, labels) == sample.n:
         return sample
-    return sample.select(fault.is_counted(labels).nonzero()[:, 0].numpy(), role=sample.role)
+    return sample.select(loss.is_counted(labels).nonzero()[:, 0].numpy(), role=sample.role)
 
 
-def counted_examples(fault: Fault, labels: Tensor) -> int:
-    """Count the examples that a fault can happen on.
+def counted_examples(loss: Loss, labels: Tensor) -> int:
+    """Count the examples that a loss is about.
 
     Raises:
         DataError: None: nothing can be said.
     """
-    count = int(fault.is_counted(labels).sum())
+    count = int(loss.is_counted(labels).sum())
     if count == 0:
         raise DataError(
-            f"the sample has no example that the fault {fault} can happen on, so nothing can be said about "
-            "it. Collect examples of that class, or ask for another fault."
+            f"the sample has no example that the loss {loss} is about, so nothing can be said about "
+            "it. Collect examples of that class, or ask for another loss."
         )
     return count

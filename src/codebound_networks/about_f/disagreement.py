@@ -101,7 +101,7 @@ def bound_through(
     """
     check_delta(delta)
     found = certificate if isinstance(certificate, Certificate) else Certificate.load(certificate)
-    if found.claim.subject != "g" or found.claim.fault != "wrong":
+    if found.claim.subject != "g" or found.claim.loss != "wrong":
         raise CertificateError("a bound goes through a certificate about the errors of g.")
     total = Fraction(delta) + Fraction(found.claim.delta)
     if total >= 1:

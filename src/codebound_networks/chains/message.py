@@ -17,19 +17,19 @@ from codebound.bits.bitstring import join
 from codebound.bits.numbers import bit, gamma, uniform
 from codebound.bits.options import PICKED, SUBSPACE, TENSORS, AbstractMessage, Ledger, Options, code_options
 from codebound.bits.setting import (
-    FAULT,
     FORM,
     HEAD,
-    NEW_FAULT,
+    LOSS,
+    NEW_LOSS,
     RULE,
     SPLIT_HEAD,
     Setting,
-    code_fault,
     code_form,
+    code_loss,
     code_scaling,
-    has_fault,
-    read_fault,
-    write_fault,
+    has_other_loss,
+    read_loss,
+    write_loss,
 )
 from codebound.run.errors import FormatError, ModelError
 from codebound.run.references import implements
@@ -87,7 +87,7 @@ class Message(AbstractMessage):
     @property
     def version(self) -> int:
         """The oldest version of the format, from the second on, that can say it."""
-        return 3 if self.is_short or self.setting.fault.is_new else 2
+        return 3 if self.is_short or self.setting.loss.is_new else 2
 
     @property
     def parts(self) -> dict[str, object]:
@@ -143,9 +143,7 @@ class Message(AbstractMessage):
             return word, (*ledger, ("end", word.length - writer.shifts))
         self.setting.code(writer)
         enter("setting")
-        if self.setting.fault != WRONG:
-            write_fault(writer, self.setting.fault, self.setting.classes)
-            enter("fault")
+        write_loss(writer, self.setting, enter)
         gamma(writer, SUBSPACE if isinstance(self.codes, Subspace) else TENSORS)
         enter("method")  # what files call the scheme
         code_options(writer, self.options)
@@ -202,11 +200,9 @@ class Message(AbstractMessage):
         """All of a short message."""
         setting, tenths = self.setting, self.options.tenths
         code_form(writer, HEAD if tenths is None else SPLIT_HEAD)
-        is_other = has_fault(writer, setting.fault)
+        has_other_loss(writer, setting.loss)
         enter(FORM)
-        if is_other:
-            write_fault(writer, setting.fault, setting.classes)
-            enter("fault")
+        write_loss(writer, setting, enter)
         if tenths is not None:
             uniform(writer, tenths - 1, 9)
         code_scaling(writer, setting.scaling)
@@ -282,8 +278,8 @@ def decode(
         return message
     setting = Setting(2).code(reader, input_shape) if known is None else known
     scheme = gamma(reader, 0)
-    if scheme in (FAULT, NEW_FAULT) and known is None:
-        setting = replace(setting, fault=code_fault(reader, scheme, WRONG, setting.classes))
+    if scheme in (LOSS, NEW_LOSS) and known is None:
+        setting = replace(setting, loss=code_loss(reader, scheme, WRONG, setting.classes))
         scheme = gamma(reader, 0)
     if scheme == PICKED:
         raise FormatError(
@@ -337,9 +333,9 @@ def _read_head(reader: Reader, input_shape: tuple[int, ...], classes: int) -> Me
     form = code_form(reader, HEAD)
     if form == RULE:
         raise FormatError("the message names a rule: give the tensors of the network that it learned.")
-    fault = read_fault(reader, classes) if has_fault(reader, WRONG) else WRONG
+    loss = read_loss(reader, classes) if has_other_loss(reader, WRONG) else WRONG
     tenths = uniform(reader, 0, 9) + 1 if form == SPLIT_HEAD else None
-    setting = Setting(classes, code_scaling(reader, Setting(2).scaling, input_shape), fault)
+    setting = Setting(classes, code_scaling(reader, Setting(2).scaling, input_shape), loss)
     if bit(reader, 0):
         chain = Chain(input_shape, (Linear(classes, True),))
         _require_modest(reader, chain)

@@ -65,7 +65,7 @@ def read_start(
     try:
         original = read_original(f, sample, needs_chain=needs_chain)
     except ModelError as reason:
-        needs_f = base is not None or stated != AboutG(stated.fault) or not makes_own(method)
+        needs_f = base is not None or stated != AboutG(stated.loss) or not makes_own(method)
         if needs_f or not runs_on(f.model, sample.input_shape, sample.classes):
             raise
         return Start(None, f"{reason}\n  Methods that make a network of their own go on without it.")

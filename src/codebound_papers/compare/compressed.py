@@ -16,7 +16,7 @@ from codebound.certificate.decoding import decode
 from codebound.certificate.evaluate import count_errors
 from codebound.certificate.file import Certificate
 from codebound.certificate.verification import verify
-from codebound.learn.kernel_network import count_faults
+from codebound.learn.kernel_network import count_losses
 from codebound.report.folder import WEIGHTS
 from codebound.run.errors import CertificateError, CodeboundError
 from codebound.run.job import Engine
@@ -52,7 +52,7 @@ class Compressed:
             return None
         network = self.network.to(device)
         if self.certificate.kind.is_learned:
-            return count_faults(network, data, device=device)
+            return count_losses(network, data, device=device)
         return count_errors(network, data.on(device), engine=engine).errors
 
     @property

@@ -14,7 +14,7 @@ import numpy as np
 from mpmath import mpf
 
 from ..formulas import DIGITS, is_honest, occam
-from ..losses import read_fault
+from ..losses import read_loss
 from ..refusal import Refused
 from ..sample import Inputs, canonical_inputs, canonical_labels, sample_sha256
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MOST_BYTES = 1 << 24  # of a line
 HASH = re.compile(r"[0-9a-f]{64}")
 DATE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
-FAULT = re.compile(r"wrong|(?:class|false-alarm|top):(\d{1,6})|confused:(\d{1,6}):(\d{1,6})")
+LOSS = re.compile(r"wrong|(?:class|false-alarm|top):(\d{1,6})|confused:(\d{1,6}):(\d{1,6})")
 RESIDUAL = re.compile(r"residual:\d{1,15}(\.\d{1,15})?(e-?\d{1,2})?")
 
 
@@ -40,7 +40,7 @@ class LedgerVerdict:
     looks: int | None = None
     is_final: bool | None = None
     delta: float | None = None
-    fault: str | None = None
+    loss: str | None = None
     n: int | None = None
     best: float | None = None
     best_model: str | None = None
@@ -101,7 +101,7 @@ def verify_ledger(
         looks=len(lines) - 1,
         is_final=bool(lines[1:] and lines[-1]["final"]),
         delta=seal["delta"],
-        fault=seal["fault"],
+        loss=seal["fault"],
         n=seal["n"],
         best=bound,
         best_model=None if best is None else best["model"]["name"],
@@ -213,9 +213,9 @@ def _checked_seal(seal: dict[str, Any]) -> dict[str, Any]:
     )
     if is_residual:
         if float(seal["fault"].split(":")[1]) <= 0 or seal["by_class"] is not None:
-            raise Refused(f"Ledger: the fault {seal['fault']} needs a positive number, and has no classes.")
+            raise Refused(f"Ledger: the loss {seal['fault']} needs a positive number, and has no classes.")
     else:
-        _check_fault(seal)
+        _check_loss(seal)
     if len(seal["models"]) > (seal["looks"] or 0):
         raise Refused("Ledger: the seal lists more networks than it plans looks.")
     levels = [seal["n"], *(seal["levels"] or [])]
@@ -224,15 +224,15 @@ def _checked_seal(seal: dict[str, Any]) -> dict[str, Any]:
     return seal
 
 
-def _check_fault(seal: dict[str, Any]) -> None:
-    """Check that the fault fits the classes and that the table has their sizes."""
+def _check_loss(seal: dict[str, Any]) -> None:
+    """Check that the loss fits the classes and that the table has their sizes."""
     classes, text = seal["data"]["classes"], seal["fault"]
-    is_old = FAULT.fullmatch(text) is not None
+    is_old = LOSS.fullmatch(text) is not None
     named = [int(each) for each in text.split(":")[1:]] if is_old else []
-    if (not is_old and (seal["version"] == 1 or read_fault(text, classes, has_new=True) is None)) or any(
+    if (not is_old and (seal["version"] == 1 or read_loss(text, classes, has_new=True) is None)) or any(
         not text.startswith("top:") <= number < classes for number in named
     ):
-        raise Refused(f"Ledger: the fault {text:.80} does not fit {classes} classes.")
+        raise Refused(f"Ledger: the loss {text:.80} does not fit {classes} classes.")
     sizes = seal.get("by_class")
     if sizes is None:
         return
@@ -401,8 +401,7 @@ def _check_data(seal: dict[str, Any], x: Inputs, y: Inputs) -> None:
     counted = {"class": of_class, "confused": of_class, "false-alarm": ~of_class}.get(kind, labels >= 0)
     if int(counted.sum()) != seal["n"]:
         raise Refused(
-            f"Data: the fault {seal['fault']} can happen on {counted.sum()} examples; "
-            f"the seal says {seal['n']}."
+            f"Data: the loss {seal['fault']} is about {counted.sum()} examples; the seal says {seal['n']}."
         )
 
 

@@ -11,7 +11,7 @@ import torch
 from ..checks import check_count, counted_places
 from ..cores import side_by_side
 from ..header import Header, PartOfPicks, Picked
-from ..losses import WRONG, Fault
+from ..losses import WRONG, Loss
 from ..refusal import Refused, shown
 from ..sample import Inputs, Labels, permutation
 from .exact import Doubles, Integers, Vectors, full_precision, parts
@@ -46,20 +46,20 @@ class LearnedNetwork:
     picked: Integers
     outputs: Doubles
 
-    def count(self, y: Labels, places: Integers, fault: Fault = WRONG) -> tuple[int, int]:
-        """Picks among some places of the sample, and the faults on the others there."""
+    def count(self, y: Labels, places: Integers, loss: Loss = WRONG) -> tuple[int, int]:
+        """Picks among some places of the sample, and the losses on the others there."""
         left = np.setdiff1d(places, self.picked)
-        return len(places) - len(left), _errors(self.outputs[left], y[left], fault)
+        return len(places) - len(left), _errors(self.outputs[left], y[left], loss)
 
-    def count_errors(self, x: Inputs, y: Labels, fault: Fault = WRONG) -> int:
-        """Errors, or other faults, on stored inputs, counted as on the sample."""
+    def count_errors(self, x: Inputs, y: Labels, loss: Loss = WRONG) -> int:
+        """Errors, or other losses, on stored inputs, counted as on the sample."""
         check_finite(x)
         count = 0
         with full_precision():
             for part in parts(len(x), 4 * STEP):
                 points = points_of(self.kernel, x[part])
                 kept = self._kept(points)
-                count += _errors(outputs(kept, self.coefficients, len(points)), y[part], fault)
+                count += _errors(outputs(kept, self.coefficients, len(points)), y[part], loss)
         return count
 
     def check_weights(self, tensors: Mapping[str, NDArray[Any]], x: Inputs, y: Labels) -> None:
@@ -150,7 +150,7 @@ def check_picks(
     check_share(rule, sample[1], permutation(len(sample[1])), header.classes)
     learned = learn(rule, header, *sample, progress)
     places = counted_places(header, sample[1])
-    picks, errors = learned.count(sample[1], places, header.fault)
+    picks, errors = learned.count(sample[1], places, header.loss)
     if isinstance(header.tally, PartOfPicks) and header.tally.picks != picks:
         raise Refused(f"Facts: tally.picks is {header.tally.picks}; the rule picks {picks} of that part.")
     check_count(header, errors, len(places) - picks, "the network that the rule learns")
@@ -231,9 +231,9 @@ class _Run:
             )
 
 
-def _errors(found: Doubles, labels: Labels, fault: Fault) -> int:
+def _errors(found: Doubles, labels: Labels, loss: Loss) -> int:
     """Outputs that are not right with room for rounding."""
-    far = fault.distances(torch.from_numpy(found), torch.from_numpy(labels)).numpy()
+    far = loss.distances(torch.from_numpy(found), torch.from_numpy(labels)).numpy()
     room = np.maximum(TOLERANCE * np.abs(found).max(axis=1, initial=0.0), LEAST_MARGIN)
     right = (far > room) & np.isfinite(found).all(axis=1)
     return int((~right).sum())

@@ -19,7 +19,7 @@ from torch.nn import functional
 from ..checks import check_count, counted_part
 from ..cores import one_core, side_by_side
 from ..header import Header, Split
-from ..losses import WRONG, Fault
+from ..losses import WRONG, Loss
 from ..refusal import Refused
 from .operations import KINDS, NormalisedConv, relu
 from .rounding import Rounded, Whole, exact, gamma, lengths, with_lead
@@ -95,12 +95,12 @@ class Evaluator:
             yield part, found
             self._progress(min(part.stop, len(x)), len(x))
 
-    def predictions(self, x: Inputs, fault: Fault = WRONG) -> Iterator[Tensor]:
+    def predictions(self, x: Inputs, loss: Loss = WRONG) -> Iterator[Tensor]:
         """The classes of the largest logits of consecutive batches, -1 where they are ambiguous (section 7).
 
         Their order among each other does not count: they are in that of their numbers.
         """
-        asked = fault if fault.kind == "top" else WRONG
+        asked = loss if loss.kind == "top" else WRONG
         for _, logits in self.logits(x):
             where = logits.values.topk(asked.named[0] if asked.kind == "top" else 1, dim=1).indices
             clear = _is_right(logits, where[:, -1], 0.0, asked)
@@ -110,23 +110,23 @@ class Evaluator:
         self,
         x: Inputs,
         y: Labels,
-        fault: Fault = WRONG,
+        loss: Loss = WRONG,
         *,
         theta: float = 0.0,
         stated: int | None = None,
     ) -> int:
-        """Errors by section 6, at margin ``theta``; or other faults, on examples that they can happen on.
+        """Errors by section 6, at margin ``theta``; or other losses, on examples that they are about.
 
         Args:
             x: Inputs.
             y: Their labels.
-            fault: The fault that is counted.
+            loss: The loss that is counted.
             theta: The margin.
             stated: The number is only compared with this one: where it is not above it, counting ends as soon
                 as that is certain, with all that was not looked at as errors.
         """
         right = done = 0
-        ways = self._decide(x, y, theta, fault)
+        ways = self._decide(x, y, theta, loss)
         with NO_TRANSFORMS(), closing(ways):
             for found, decided in ways:
                 right, done = right + int(found.sum()), done + decided
@@ -137,7 +137,7 @@ class Evaluator:
         return len(x) - right
 
     def _decide(
-        self, x: Inputs, y: Labels, theta: float, fault: Fault
+        self, x: Inputs, y: Labels, theta: float, loss: Loss
     ) -> Generator[tuple[Tensor, int], None, None]:
         """Masks of examples that are certainly no errors, each with the number decided.
 
@@ -147,17 +147,17 @@ class Evaluator:
 
         def wide(part: slice | Labels) -> Tensor:
             logits = self._evaluate(self._wide, x[part])
-            return _is_right(logits, torch.from_numpy(y[part]), theta, fault)
+            return _is_right(logits, torch.from_numpy(y[part]), theta, loss)
 
         with one_core():
-            narrow = self._fastest(x[:PILOT], y[:PILOT], theta, fault)
+            narrow = self._fastest(x[:PILOT], y[:PILOT], theta, loss)
         if narrow is None:
             yield from ((found, len(found)) for _, found in self._over(len(x), wide))
             return
 
         def screened(part: slice) -> tuple[Tensor, Tensor, Tensor]:
             logits, labels = self._evaluate(narrow, x[part]), torch.from_numpy(y[part])
-            return _screen(logits, labels, theta, fault)
+            return _screen(logits, labels, theta, loss)
 
         likely: list[Labels] = []
         others: list[Labels] = []
@@ -169,7 +169,7 @@ class Evaluator:
         again = self._over(len(rest), lambda part: wide(rest[part]))
         yield from ((found, len(found)) for _, found in again)
 
-    def _fastest(self, x: Inputs, y: Labels, theta: float, fault: Fault) -> Carrying | None:
+    def _fastest(self, x: Inputs, y: Labels, theta: float, loss: Loss) -> Carrying | None:
         """The way that seems to be the fastest, float64 for what it leaves open included; None is float64.
 
         What is open and seems wrong is left out: it is seldom looked at again.
@@ -181,7 +181,7 @@ class Evaluator:
         for function in self._narrow:
             logits, seconds = self._time(function, x)
             labels = torch.from_numpy(y)
-            _, is_open, seems_right = _screen(logits, labels, theta, fault)
+            _, is_open, seems_right = _screen(logits, labels, theta, loss)
             again = is_open & seems_right
             seconds += whole * float(again.double().mean())
             if seconds < least:
@@ -226,17 +226,17 @@ class Evaluator:
         return Rounded(values.values, error, whole, is_relative=not mean.any())
 
 
-def _is_right(logits: Logits, y: Tensor, theta: float, fault: Fault = WRONG) -> Tensor:
+def _is_right(logits: Logits, y: Tensor, theta: float, loss: Loss = WRONG) -> Tensor:
     """Mask of the examples that are no errors (section 6); logits that are not finite are errors."""
     largest = logits.values.abs().amax(1)
-    is_wide = fault.distances(logits.values, y) - theta > TOLERANCE * largest
+    is_wide = loss.distances(logits.values, y) - theta > TOLERANCE * largest
     is_sure = (logits.error <= ROUNDING * largest) & logits.values.isfinite().all(1)
     return is_wide & is_sure
 
 
-def _screen(logits: Logits, y: Tensor, theta: float, fault: Fault = WRONG) -> tuple[Tensor, Tensor, Tensor]:
+def _screen(logits: Logits, y: Tensor, theta: float, loss: Loss = WRONG) -> tuple[Tensor, Tensor, Tensor]:
     """Masks of examples: certainly no errors, undecided, and no errors if nothing was rounded."""
-    largest, lead = logits.values.abs().amax(1), fault.distances(logits.values, y) - theta
+    largest, lead = logits.values.abs().amax(1), loss.distances(logits.values, y) - theta
     error = logits.error
     doubt = 1.43 * error  # two logits are off by no more than the root of 2 times all of them
     is_sound = logits.values.isfinite().all(1) & (error <= largest / 4)
@@ -380,9 +380,9 @@ def _logits_of_both(
     return [Logits(*view) for view in zip(*(part.tensor_split(2) for part in found), strict=True)]
 
 
-def count_disagreements(first: Evaluator, second: Evaluator, x: Inputs, fault: Fault = WRONG) -> int:
+def count_disagreements(first: Evaluator, second: Evaluator, x: Inputs, loss: Loss = WRONG) -> int:
     """Inputs on which the answers differ or one of the two networks is ambiguous (section 7)."""
-    one, other = (torch.cat(list(network.predictions(x, fault))) for network in (first, second))
+    one, other = (torch.cat(list(network.predictions(x, loss))) for network in (first, second))
     return int(((one != other) | (one < 0)).any(1).sum())
 
 
@@ -398,5 +398,5 @@ def check_errors(header: Header, network: Network, evaluator: Evaluator, x: Inpu
     part = counted_part(header, y)
     x, y = x[part], y[part]
     theta, stated = network.theta or 0.0, header.errors
-    errors = evaluator.count_errors(x, y, header.fault, theta=theta, stated=stated)
+    errors = evaluator.count_errors(x, y, header.loss, theta=theta, stated=stated)
     check_count(header, errors, len(x), "the decoded network")

@@ -90,7 +90,7 @@ def check_disagreements(
     repeats = count_repeats(x, np.zeros(len(x), np.int64))
     if reasons := too_many(repeats, "unlabelled inputs", allow_copies=allow_copies):
         raise Refused(*reasons)
-    if (count := count_disagreements(*networks, x, header.fault)) > extra.disagreements:
+    if (count := count_disagreements(*networks, x, header.loss)) > extra.disagreements:
         raise Refused(
             f"Facts: f and g disagree on {count} of {len(x)} unlabelled inputs; "
             f"the certificate states {extra.disagreements}."

@@ -45,17 +45,17 @@ def compare_with_test(
             f"Test data: inputs of shape {header.input_shape} with labels from 0 to {header.classes - 1} are "
             f"expected; found shape {x.shape[1:]} and labels from {labels.min()} to {labels.max()}."
         )
-    possible = header.fault.possible(labels)
+    possible = header.loss.possible(labels)
     if not possible.any():
-        raise Refused(f"Test data: the fault {header.fault.text} can happen on none of the examples.")
+        raise Refused(f"Test data: the loss {header.loss.text} is about none of the examples.")
     x, labels = x[possible], labels[possible]
-    errors = network.count_errors(x, labels, fault=header.fault)
+    errors = network.count_errors(x, labels, loss=header.loss)
     return judge(header, errors, len(x), count_shared(sample, x))
 
 
 def judge(header: Header, errors: int, n: int, shared: int) -> Comparison:
     """Compare test errors with the printed bound."""
-    does = "errs" if header.fault == WRONG else f"makes the fault {header.fault.text}"
+    does = "errs" if header.loss == WRONG else f"incurs the loss {header.loss.text}"
     seen = f"{header.subject} {does} on {errors} of {n} test examples, of which {shared} occur in the sample"
     tail = probability_of_more(errors, n, header.bound)
     refuted = bool(tail < LEVEL)

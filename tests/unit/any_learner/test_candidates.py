@@ -108,7 +108,7 @@ def test_ctrl_c_keeps_the_best_so_far_and_is_no_excuse_for_another_message():
         RoundSearch([variant(Steps(20))], RuleMessage(0, 1), impatient).run()
 
 
-def test_only_the_part_that_a_fault_can_happen_on_counts():
+def test_only_the_part_that_a_loss_is_about_counts():
     even = np.arange(N) % 2 == 0
     search = RoundSearch([variant(Steps(20), part=even)], RuleMessage(0, 2), silent)
     _, at = search.run()

@@ -1,10 +1,10 @@
-"""Estimators as learners: what is a fault, which faults come first, and what a learner must not do."""
+"""Estimators as learners: what is a loss, which losses come first, and what a learner must not do."""
 
 import numpy as np
 import pytest
 
 from codebound.any_learner.learners import Fitter, LearnerError
-from codebound.sample.losses import parse_fault
+from codebound.sample.losses import parse_loss
 
 SCORES = np.array([[0.7, 0.2, 0.1], [0.3, 0.4, 0.3], [0.25, 0.5, 0.25], [0.1, 0.2, 0.7], [0.4, 0.4, 0.2]])
 LABELS = np.array([0, 0, 2, 1, 1])
@@ -58,7 +58,7 @@ def test_margins_near_an_aim_come_first():
 
 
 @pytest.mark.parametrize(
-    ("fault", "wrong"),
+    ("loss", "wrong"),
     [
         ("top:2", [False, True, True, False, False]),  # the label is level with another, or behind two
         ("class:0", [False, True, False, False, False]),
@@ -67,8 +67,8 @@ def test_margins_near_an_aim_come_first():
         ("cost-above:0:distance", [False, True, True, True, True]),
     ],
 )
-def test_faults_are_those_by_hand(fault, wrong):
-    assert judged(fault=parse_fault(fault)).wrong.tolist() == wrong
+def test_losses_are_those_by_hand(loss, wrong):
+    assert judged(loss=parse_loss(loss)).wrong.tolist() == wrong
 
 
 def test_a_class_that_nobody_knows_costs_the_most():
@@ -76,11 +76,11 @@ def test_a_class_that_nobody_knows_costs_the_most():
         def predict(self, inputs):
             return np.full(len(inputs), 7)
 
-    assert judged(Strange(), fault=parse_fault("cost-above:1:distance")).wrong.all()
+    assert judged(Strange(), loss=parse_loss("cost-above:1:distance")).wrong.all()
 
 
 @pytest.mark.parametrize("tau", [0.5, 1.0])
-def test_a_value_that_is_far_off_is_a_fault_and_so_is_none(tau):
+def test_a_value_that_is_far_off_is_a_loss_and_so_is_none(tau):
     class Values(Told):
         def predict(self, inputs):
             return np.array([0.0, 1.0, 2.5, np.nan, 1.5])[inputs[:, 0]]
@@ -138,4 +138,4 @@ def test_failures_of_a_learner_are_told_as_its_own():
     with pytest.raises(LearnerError, match=r"predicts values of shape \(5, 2\) for 5"):
         fitter().judge(Failing(), EVERY)
     with pytest.raises(LearnerError, match="has no scores"):
-        fitter(fault=parse_fault("top:2")).judge(NoScores(), EVERY)
+        fitter(loss=parse_loss("top:2")).judge(NoScores(), EVERY)

@@ -33,7 +33,7 @@ from codebound.bounds.facts import PickedFacts
 from codebound.bounds.picked import picked_risk
 from codebound.run.errors import CodeboundError, UsageError
 from codebound.sample.dataset import permutation
-from codebound.sample.losses import parse_fault
+from codebound.sample.losses import parse_loss
 
 X, Y = load_digits(n_class=3, return_X_y=True)
 PickToLearn = partial(codebound.PickToLearn, apart=0)  # all examples count, unless a test says so
@@ -176,7 +176,7 @@ def test_a_learner_without_a_seed_is_refused():
     PickToLearn(RandomForestClassifier(5, random_state=0), max_rounds=2).fit(X, Y)
 
 
-def test_regressors_have_faults_above_tau():
+def test_regressors_have_losses_above_tau():
     values = X @ np.linspace(-1.0, 1.0, 64) + 0.1 * Y
     model = PickToLearn(LinearRegression(), tau=0.2, first=5).fit(X, values)
     off = np.flatnonzero(np.abs(model.predict(X) - values) > 0.2)
@@ -334,7 +334,7 @@ def test_a_column_of_predictions_is_as_good_as_a_row():
     np.testing.assert_array_equal(column.picks_, plain.picks_)
 
 
-FAULTS = {
+LOSSES = {
     "class:1": lambda y, p: (y == 1) & (p != 1),
     "confused:1:2": lambda y, p: (y == 1) & (p == 2),
     "false-alarm:2": lambda y, p: (y != 2) & (p == 2),
@@ -344,13 +344,13 @@ FAULTS = {
 PARTS = {"class:1": Y == 1, "confused:1:2": Y == 1, "false-alarm:2": Y != 2}
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-def test_another_fault_is_picked_counted_and_bounded_on_its_part(fault):
-    model = PickToLearn(GaussianNB(), fault=fault, max_rounds=3, batch=2).fit(X, Y)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_another_loss_is_picked_counted_and_bounded_on_its_part(loss):
+    model = PickToLearn(GaussianNB(), loss=loss, max_rounds=3, batch=2).fit(X, Y)
     predicted = model.predict(X)
-    part = PARTS.get(fault, np.ones(len(Y), dtype=bool))
+    part = PARTS.get(loss, np.ones(len(Y), dtype=bool))
     rest = np.setdiff1d(np.arange(len(Y)), model.picks_)
-    wrong = rest[FAULTS[fault](Y[rest], predicted[rest])]
+    wrong = rest[LOSSES[loss](Y[rest], predicted[rest])]
     assert np.array_equal(wrong, model.errors_)
     assert model.n_ == part.sum()
     told = model.risk_bound_.facts
@@ -359,11 +359,11 @@ def test_another_fault_is_picked_counted_and_bounded_on_its_part(fault):
         picks=told.picks, errors=told.errors, n=model.n_, delta=0.05, code_bits=model.code_bits_
     )
     assert model.risk_bound_.value == pytest.approx(picked_risk(facts).value, rel=1e-12)
-    assert parse_fault(fault).says("").split(" at most")[0] in model.claim_
+    assert parse_loss(loss).says("").split(" at most")[0] in model.claim_
 
 
 def test_the_label_is_among_the_best_guesses():
-    model = PickToLearn(VAGUE, fault="top:2", batch=2, max_rounds=3).fit(X, Y)
+    model = PickToLearn(VAGUE, loss="top:2", batch=2, max_rounds=3).fit(X, Y)
     rest = np.setdiff1d(np.arange(len(Y)), model.picks_)
     places = np.argsort(np.argsort(-model.predict_proba(X), axis=1), axis=1)[np.arange(len(Y)), Y]
     assert np.array_equal(rest[places[rest] >= 2], model.errors_)
@@ -374,25 +374,25 @@ def test_the_label_is_among_the_best_guesses():
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"fault": "abstain:0.5"}, "no longer bounds"),
-        ({"fault": "cost:distance"}, "is a mean"),
-        ({"fault": "cost-above:0:01,10"}, "costs for 3 classes"),
-        ({"fault": "top:3"}, "does not fit 3 classes"),
-        ({"fault": "class:9"}, "can have the fault"),
-        ({"fault": "nonsense"}, "unknown fault"),
-        ({"fault": "class:1", "candidates": [{"fault": "class:2"}]}, "cannot differ in fault"),
+        ({"loss": "abstain:0.5"}, "no longer bounds"),
+        ({"loss": "cost:distance"}, "is a mean"),
+        ({"loss": "cost-above:0:01,10"}, "costs for 3 classes"),
+        ({"loss": "top:3"}, "does not fit 3 classes"),
+        ({"loss": "class:9"}, "can have the loss"),
+        ({"loss": "nonsense"}, "unknown loss"),
+        ({"loss": "class:1", "candidates": [{"loss": "class:2"}]}, "cannot differ in loss"),
     ],
 )
-def test_faults_that_do_not_fit_are_refused(changes, says):
+def test_losses_that_do_not_fit_are_refused(changes, says):
     with pytest.raises(CodeboundError, match=says):
         PickToLearn(GaussianNB(), **changes).fit(X, Y)
 
 
-def test_faults_name_classes_by_numbers():
+def test_losses_name_classes_by_numbers():
     with pytest.raises(UsageError, match="whole numbers"):
-        PickToLearn(GaussianNB(), fault="class:1").fit(X, Y.astype(str))
-    with pytest.raises(UsageError, match="leave out `fault`"):
-        PickToLearn(LinearRegression(), tau=1.0, fault="class:1").fit(X, Y.astype(float))
+        PickToLearn(GaussianNB(), loss="class:1").fit(X, Y.astype(str))
+    with pytest.raises(UsageError, match="leave out `loss`"):
+        PickToLearn(LinearRegression(), tau=1.0, loss="class:1").fit(X, Y.astype(float))
 
 
 def test_it_promises_no_several_labels_where_its_learner_could():

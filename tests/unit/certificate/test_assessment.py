@@ -12,18 +12,18 @@ from codebound.certificate.claims import AboutG, FromPicks
 from codebound.certificate.declarations import declared_by
 from codebound.certificate.task import Task
 from codebound.learn.features import ColumnFeatures
-from codebound.learn.kernel_network import count_faults
+from codebound.learn.kernel_network import count_losses
 from codebound.learn.picking import permutation, pick
 from codebound.learn.rule import Rule
-from codebound.sample.losses import WRONG, parse_fault
+from codebound.sample.losses import WRONG, parse_loss
 
 SAMPLE, DELTA = written_clusters(), 0.05
 RULE = Rule(ColumnFeatures(False), first=30, batch=2, rounds=3)
 SHARE = Rule(ColumnFeatures(False), first=200, rounds=0, tenths=5)
 
 
-def assessed(rule=RULE, fault="wrong"):
-    task = Task(sample=SAMPLE, delta=DELTA, claim=AboutG(fault=parse_fault(fault, classes=3)))
+def assessed(rule=RULE, loss="wrong"):
+    task = Task(sample=SAMPLE, delta=DELTA, claim=AboutG(loss=parse_loss(loss, classes=3)))
     return assess_picked(pick(rule, SAMPLE), task), task
 
 
@@ -54,18 +54,18 @@ def test_classes_share_picks_and_errors_and_the_failure_probability():
     assert sum(row.picks for row in table) == found.facts.picks
     assert sum(row.n for row in table) == found.facts.n
     assert all(row.bound > (row.errors + row.picks) / row.n for row in table)
-    alone = assessed(fault="class:1")[0]
+    alone = assessed(loss="class:1")[0]
     assert (table[1].errors, table[1].n) == (alone.facts.errors, alone.facts.n)
     told = replace(alone.facts, delta=DELTA / 3, code_bits=found.facts.code_bits)
     assert table[1].bound == pytest.approx(picked_risk(told).value, rel=1e-12)
 
 
-def test_another_fault_is_counted_of_the_same_network():
+def test_another_loss_is_counted_of_the_same_network():
     found, _ = assessed()
-    _, task = assessed(fault="class:2")
+    _, task = assessed(loss="class:2")
     again = found.recounted(task, engine=None)
     assert again.picked is found.picked
-    assert str(again.message.setting.fault) == issue(again, task).claim.fault == "class:2"
+    assert str(again.message.setting.loss) == issue(again, task).claim.loss == "class:2"
 
 
 def test_its_network_is_defined_to_the_last_bit_so_nothing_is_said_about_precision():
@@ -77,5 +77,5 @@ def test_its_network_is_defined_to_the_last_bit_so_nothing_is_said_about_precisi
 
 def test_other_data_are_counted_as_stored():
     found, _ = assessed()
-    data, fault = written_clusters(90, seed=4), parse_fault("top:2", classes=3)
-    assert found.errors_on(data, fault, None) == count_faults(found.network, data, fault)
+    data, loss = written_clusters(90, seed=4), parse_loss("top:2", classes=3)
+    assert found.errors_on(data, loss, None) == count_losses(found.network, data, loss)

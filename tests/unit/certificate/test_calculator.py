@@ -58,7 +58,7 @@ def test_the_sentence_is_about_what_was_counted():
     assert "the decoded network g errs" in calculate(Counts(n=1000, errors=5, bits=10)).sentence
     for counts in ({"picks": 20}, {"is_holdout": True}, {"is_holdout": True, "looks": 3}):
         assert "the network errs" in calculate(Counts(n=1000, errors=5, **counts)).sentence
-    told = calculate(Counts(n=1000, errors=5, bits=10, classes=9, fault="class:3")).sentence
+    told = calculate(Counts(n=1000, errors=5, bits=10, classes=9, loss="class:3")).sentence
     assert "of new data of class 3." in told
 
 
@@ -76,8 +76,8 @@ def test_a_record_says_whether_guessing_does_as_well():
         ({"errors": 1, "bits": 5, "looks": 2}, "give holdout too"),
         ({"errors": 1, "is_fixed_before": True}, "give looks"),
         ({"errors": 1, "bits": 5, "looks": 2, "is_holdout": True, "is_fixed_before": True}, "leave out bits"),
-        ({"errors": 1, "bits": 5, "fault": "abstain:0.5"}, "no longer bounds"),
-        ({"errors": 1, "bits": 5, "fault": "cost:distance"}, "is a mean"),
+        ({"errors": 1, "bits": 5, "loss": "abstain:0.5"}, "no longer bounds"),
+        ({"errors": 1, "bits": 5, "loss": "cost:distance"}, "is a mean"),
     ],
 )
 def test_counts_that_contradict_each_other_are_refused(counts, message):

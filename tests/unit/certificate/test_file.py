@@ -34,6 +34,7 @@ def literal_case() -> reference.Case:
 def same_certificate() -> Certificate:
     """The same by codebound; the three bounds are copied, because both round them in their own way."""
     fields = literal_case().fields
+    claim = {{"fault": "loss"}.get(name, name): value for name, value in fields["claim"].items()}
     chain = Chain((1, 2, 2), (Linear(3, True),))
     codes = {
         "0.weight": Adaptive(reference.WEIGHT.astype(np.int32), -3, 2),
@@ -41,7 +42,7 @@ def same_certificate() -> Certificate:
     }
     bits, ledger = Message(Options(setting=Setting(3, Scaling(16.0))), chain, codes).encode()
     return Certificate(
-        claim=Claim(**fields["claim"]),
+        claim=Claim(**claim),
         facts=CertificateFacts(**fields["facts"]),
         helper=Helper(input_shape=(1, 2, 2), scaling=Scaling(16.0)),
         ledger=ledger,

@@ -58,7 +58,7 @@ def test_only_statements_about_all_messages_of_a_code_share_an_event():
     assert plain.kind.event(plain) != elsewhere.kind.event(elsewhere)
 
 
-def test_counts_of_errors_are_those_of_the_fault():
+def test_counts_of_errors_are_those_of_the_loss():
     certificate = FILES["version-3/cost-above"]
     (found,) = certificate.counts
-    assert (found.key, found.count, found.of) == ("faults", certificate.facts.errors, certificate.facts.n)
+    assert (found.key, found.count, found.of) == ("losses", certificate.facts.errors, certificate.facts.n)

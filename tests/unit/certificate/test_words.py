@@ -21,7 +21,7 @@ from codebound.cli.certify import print_result
 from codebound.cli.console import REFUTED, Format
 from codebound.learn.kernel_network import PickedNetwork
 from codebound.run.errors import FormatError
-from codebound.sample.losses import parse_fault
+from codebound.sample.losses import parse_loss
 from codebound_verify.__main__ import main as verify
 
 
@@ -278,15 +278,15 @@ def test_a_network_that_shares_nothing_with_the_one_that_was_given_is_called_new
         assert "g shares nothing with it" in text
 
 
-def test_faults_are_not_called_errors(moved, tmp_path, capsys):
+def test_losses_are_not_called_errors(moved, tmp_path, capsys):
     liar = faint(60, 2, "test")
     liar.y[:] = (liar.y + 1) % 3
-    claim = AboutG(fault=parse_fault("class:1"))
+    claim = AboutG(loss=parse_loss("class:1"))
     found = certify(moved, faint(900, 5), method="prune", effort="quick", test_set=liar, claim=claim)
     saved = found.save_to(tmp_path / "one")
     among = int((liar.y == 1).sum())
     assert saved.result["test_n"] == among
-    words = f"g makes the fault class:1 on {saved.result['test_errors']} of {among} test examples"
+    words = f"g incurs the loss class:1 on {saved.result['test_errors']} of {among} test examples"
     for text in (printed(saved, capsys), (tmp_path / "one" / "report.html").read_text()):
         assert words in text
         assert "training errors of g" not in text

@@ -69,8 +69,8 @@ def test_a_test_set_used_for_choosing_among_a_thousand_networks(bound):
     assert exact["looked"] > led["looked"] > record["looked"] == exact["fixed"]
 
 
-def test_a_fault_has_its_own_words(bound):
-    shown = bound("--errors", "12", "--n", "980", "--bits", "100", "--fault", "class:3")
+def test_a_loss_has_its_own_words(bound):
+    shown = bound("--errors", "12", "--n", "980", "--bits", "100", "--loss", "class:3")
     assert "errs on at most 10.57 % of new data of class 3." in shown.stderr
 
 

@@ -58,13 +58,13 @@ def test_test_data_that_refute_a_certificate_are_a_reason(codebound):
     assert (code, out.splitlines()[:2]) == (3, ["FAIL", "  - the test data refute it"])
 
 
-def test_another_fault_shows_nothing(codebound, ledger):
+def test_another_loss_shows_nothing(codebound, ledger):
     np.savez("other.npz", x=np.arange(1000.0).reshape(500, 2) + 0.5, y=np.arange(500) % 2)
-    codebound("holdout", "seal", "other.npz", "--fault", "missed")
+    codebound("holdout", "seal", "other.npz", "--loss", "missed")
     codebound("holdout", "look", "other.looks.jsonl", "--predictions", "p.npy")
     code, out, _ = codebound("check", "other.looks.jsonl", "--max-error", 0.5)
-    assert (code, "the bound is on the fault class:1" in out) == (1, True)
-    assert codebound("check", "other.looks.jsonl", "--max-error", 0.5, "--fault", "missed")[0] == 0
+    assert (code, "the bound is on the loss class:1" in out) == (1, True)
+    assert codebound("check", "other.looks.jsonl", "--max-error", 0.5, "--loss", "missed")[0] == 0
 
 
 def test_a_certificate_is_checked_with_its_sample(codebound):

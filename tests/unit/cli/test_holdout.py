@@ -66,8 +66,8 @@ def test_a_network_of_the_zoo(files, codebound):
     [
         (("look", "none.jsonl", "--predictions", "bad.npy"), "cannot be read"),
         (("seal", "test.npz", "--looks", "many"), "a number, or open"),
-        (("seal", "test.npz", "--fault", "class:7"), "does not fit 3 classes"),
-        (("seal", "test.npz", "--fault", "missed"), "needs two classes"),
+        (("seal", "test.npz", "--loss", "class:7"), "does not fit 3 classes"),
+        (("seal", "test.npz", "--loss", "missed"), "needs two classes"),
     ],
 )
 def test_what_cannot_be_done_says_why(files, codebound, arguments, says):
@@ -81,7 +81,7 @@ def test_values_and_tables_of_classes(files, codebound):
         x, y = found["x"], found["y"]
     np.savez("values.npz", x=x, y=x.sum(axis=1))
     np.save("off.npy", x.sum(axis=1) + np.where(np.arange(300) < 7, 1.0, 0.0))
-    assert codebound("holdout", "seal", "values.npz", "--fault", "residual:0.5")[0] == 0
+    assert codebound("holdout", "seal", "values.npz", "--loss", "residual:0.5")[0] == 0
     _, _, err = codebound("holdout", "look", "values.looks.jsonl", "--predictions", "off.npy")
     assert "off.npy is off by more than 0.5 on at most" in err
     code, out, _ = codebound("verify", "values.looks.jsonl", "--data", "values.npz")

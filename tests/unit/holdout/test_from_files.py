@@ -10,7 +10,7 @@ from codebound.run.progress import Listener
 
 SEAL = {
     "data": "test.npz",
-    "fault": "wrong",
+    "loss": "wrong",
     "model": None,
     "weights": None,
     "predictions": None,
@@ -79,7 +79,7 @@ def test_words_are_no_predictions_of_numbers(place):
 def test_values_have_predictions_and_no_network(place):
     np.savez("test.npz", x=np.arange(200.0).reshape(100, 2), y=np.linspace(0.0, 1.0, 100))
     np.save("p.npy", np.linspace(0.0, 1.0, 100))
-    ledger = seal_from_options(SEAL | {"fault": "residual:0.5"}, looks=1, out=place / "v.jsonl")
+    ledger = seal_from_options(SEAL | {"loss": "residual:0.5"}, looks=1, out=place / "v.jsonl")
     with pytest.raises(UsageError, match="needs predictions"):
         look_from_options({**LOOK, "ledger": ledger.path, "certificate": place / "p.npy"})
     grown = look_from_options({**LOOK, "ledger": ledger.path, "predictions": place / "p.npy"})

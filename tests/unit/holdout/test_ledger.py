@@ -21,7 +21,7 @@ from codebound.holdout.ledger import read_ledger
 from codebound.holdout.sealed import SealSettings, Values, identity, look, seal
 from codebound.run.errors import CertificateError, DataError, FormatError, UsageError
 from codebound.sample.arrays import from_arrays
-from codebound.sample.losses import parse_fault
+from codebound.sample.losses import parse_loss
 from codebound_verify.holdout.ledger import verify_ledger
 
 N, COST = 400, "cost-above:1:distance"
@@ -268,7 +268,7 @@ def test_the_same_examples_are_not_sealed_again_in_another_form(form, tmp_path):
 def test_values_are_not_sealed_again_in_another_order(tmp_path):
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(400, 2)), rng.normal(size=400)
-    settings = SealSettings(fault=parse_fault("residual:0.1"))
+    settings = SealSettings(loss=parse_loss("residual:0.1"))
     seal(Values("first", x, y), settings, tmp_path / "first.jsonl")
     with pytest.raises(UsageError, match="sealed before"):
         seal(Values("again", x[::-1].copy(), y[::-1].copy()), settings, tmp_path / "again.jsonl")
@@ -325,12 +325,12 @@ def test_examples_that_were_repeated_are_no_test_set(tmp_path, data):
     assert seal(twice, SealSettings(), tmp_path / "twice.jsonl", allow_copies=True).seal["n"] == N + 5
 
 
-# faults
+# losses
 
 
 def test_a_class_has_its_own_examples(tmp_path, data):
     path, ones = tmp_path / "class.jsonl", int((data.y == 1).sum())
-    assert seal(data, SealSettings(fault=parse_fault("class:1")), path).seal["n"] == ones
+    assert seal(data, SealSettings(loss=parse_loss("class:1")), path).seal["n"] == ones
     wrong = int((data.y[:90] == 1).sum())
     (only,) = tried(path, data, "a", 90).looks
     assert only["answer"] == wrong
@@ -338,16 +338,16 @@ def test_a_class_has_its_own_examples(tmp_path, data):
     lines = [json.loads(line) for line in path.read_bytes().splitlines()]
     lines[0]["n"] += 1
     lines[1]["bound"] = looked_risk(LookFacts(errors=wrong, n=ones + 1, delta=0.05)).value
-    assert "can happen on" in reasons(rechained(lines), data=(data.x, data.y))
+    assert "is about" in reasons(rechained(lines), data=(data.x, data.y))
 
 
 def test_a_class_without_examples_says_so(tmp_path, data):
-    with pytest.raises(DataError, match="no example that the fault class:3 can happen on"):
-        seal(data, SealSettings(fault=parse_fault("class:3")), tmp_path / "none.jsonl")
+    with pytest.raises(DataError, match="no example that the loss class:3 is about"):
+        seal(data, SealSettings(loss=parse_loss("class:3")), tmp_path / "none.jsonl")
 
 
-def test_a_fault_that_never_occurs_is_bounded_by_its_examples(tmp_path, data):
-    path = sealed(tmp_path, data, fault=parse_fault("confused:2:3"))
+def test_a_loss_that_never_occurs_is_bounded_by_its_examples(tmp_path, data):
+    path = sealed(tmp_path, data, loss=parse_loss("confused:2:3"))
     (only,) = tried(path, data, "a", 50).looks
     assert only["answer"] == 0
     assert only["bound"] == pytest.approx(1.0 - 0.05 ** (1.0 / int((data.y == 2).sum())), rel=1e-9)
@@ -393,8 +393,8 @@ def test_levels_tell_the_table_at_the_end_alone(tmp_path, data):
     assert sum(errors for errors, _ in last["by_class"]) == 20
 
 
-def test_a_cost_above_a_limit_is_a_fault_like_others(tmp_path, data):
-    path = sealed(tmp_path, data, fault=parse_fault(COST), looks=3)
+def test_a_cost_above_a_limit_is_a_loss_like_others(tmp_path, data):
+    path = sealed(tmp_path, data, loss=parse_loss(COST), looks=3)
     after = tried(path, data, "a", 30, is_final=True)
     told = (data.y[:30] + 1) % 3
     assert after.looks[-1]["answer"] == int((np.abs(told - data.y[:30]) > 1).sum())
@@ -409,7 +409,7 @@ def values(tmp_path):
 
 
 def test_residuals_are_counted_on_values(tmp_path, values):
-    path = sealed(tmp_path, values, fault=parse_fault("residual:0.5"), target=0.2)
+    path = sealed(tmp_path, values, loss=parse_loss("residual:0.5"), target=0.2)
     off = values.y.copy()
     off[:40] += 1.0
     off[40] = np.nan
@@ -420,7 +420,7 @@ def test_residuals_are_counted_on_values(tmp_path, values):
     assert (line["answer"], line["meets"]) == (41, True)
     assert line["bound"] == pytest.approx(limit(41, N, 0.05), rel=1e-9)
     verdict = verify_ledger(path.read_bytes(), data=(values.x, values.y))
-    assert (verdict.reasons, verdict.fault) == ((), "residual:0.5")
+    assert (verdict.reasons, verdict.loss) == ((), "residual:0.5")
     wrong = verify_ledger(path.read_bytes(), data=(values.x, values.y + 1.0))
     assert "sealed were" in wrong.reasons[0]
 
@@ -435,11 +435,11 @@ def test_what_is_no_value_is_refused(tmp_path, values):
     with pytest.raises(DataError, match="one number"):
         predicted_values(tmp_path / "two.npy")
     with pytest.raises(UsageError, match="no classes"):
-        SealSettings(fault=parse_fault("residual:1"), by_class=True)
-    with pytest.raises(UsageError, match="unknown fault"):
-        parse_fault("residual:0")
+        SealSettings(loss=parse_loss("residual:1"), by_class=True)
+    with pytest.raises(UsageError, match="unknown loss"):
+        parse_loss("residual:0")
     with pytest.raises(UsageError, match="PickToLearn"):
-        parse_fault("residual:0.1", classes=3)
+        parse_loss("residual:0.1", classes=3)
 
 
 @pytest.mark.parametrize(
@@ -457,8 +457,8 @@ def test_what_is_no_value_is_refused(tmp_path, values):
         (COST, "0.fault", lambda v: "cost-above:0:01,10", "does not fit"),
     ],
 )
-def test_a_forged_table_or_fault_is_refused(kind, where, changed, reason, tmp_path, data):
-    plan = {"by_class": True} if kind == "by_class" else {"fault": parse_fault(kind)}
+def test_a_forged_table_or_loss_is_refused(kind, where, changed, reason, tmp_path, data):
+    plan = {"by_class": True} if kind == "by_class" else {"loss": parse_loss(kind)}
     path = sealed(tmp_path, data, **plan)
     tried(path, data, "a", 30)
     lines = [json.loads(line) for line in path.read_text().splitlines()]

@@ -24,7 +24,7 @@ from codebound.report.html import Shown, _tile, certificate_page, costs, formula
 from codebound.report.plain import answer, how_it_fails, how_sure, in_words, meanings
 from codebound.sample.arrays import from_arrays
 from codebound.sample.caveats import DEVELOPED
-from codebound.sample.losses import WRONG, parse_fault
+from codebound.sample.losses import WRONG, parse_loss
 from codebound_verify.__main__ import main as verify
 
 SAMPLE, TEST = images(150, 0), images(60, 2, "test")
@@ -34,7 +34,7 @@ ASKED = {
     "C-10": {"claim": AfterSplit(3)},
     "C-12a": {"claim": OnDomain(0, 255)},
     "C-12b": {"claim": ByDisagreement(images(80, 1, "unlabelled"))},
-    "C-17": {"claim": AboutG(fault=parse_fault("class:1"))},
+    "C-17": {"claim": AboutG(loss=parse_loss("class:1"))},
 }
 
 
@@ -85,40 +85,40 @@ def test_the_terms_of_the_slider_are_those_of_the_library(name, folders):
         assert bound_at(certified, delta) == pytest.approx(library(found.certificate, delta), rel=1e-8)
 
 
-def test_every_class_has_its_terms(folders, faulty):
-    for found, result in ((folders["C-2"][0], folders["C-2"][1].result), faulty("picked classes")):
+def test_every_class_has_its_terms(folders, other_losses):
+    for found, result in ((folders["C-2"][0], folders["C-2"][1].result), other_losses("picked classes")):
         terms = formulas(found.certificate, result)
         for row in found.by_class:
             assert bound_at(terms[f"class-{row.label}"], 0.05) == pytest.approx(row.bound)
 
 
-FAULTS = {
+LOSSES = {
     "picked classes": {"method": "picks", "by_class": True},
-    "picked class": {"method": "picks", "fault": "class:1"},
-    "cost above": {"fault": "cost-above:1:distance"},
+    "picked class": {"method": "picks", "loss": "class:1"},
+    "cost above": {"loss": "cost-above:1:distance"},
     "class of f": {
-        "claim": ByDisagreement(images(500, 1, "unlabelled"), fault=parse_fault("class:1")),
+        "claim": ByDisagreement(images(500, 1, "unlabelled"), loss=parse_loss("class:1")),
     },
 }
 
 
 @pytest.fixture(scope="module")
-def faulty(tmp_path_factory):
-    """By name: a certificate of a fault that version 3 of the format knows, with its result."""
+def other_losses(tmp_path_factory):
+    """By name: a certificate of a loss that version 3 of the format knows, with its result."""
     sample = images(900)
     sample.y[::30] = (sample.y[::30] + 1) % 3
-    root, network = tmp_path_factory.mktemp("faults"), solved().build()
+    root, network = tmp_path_factory.mktemp("losses"), solved().build()
 
     @cache
     def made(name):
-        found = certify(network, sample, **{"method": "prune", "effort": "quick"} | FAULTS[name])
+        found = certify(network, sample, **{"method": "prune", "effort": "quick"} | LOSSES[name])
         return found, found.save_to(root / name).result
 
     return made
 
 
 def of_the_library(name, certificate, delta):
-    """The bound of a fault by the public functions of its statement."""
+    """The bound of a loss by the public functions of its statement."""
     facts, tally = certificate.facts, certificate.facts.tally or {}
     occam = OccamFacts(errors=facts.errors, n=facts.n, code_bits=facts.code_bits, delta=delta)
     picks = tally.get("picks", facts.extra.get("picks", 0))
@@ -132,9 +132,9 @@ def of_the_library(name, certificate, delta):
 
 
 @pytest.mark.few(3)
-@pytest.mark.parametrize("name", FAULTS)
-def test_the_terms_of_faults_are_those_of_the_library(name, faulty):
-    found, result = faulty(name)
+@pytest.mark.parametrize("name", LOSSES)
+def test_the_terms_of_losses_are_those_of_the_library(name, other_losses):
+    found, result = other_losses(name)
     terms = formulas(found.certificate, result)["certified"]
     for delta in (0.05, 0.5, 1e-6):
         assert bound_at(terms, delta) == pytest.approx(

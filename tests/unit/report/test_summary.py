@@ -26,7 +26,7 @@ RESULT = {
     "method": "prune",
     "code_bits": 120,
     "verdict": "ACCEPT",
-    "fault": None,
+    "loss": None,
     "delta": 0.05,
     "warnings": [],
 }
@@ -62,10 +62,10 @@ def test_a_plain_result_has_these_rows_in_this_order():
             "sample: NO GUARANTEE",
         ),
         (
-            {**TESTED, "holdout": 0.25, "fault": "class:1"},
+            {**TESTED, "holdout": 0.25, "loss": "class:1"},
             "hold-out bound of g",
             "25.00 %",
-            "makes the fault class:1 on 3",
+            "incurs the loss class:1 on 3",
         ),
         (
             {"test_errors_f": 4, "holdout_f": 0.5, "holdout_f_words": ", if it is fresh"},
@@ -134,17 +134,17 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("fault", ["wrong", "class:1"])
-def test_what_is_withheld_of_f_is_withheld_of_what_was_made_of_it(name, fault):
+@pytest.mark.parametrize("loss", ["wrong", "class:1"])
+def test_what_is_withheld_of_f_is_withheld_of_what_was_made_of_it(name, loss):
     make, is_shown, words = CASES[name]
-    found = certify(make(), SAMPLE, method="prune", effort="quick", test_set=TEST, fault=fault)
+    found = certify(make(), SAMPLE, method="prune", effort="quick", test_set=TEST, loss=loss)
     result = found.result
     assert ("holdout" in result) is is_shown
     assert result["holdout_words"].startswith(words)
     assert bool(result["holdout_words"]) is bool(words)
     assert result["test_errors"] == found.confrontation.test.errors  # an alarm is one all the same
     assert words in str(found)
-    if fault == "wrong":
+    if loss == "wrong":
         assert ("holdout_f" in result) is is_shown
 
 

@@ -9,7 +9,7 @@ from scipy.stats import beta
 
 from codebound_verify import checks
 from codebound_verify.header import Disagreement, Domain, Picked, Split, parse_header
-from codebound_verify.losses import read_fault
+from codebound_verify.losses import read_loss
 from codebound_verify.networks.chain import described_chain
 from codebound_verify.networks.evaluation import chain_evaluator, check_errors
 from codebound_verify.networks.network import Network
@@ -29,8 +29,8 @@ NETWORK = Network(CHAIN, TENSORS)
 EVALUATOR = chain_evaluator(CHAIN, TENSORS, header=HEADER)
 
 
-def fault(text):
-    return read_fault(text, 3, has_new=True)
+def loss(text):
+    return read_loss(text, 3, has_new=True)
 
 
 def wrong(logits=LOGITS, y=Y):
@@ -51,7 +51,7 @@ def refused(check, *given, **options):
     [
         (HEADER, X.reshape(400, 4), Y, r"shape (4,); the header says (1, 2, 2)"),
         (HEADER, X, Y + 1, "labels go from 1 to 3; 0 to 2 is expected"),
-        (replace(HEADER, fault=fault("class:1")), X, Y, "of the 400 examples count"),
+        (replace(HEADER, loss=loss("class:1")), X, Y, "of the 400 examples count"),
         (replace(HEADER, extra=Split(n_prior=100)), X, Y, "the certificate is about 500"),
         (replace(HEADER, extra=Domain(1.0, 5.0, "")), X, Y, "the domain is 1.0 to 5.0"),
     ],
@@ -64,7 +64,7 @@ def test_examples_that_count_come_behind_those_that_were_set_apart():
     for extra in (Split(n_prior=120), Picked(first=120, picks=3)):
         header = replace(HEADER, extra=extra)
         assert checks.counted_places(header, Y).tolist() == permutation(400)[120:].tolist()
-    only = checks.counted_places(replace(HEADER, fault=fault("class:2")), Y)
+    only = checks.counted_places(replace(HEADER, loss=loss("class:2")), Y)
     assert only.tolist() == np.flatnonzero(Y == 2).tolist()
     assert checks.count_commonest(HEADER, Y) == np.bincount(Y).max()
 
@@ -110,7 +110,7 @@ def test_the_word_vacuous_is_that_of_guessing():
     assert "vacuous is True" in refused(checks.check_claim, replace(head, vacuous=True))
     assert checks.guessing(head, None) == pytest.approx(2 / 3)
     assert checks.guessing(head, 300) == pytest.approx(0.25)  # the commonest label of 400 examples
-    assert checks.guessing(replace(head, fault=fault("top:2")), 300) == pytest.approx(1 / 3)
+    assert checks.guessing(replace(head, loss=loss("top:2")), 300) == pytest.approx(1 / 3)
 
 
 def disagreeing(share=0.5, disagreement=0.5, count=7):

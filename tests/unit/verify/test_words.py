@@ -17,7 +17,7 @@ from codebound_verify.header import (
     Split,
     parse_header,
 )
-from codebound_verify.losses import read_fault
+from codebound_verify.losses import read_loss
 from codebound_verify.versions import VERSIONS
 from codebound_verify.words import counts, percent, state_claim
 
@@ -37,8 +37,8 @@ def of(**changes):
     return replace(HEADER, **{"errors": 12, **changes})
 
 
-def fault(text):
-    return read_fault(text, 3, has_new=True)
+def loss(text):
+    return read_loss(text, 3, has_new=True)
 
 
 @pytest.mark.parametrize(
@@ -54,12 +54,12 @@ def fault(text):
         ),
         (of(extra=Domain(0.0, 16.0, "")), ["margin of g is at most theta"]),
         (of(extra=SECOND), ["12 of 400", "7 of 300: unlabelled inputs, a second draw"]),
-        (of(fault=fault("class:1")), ["12 of 400: faults class:1 of g"]),
+        (of(loss=loss("class:1")), ["12 of 400: losses class:1 of g"]),
         (
-            of(fault=fault("class:1"), extra=Picked(first=5, picks=30), tally=PartOfPicks(picks=9)),
-            ["9 of 400: examples that the rule picked", "12 of 391: faults"],
+            of(loss=loss("class:1"), extra=Picked(first=5, picks=30), tally=PartOfPicks(picks=9)),
+            ["9 of 400: examples that the rule picked", "12 of 391: losses"],
         ),
-        (of(fault=fault("cost-above:1:distance")), ["12 of 400: faults cost-above:1:distance of g"]),
+        (of(loss=loss("cost-above:1:distance")), ["12 of 400: losses cost-above:1:distance of g"]),
     ],
 )
 def test_every_number_is_said_with_what_it_is(header, said):

@@ -220,7 +220,7 @@ def verifier_network(bits: Bits, ours: Message):
         "input_shape": chain.input_shape,
         "classes": chain.classes,
         "version": codebound_verify.versions.VERSIONS[2],
-        "fault": codebound_verify.header.WRONG,
+        "loss": codebound_verify.header.WRONG,
         "scaling": codebound_verify.header.Scaling(
             ours.setting.scaling.divisor, ours.setting.scaling.mean, ours.setting.scaling.std
         ),

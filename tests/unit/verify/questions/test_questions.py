@@ -12,7 +12,7 @@ from scipy.stats import beta
 from worlds.literal import float32, linear_logits, wrong
 
 from codebound_verify.header import parse_header
-from codebound_verify.losses import read_fault
+from codebound_verify.losses import read_loss
 from codebound_verify.networks.chain import described_chain
 from codebound_verify.networks.evaluation import chain_evaluator
 from codebound_verify.questions.classes import class_table
@@ -28,8 +28,8 @@ CHAIN = described_chain((("linear", 3, True),), (1, 2, 2), 3)
 EVALUATOR = chain_evaluator(CHAIN, TENSORS, header=HEADER)
 
 
-def fault(text):
-    return read_fault(text, 3, has_new=True)
+def loss(text):
+    return read_loss(text, 3, has_new=True)
 
 
 def of(**changes):
@@ -41,13 +41,13 @@ def test_test_data_are_counted_as_the_sample_is():
     x[:4] = X[:4]
     found = compare_with_test(HEADER, EVALUATOR, X, (x, y))
     assert (found.errors, found.n, found.shared) == (wrong(linear_logits(x, TENSORS), y).sum(), 90, 4)
-    of_class = replace(HEADER, fault=fault("class:1"))
+    of_class = replace(HEADER, loss=loss("class:1"))
     found = compare_with_test(of_class, EVALUATOR, X, (x, y))
     assert (found.errors, found.n) == (wrong(linear_logits(x, TENSORS), y)[y == 1].sum(), (y == 1).sum())
     with pytest.raises(Refused, match="Test data"):
         compare_with_test(HEADER, EVALUATOR, X, (x, y + 1))
     none = x[y != 1], y[y != 1]
-    with pytest.raises(Refused, match="on none of the examples"):
+    with pytest.raises(Refused, match="about none of the examples"):
         compare_with_test(of_class, EVALUATOR, X, none)
 
 

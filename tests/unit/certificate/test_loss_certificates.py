@@ -1,4 +1,4 @@
-"""Certificates that count another fault than plain errors: made, counted again, verified, and forged."""
+"""Certificates that count another loss than plain errors: made, counted again, verified, and forged."""
 
 import itertools
 from dataclasses import replace
@@ -15,7 +15,7 @@ import codebound as cb
 from codebound.bits.arithmetic import Reader, Writer
 from codebound.bits.bitstring import Bits
 from codebound.bits.numbers import gamma
-from codebound.bits.setting import code_fault, write_fault
+from codebound.bits.setting import Setting, code_loss, write_loss
 from codebound.bounds.facts import OccamFacts
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.risk import PART_FIRST
@@ -25,16 +25,16 @@ from codebound.certificate.versions import PAGE, PAGE_3
 from codebound.learn.picking import permutation
 from codebound.run.errors import CertificateError, DataError, FormatError, UsageError
 from codebound.sample.arrays import from_arrays
-from codebound.sample.losses import WRONG, cost_matrix, parse_fault
+from codebound.sample.losses import WRONG, cost_matrix, parse_loss
 from codebound_verify.arithmetic import Decoder
-from codebound_verify.losses import decode_fault, decode_new_fault, read_fault
+from codebound_verify.losses import decode_loss, decode_new_loss, read_loss
 from codebound_verify.refusal import Refused
 from codebound_verify.verdict import verify
 
 N, CLASSES = 600, 4
 DEAR = "0115,1011,1101,f110"
-FAULTS = ("class:3", "confused:2:1", "false-alarm:0", "top:2")
-ON_PARTS = FAULTS[:3]
+LOSSES = ("class:3", "confused:2:1", "false-alarm:0", "top:2")
+ON_PARTS = LOSSES[:3]
 NEW = ("cost-above:1:distance", f"cost-above:4:{DEAR}")
 CLAIMS = {"g": {}, "f on a domain": {"input_range": (-9.0, 9.0)}, "f by disagreement": {"unlabelled": 1}}
 
@@ -61,14 +61,14 @@ def best():
 
 
 @cache
-def certified(fault: str, about: str = "g"):
+def certified(loss: str, about: str = "g"):
     claim = {"unlabelled": unlabelled()} if "unlabelled" in CLAIMS[about] else CLAIMS[about]
-    return cb.certify(best(), labelled(), method="prune", effort="quick", fault=fault, **claim)
+    return cb.certify(best(), labelled(), method="prune", effort="quick", loss=loss, **claim)
 
 
 @cache
-def picked(fault: str):
-    return cb.certify(None, labelled(), method="picks", effort="quick", fault=fault)
+def picked(loss: str):
+    return cb.certify(None, labelled(), method="picks", effort="quick", loss=loss)
 
 
 def verdict_on(found, certificate=None):
@@ -79,26 +79,26 @@ def verdict_on(found, certificate=None):
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize(
-    ("fault", "about"),
+    ("loss", "about"),
     [
         *itertools.product(NEW, ["g", "f on a domain"]),
-        *itertools.product(FAULTS, ["f on a domain", "f by disagreement"]),
+        *itertools.product(LOSSES, ["f on a domain", "f by disagreement"]),
         *itertools.product(NEW, ["f by disagreement"]),
     ],
 )
-def test_both_programs_agree(fault, about):
-    found = certified(fault, about)
+def test_both_programs_agree(loss, about):
+    found = certified(loss, about)
     certificate = found.certificate
-    assert (certificate.version, certificate.claim.fault) == (3, fault)
+    assert (certificate.version, certificate.claim.loss) == (3, loss)
     assert Certificate.from_bytes(certificate.to_bytes()) == certificate
     verdict = verdict_on(found)
-    assert (verdict.reasons, verdict.fault, verdict.subject) == ((), fault, certificate.claim.subject)
+    assert (verdict.reasons, verdict.loss, verdict.subject) == ((), loss, certificate.claim.subject)
     assert "at most" in certificate.sentence
 
 
-def by_hand(fault: str, logits: np.ndarray, y: np.ndarray) -> int:
+def by_hand(loss: str, logits: np.ndarray, y: np.ndarray) -> int:
     """Errors, from the logits alone and in exact arithmetic."""
-    first, (_, limit, rows) = logits.argmax(1), fault.split(":")
+    first, (_, limit, rows) = logits.argmax(1), loss.split(":")
     costs = np.abs(first - y)
     if rows != "distance":
         costs = np.array([[int(digit, 16) for digit in row] for row in rows.split(",")])[y, first]
@@ -106,30 +106,30 @@ def by_hand(fault: str, logits: np.ndarray, y: np.ndarray) -> int:
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize("fault", NEW)
-def test_it_counts_what_the_definition_says(fault):
-    found = certified(fault)
+@pytest.mark.parametrize("loss", NEW)
+def test_it_counts_what_the_definition_says(loss):
+    found = certified(loss)
     facts = found.certificate.facts
     inputs = next(labelled().on("cpu").chunks(N, torch.float64))[0]
     logits = found.network.double()(inputs).detach().numpy()
     found.network.float()
-    errors = by_hand(fault, logits, labelled().y)
+    errors = by_hand(loss, logits, labelled().y)
     assert errors > 0
     assert errors <= facts.errors <= errors + 2
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize("fault", [*FAULTS, *NEW])
-def test_picked_networks_count_faults_on_their_part(fault):
-    found = picked(fault)
+@pytest.mark.parametrize("loss", [*LOSSES, *NEW])
+def test_picked_networks_count_losses_on_their_part(loss):
+    found = picked(loss)
     facts = found.certificate.facts
     assert found.certificate.claim.statement == "C-15"
     assert cb.verify(found.certificate, labelled()).reasons == ()
     counted = labelled().y[permutation(N)[facts.extra["first"] :]]
     possible = {"class:3": counted == 3, "confused:2:1": counted == 2, "false-alarm:0": counted != 0}
-    part = possible.get(fault, counted >= 0)
+    part = possible.get(loss, counted >= 0)
     assert facts.n == part.sum()
-    if fault in ON_PARTS:
+    if loss in ON_PARTS:
         assert 0 <= facts.tally["picks"] <= facts.extra["picks"]
         others = len(counted) - facts.n
         assert facts.extra["picks"] - facts.tally["picks"] <= others
@@ -169,15 +169,15 @@ LIES = {
     "no tally": ("class:3", "f by disagreement", "facts.tally", lambda v: None, "facts.tally must be"),
     "a tally too many": ("top:2", "f on a domain", "facts.tally", lambda v: {"cost": 0}, "facts.tally must"),
     "a tally of costs": (NEW[0], "g", "facts.tally", lambda v: {"cost": 0}, "facts.tally must"),
-    "another fault": (NEW[0], "g", "claim.fault", lambda v: "cost-above:0:distance", "it counts the fault"),
+    "another loss": (NEW[0], "g", "claim.loss", lambda v: "cost-above:0:distance", "it counts the loss"),
     "a smaller bound": (NEW[0], "g", "claim.bound", lambda v: v * 0.99, "bound is printed as"),
 }
 
 
 @pytest.mark.parametrize("lie", LIES)
 def test_a_lie_is_refused(lie):
-    fault, about, where, value, reason = LIES[lie]
-    found = certified(fault, about)
+    loss, about, where, value, reason = LIES[lie]
+    found = certified(loss, about)
     verdict = verdict_on(found, put(found.certificate, where, value))
     assert verdict.verdict == "REFUSE"
     assert any(reason in each for each in verdict.reasons), verdict.reasons
@@ -237,28 +237,28 @@ def texts(classes: int) -> list[str]:
 
 
 @pytest.mark.parametrize("classes", [2, 3, CLASSES, 10])
-def test_every_fault_is_coded_and_read_in_both_programs(classes):
+def test_every_loss_is_coded_and_read_in_both_programs(classes):
     codes = set()
     for text in texts(classes):
         literal, writer = reference.Coder(), Writer()
-        reference.write_fault(literal, classes, text)
-        fault = parse_fault(text, classes=classes)
-        write_fault(writer, fault, classes)
+        reference.write_loss(literal, classes, text)
+        loss = parse_loss(text, classes=classes)
+        write_loss(writer, Setting(classes, loss=loss), [].append)
         bits, is_new = writer.finish(), text.startswith("cost")
         method = 6 if is_new else 4
         assert str(bits) == literal.end()
         reader, decoder = Reader(bits), Decoder(bits.data, bits.length)
         assert (gamma(reader, 0), decoder.gamma()) == (method, method)
-        ours = code_fault(reader, method, WRONG, classes)
-        theirs = (decode_new_fault if is_new else decode_fault)(decoder, classes)
+        ours = code_loss(reader, method, WRONG, classes)
+        theirs = (decode_new_loss if is_new else decode_loss)(decoder, classes)
         assert str(ours) == theirs.text == text
-        assert theirs == read_fault(text, classes, has_new=is_new)
+        assert theirs == read_loss(text, classes, has_new=is_new)
         assert ours.guess_rate(classes) == theirs.guessing(classes)
         codes.add(str(bits))
     assert len(codes) == len(texts(classes))
 
 
-NO_FAULTS = [
+NO_LOSSES = [
     *(f"cost-above:0{each}" for each in (
         "", ":", ":0", ":01,10", ":0111,1011,1101,1111", ":0000,0000,0000,0000", ":0111,1011,1101,111",
         ":011g,1011,1101,1110", ":Distance", ":distance:1",
@@ -268,18 +268,18 @@ NO_FAULTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("text", NO_FAULTS)
-def test_what_is_no_fault_is_refused_by_both(text):
-    with pytest.raises(UsageError, match=r"unknown fault|costs|no cost"):
-        parse_fault(text, classes=CLASSES)
-    assert read_fault(text, CLASSES, has_new=True) is None
+@pytest.mark.parametrize("text", NO_LOSSES)
+def test_what_is_no_loss_is_refused_by_both(text):
+    with pytest.raises(UsageError, match=r"unknown loss|costs|no cost"):
+        parse_loss(text, classes=CLASSES)
+    assert read_loss(text, CLASSES, has_new=True) is None
 
 
 @pytest.mark.parametrize(("costs", "classes"), [("distance", 17), (",".join(["0" + "1" * 19] * 20), 20)])
 def test_too_many_classes_have_no_costs(costs, classes):
     with pytest.raises(UsageError, match="classes"):
-        parse_fault(f"cost-above:0:{costs}", classes=classes)
-    assert read_fault(f"cost-above:0:{costs}", classes, has_new=True) is None
+        parse_loss(f"cost-above:0:{costs}", classes=classes)
+    assert read_loss(f"cost-above:0:{costs}", classes, has_new=True) is None
 
 
 def test_reserved_and_unattained_are_refused_by_both():
@@ -296,9 +296,9 @@ def test_reserved_and_unattained_are_refused_by_both():
         word = coder.end()
         data = int(word.ljust(-(-len(word) // 8) * 8, "0"), 2).to_bytes(-(-len(word) // 8), "big")
         with pytest.raises(FormatError, match=reason):
-            code_fault(Reader(Bits(data, len(word))), 6, WRONG, CLASSES)
+            code_loss(Reader(Bits(data, len(word))), 6, WRONG, CLASSES)
         with pytest.raises(Refused, match=reason):
-            decode_new_fault(Decoder(data, len(word)), CLASSES)
+            decode_new_loss(Decoder(data, len(word)), CLASSES)
 
 
 def test_what_is_not_covered_says_so():
@@ -307,13 +307,13 @@ def test_what_is_not_covered_says_so():
 
 
 @pytest.mark.parametrize(
-    "fault", ["class:1", "confused:1:0", "false-alarm:2", "top:2", "cost-above:1:distance"]
+    "loss", ["class:1", "confused:1:0", "false-alarm:2", "top:2", "cost-above:1:distance"]
 )
-def test_a_file_written_by_hand_from_the_page_is_accepted(fault):
+def test_a_file_written_by_hand_from_the_page_is_accepted(loss):
     case = reference.linear_case(30)
     plain = case.message
-    message = reference.Message(plain.operations, plain.tensors, fault=fault, scaling=plain.scaling)
-    theirs = read_fault(fault, 3, has_new=True)
+    message = reference.Message(plain.operations, plain.tensors, loss=loss, scaling=plain.scaling)
+    theirs = read_loss(loss, 3, has_new=True)
     counted = case.y[theirs.possible(case.y)]
     n = len(counted)
     guess = theirs.guessing(3)
@@ -327,19 +327,19 @@ def test_a_file_written_by_hand_from_the_page_is_accepted(fault):
         n=n,
         commonest=int(np.bincount(counted).max()),
         vacuous=printed["bound"] >= guess,
-        **({"tally": None} if fault.startswith("cost") else {}),
+        **({"tally": None} if loss.startswith("cost") else {}),
     )
-    version = 3 if fault.startswith("cost") else 2
+    version = 3 if loss.startswith("cost") else 2
     content = reference.seal(reference.canonical(header), message.packed(), version=version)
     verdict = verify(content, case.x, case.y)
-    assert (verdict.verdict, verdict.fault, verdict.n) == ("ACCEPT", fault, n), verdict.reasons
+    assert (verdict.verdict, verdict.loss, verdict.n) == ("ACCEPT", loss, n), verdict.reasons
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize("fault", ["class:1", "top:2", "cost-above:0:distance"])
+@pytest.mark.parametrize("loss", ["class:1", "top:2", "cost-above:0:distance"])
 @pytest.mark.parametrize("is_picked", [False, True])
-def test_test_data_refute_what_is_false_and_nothing_else(fault, is_picked):
-    found = picked(fault) if is_picked else certified(fault)
+def test_test_data_refute_what_is_false_and_nothing_else(loss, is_picked):
+    found = picked(loss) if is_picked else certified(loss)
     x, y = within_nine(2, 300)
     fresh = verify(found.certificate.to_bytes(), labelled().x, labelled().y, test=(x, y))
     assert (fresh.verdict, fresh.refuted_by_test) == ("ACCEPT", False)
@@ -355,10 +355,10 @@ def test_both_programs_say_whether_the_page_is_a_draft():
         assert PAGE_3.sha256 in named
 
 
-@pytest.mark.parametrize("fault", ["cost-above:1:distance", "cost-above:0:"])
-def test_a_header_without_classes_has_no_costs(fault):
+@pytest.mark.parametrize("loss", ["cost-above:1:distance", "cost-above:0:"])
+def test_a_header_without_classes_has_no_costs(loss):
     """As the verifier meets it in a damaged file."""
-    assert read_fault(fault, 0, has_new=True) is None
+    assert read_loss(loss, 0, has_new=True) is None
 
 
 @cache
@@ -366,9 +366,9 @@ def of_class(c: int) -> int:
     return int((labelled().y == c).sum())
 
 
-def counts_by_hand(fault: str, logits: np.ndarray, y: np.ndarray) -> tuple[int, int]:
-    """Faults and examples that they can happen on, from the logits alone."""
-    kind, *numbers = fault.split(":")
+def counts_by_hand(loss: str, logits: np.ndarray, y: np.ndarray) -> tuple[int, int]:
+    """Losses and examples that they are about, from the logits alone."""
+    kind, *numbers = loss.split(":")
     named = [int(number) for number in numbers]
     order = np.argsort(-logits, axis=1)
     first = order[:, 0]
@@ -381,20 +381,20 @@ def counts_by_hand(fault: str, logits: np.ndarray, y: np.ndarray) -> tuple[int, 
     return int((order[:, : named[0]] != y[:, None]).all(1).sum()), len(y)
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-def test_it_counts_the_fault_on_its_examples_and_both_programs_agree(fault):
-    found = certified(fault)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_it_counts_the_loss_on_its_examples_and_both_programs_agree(loss):
+    found = certified(loss)
     claim, facts = found.certificate.claim, found.certificate.facts
     x = labelled().on("cpu")
     logits = found.network.double()(next(x.chunks(N, torch.float64))[0]).detach().numpy()
     found.network.float()
-    errors, n = counts_by_hand(fault, logits, labelled().y)
-    assert (claim.fault, facts.n) == (fault, n)
+    errors, n = counts_by_hand(loss, logits, labelled().y)
+    assert (claim.loss, facts.n) == (loss, n)
     assert errors <= facts.errors <= errors + 2  # what is not clear counts
     verdict = verify(found.certificate.to_bytes(), labelled().x, labelled().y)
-    assert (verdict.verdict, verdict.fault, verdict.n) == ("ACCEPT", fault, n)
+    assert (verdict.verdict, verdict.loss, verdict.n) == ("ACCEPT", loss, n)
     assert str(n) in verdict.counts[0].sentence
-    assert parse_fault(fault).says(cb.bounds.risk.percent(claim.bound)) in found.certificate.sentence
+    assert parse_loss(loss).says(cb.bounds.risk.percent(claim.bound)) in found.certificate.sentence
 
 
 def test_the_network_is_that_of_the_plain_certificate():
@@ -407,7 +407,7 @@ def test_the_network_is_that_of_the_plain_certificate():
 @pytest.mark.thorough
 def test_after_a_split_it_counts_on_the_rest(monkeypatch):
     monkeypatch.setattr("codebound_networks.methods.inputs._PRIOR_STEPS", 50)
-    claim = AfterSplit(tenths=5, fault=parse_fault("class:3"))
+    claim = AfterSplit(tenths=5, loss=parse_loss("class:3"))
     found = cb.certify(best(), labelled(), effort="quick", claim=claim)
     _, rest = prior_and_rest(labelled(), 5)
     assert found.certificate.facts.n == int((rest.y == 3).sum())
@@ -415,9 +415,9 @@ def test_after_a_split_it_counts_on_the_rest(monkeypatch):
 
 
 @pytest.mark.thorough
-def test_test_data_count_the_same_fault():
+def test_test_data_count_the_same_loss():
     parts = cb.split(labelled(), {"train": 0.8, "test": 0.2})
-    found = cb.certify(best(), parts["train"], effort="quick", fault="class:3", test_set=parts["test"])
+    found = cb.certify(best(), parts["train"], effort="quick", loss="class:3", test_set=parts["test"])
     assert found.holdout.facts.n == int((parts["test"].y == 3).sum())
 
 
@@ -426,10 +426,10 @@ def claiming(certificate: Certificate, **claim) -> bytes:
 
 
 @pytest.mark.parametrize("other", ["wrong", "class:2", "confused:3:2", "top:1"])
-def test_a_header_that_names_another_fault_than_the_message_is_refused(other):
-    verdict = verify(claiming(certified("class:3").certificate, fault=other), labelled().x, labelled().y)
+def test_a_header_that_names_another_loss_than_the_message_is_refused(other):
+    verdict = verify(claiming(certified("class:3").certificate, loss=other), labelled().x, labelled().y)
     assert verdict.verdict == "REFUSE"
-    assert any("it counts the fault class:3" in reason for reason in verdict.reasons)
+    assert any("it counts the loss class:3" in reason for reason in verdict.reasons)
 
 
 @pytest.mark.parametrize(
@@ -451,9 +451,9 @@ def test_a_header_that_names_another_fault_than_the_message_is_refused(other):
         3,
     ],
 )
-def test_a_fault_that_does_not_exist_is_refused(text):
-    assert read_fault(text, CLASSES, has_new=False) is None
-    verdict = verify(claiming(certified("class:3").certificate, fault=text), labelled().x, labelled().y)
+def test_a_loss_that_does_not_exist_is_refused(text):
+    assert read_loss(text, CLASSES, has_new=False) is None
+    verdict = verify(claiming(certified("class:3").certificate, loss=text), labelled().x, labelled().y)
     assert any("claim.fault must be" in reason for reason in verdict.reasons)
 
 
@@ -466,7 +466,7 @@ def test_another_number_of_examples_is_refused(more):
     assert f"{of_class(3)} of the {N} examples count; the certificate is about {n}" in reasons
 
 
-def test_a_fault_less_is_refused():
+def test_a_loss_less_is_refused():
     certificate = certified("class:3").certificate
     facts = replace(certificate.facts, errors=0)
     assert certificate.facts.errors > 0
@@ -484,13 +484,13 @@ def test_vacuous_is_what_a_guess_achieves():
 @pytest.mark.thorough
 def test_what_cannot_be_counted_is_refused():
     with pytest.raises(UsageError, match="does not fit"):
-        cb.certify(best(), labelled(), effort="quick", fault="class:4")
+        cb.certify(best(), labelled(), effort="quick", loss="class:4")
     without = labelled().select(np.flatnonzero(labelled().y != 3), role="train")
     with pytest.raises(DataError, match="no example"):
-        cb.certify(best(), without, effort="quick", claim=AboutG(fault=parse_fault("class:3")))
+        cb.certify(best(), without, effort="quick", claim=AboutG(loss=parse_loss("class:3")))
 
 
-def test_a_fault_stands_in_the_message_and_plain_errors_do_not():
+def test_a_loss_stands_in_the_message_and_plain_errors_do_not():
     parts = dict(certified("class:3").certificate.ledger)
     assert parts["fault"] == 5 + 2 + 2
     assert "fault" not in dict(certified("wrong").certificate.ledger)

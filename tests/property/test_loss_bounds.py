@@ -1,4 +1,4 @@
-"""What bounds on faults must satisfy, whatever the counts are."""
+"""What bounds on losses must satisfy, whatever the counts are."""
 
 import pytest
 from hypothesis import given
@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from scipy.stats import beta
 
 from codebound.bounds.facts import OccamFacts
-from codebound.bounds.occam import occam_binomial, occam_fault, occam_table
+from codebound.bounds.occam import occam_binomial, occam_loss, occam_table
 from codebound.run.errors import UsageError
 
 COUNTS = st.integers(1, 10**6).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
@@ -19,9 +19,9 @@ def clopper_pearson(errors: int, n: int, delta: float) -> float:
 
 
 @given(COUNTS, BITS, DELTAS)
-def test_a_fault_is_bounded_as_an_error_is(counts, bits, delta):
+def test_a_loss_is_bounded_as_an_error_is(counts, bits, delta):
     facts = OccamFacts(errors=counts[0], n=counts[1], code_bits=bits, delta=delta)
-    found = occam_fault(facts)
+    found = occam_loss(facts)
     assert (found.value, found.ref) == (occam_binomial(facts).value, "C-17")
 
 

@@ -1,4 +1,4 @@
-"""Faults on a part of the data, and tables, in worlds of known risk."""
+"""Losses on a part of the data, and tables, in worlds of known risk."""
 
 from functools import partial
 
@@ -7,7 +7,7 @@ import pytest
 from worlds import rates
 
 from codebound.bounds.facts import OccamFacts
-from codebound.bounds.occam import occam_fault, occam_table
+from codebound.bounds.occam import occam_loss, occam_table
 
 N, DELTA, REPS, CLASS_BITS = 300, 0.1, 1000, 5
 SHARES = np.array([0.5, 0.3, 0.15, 0.05])  # of the classes
@@ -31,7 +31,7 @@ def class_misses(*, bits: float, n_of) -> int:
     found = 0
     for size, each in zip(sizes, errors, strict=True):
         k, n = int(each[:, 1].min()), int(n_of(size))
-        found += occam_fault(OccamFacts(errors=k, n=n, code_bits=bits, delta=DELTA)).value < RISKS[1]
+        found += occam_loss(OccamFacts(errors=k, n=n, code_bits=bits, delta=DELTA)).value < RISKS[1]
     return found
 
 
