@@ -85,8 +85,7 @@ def test_a_message_says_what_its_bits_say():
     assert read(*SPLIT).rule == rule
     usual = {"usual": True, "gamma": 1 / 2, "lambda": 1 / 16, "score": 1 / 2, "batch": 2, "rounds": 3}
     assert read(*PICKS).rule == usual | {"longer": {1: 3}}
-    other = read(*LOSS)
-    assert (other.form, other.loss, other.on, other.table) == ("first table", "class:1", "answered:0.5", 0)
+    assert (read(*LOSS).loss, read(*LOSS).on, read(*LOSS).table) == ("class:1", "answered:0.5", 0)
     assert not read(*NETWORK).network["tensors"]["0.weight"].any()
     # pictures: usual share, filters, straight, dictionary 1, pool 3, no weights, copies 2, 2^-1, 2^-2
     rule = decoded("1110 0000 01 1 1 01 00 010 0100 0110", input_shape=[1, 8, 8]).rule
@@ -113,11 +112,13 @@ def test_losses_and_choices_of_rows_have_their_bits_or_are_refused():
     assert (told.loss, told.costs) == ("cost-above:1:120220", [[0, 1, 2], [0, 0, 2], [2, 0, 0]])
     # itself for itself, labels and K beyond the classes, costs below L, what needs no word, and no loss
     refused = "001 010 010 0, 000 00100 0, 010 1 110 00100, 011 011 0, 100 011 0 0, 101 0, 110 0, "
-    # two losses, reserved words and choices, and clusters that are none
-    refused += "000 1 0 1111110, 000 1 0 1111111, 101 1111 11, 101 1111 01, 101 1111 10"
+    refused += "101 1111 11, 101 1111 01, 101 1111 10"  # a reserved choice, and clusters that are none
     for bits in refused.split(", "):
         with pytest.raises(Refused):
             losses(bits)
+    for bits in ("1111111", "1111110 000 1 0 1111110", "1111110 000 1 0 1111111"):
+        with pytest.raises(Refused, match="reserved"):
+            decoded(bits)
 
 
 def test_containers_and_headers_written_otherwise_are_refused():
@@ -244,8 +245,7 @@ def test_the_order_is_that_of_hashes_and_of_occurrences():
     assert clusters.keys[1] == clusters.keys[0]
     assert clusters.key(*sorted(clusters.keys[1:3]), bytes(8)) in dict(clusters.blocks)
     assert hash_of(x, y) == sha(b"float32|4,1|", x, b"int64|4|", y).hex()
-    digits = sha("caf\u00e9".encode()).hex()[:12]
-    assert cell(" cafe\u0301 ").tobytes()[::-1].hex() == "7ff9" + digits
+    assert cell(" cafe\u0301 ").tobytes()[::-1].hex() == "7ff9" + sha("caf\u00e9".encode()).hex()[:12]
     assert (cell(None).tobytes()[::-1].hex(), cell(2)) == ("7ff8000000000000", 2.0)
 
 
@@ -261,8 +261,8 @@ def test_reordering_the_file_and_renumbering_clusters_change_nothing():
     for copies in ("any", "repeated"):
         assert share(x, y, copies=copies) == share(x[places], y[places], copies=copies)
     known = share(x, y, order="clusters", clusters=c)
-    assert len(known) == 18
-    assert known == share(x[places], y[places], order="clusters", clusters=(7 * c % 20)[places])
+    again = share(x[places], y[places], order="clusters", clusters=(7 * c % 20)[places])
+    assert (len(known), known) == (18, again)
     # what is equal ends the known share
     x, y = np.repeat(np.arange(6, dtype=np.uint8), 4)[:, None], np.zeros(24, int)
     known, others = Sample(x, y, copies="repeated").split(6)
@@ -347,13 +347,11 @@ def test_limits_are_those_of_the_laws_and_printed_ones_are_recomputed():
     value = float(limit_of(2, 20, 0.0125)) * (1 + 1e-9)
 
     def check(commonest=12, loss="wrong", **limit):
-        told = COUNTED | {"bound": value, "errors": 2, "n": 20} | limit
-        changes, own = (
-            {"claim.bound": told["bound"], "claim.limits": [told]},
-            {"errors": 2, "n": 20, "picks": 0},
-        )
+        own = COUNTED | {"errors": 2, "n": 20, "picks": 0}
+        told = own | {"bound": value, "picks": None} | limit
+        changes = {"claim.bound": told["bound"], "claim.limits": [told]}
         message = Message(loss=loss, costs=[[0, 1], [2, 0]])
-        return is_vacuous(checked(FIRST, changes, [COUNTED | own]), message, np.arange(20) >= commonest)
+        return is_vacuous(checked(FIRST, changes, [own]), message, np.arange(20) >= commonest)
 
     assert not check() | check(14, "class:1") | check(loss="confused:0:1")
     assert check(14) & check(loss="cost-above:1:12")  # a third, where the commonest label is wrong on 30 %
@@ -369,13 +367,11 @@ def test_both_limits_of_a_sum_pay_for_the_message():
         limits = [each | {"picks": None} for each in own]
         for limit, price in zip(limits, prices, strict=True):
             limit["bound"] = float(limit_of(limit["errors"], 2000, 0.025 / 2**price)) * (1 + 1e-9)
-        values = [limit["bound"] for limit in limits]
-        bound = (
-            sum(values) if sum(values) >= sum(map(Fraction, values)) else float(np.nextafter(sum(values), 1))
-        )
-        changes = SUM | {"sample.rows": 2000, "claim.limits": limits}
-        changes["claim.bound"] = bound if shift is None else float(np.nextafter(bound, shift))
-        checked(NETWORK, changes, own)
+        exact = sum(Fraction(limit["bound"]) for limit in limits)
+        bound = float(exact) if float(exact) >= exact else float(np.nextafter(float(exact), 1))
+        bound = bound if shift is None else float(np.nextafter(bound, shift))
+        changes = {"sample.rows": 2000, "claim.limits": limits, "claim.bound": bound}
+        checked(NETWORK, SUM | changes, own)
 
     check(19, 19)
     for prices, shift in (((19, 0), None), ((0, 19), None), ((19, 19), 0), ((19, 19), 1)):
@@ -402,6 +398,9 @@ def test_tensors_of_the_plain_modes_are_read(mode):
     steps, wanted = MODES[mode]
     assert (STEPS[-1], max(sum(bell(i)) for i in range(64)) <= 1 << 24) == (15384775, True)
     assert network_of(HEAD, *steps)["tensors"]["0.weight"].ravel().tolist() == wanted
+    word = encoded(HEAD, *MODES["dense"][0])
+    with pytest.raises(Refused, match="otherwise"):
+        decoded(f"111110{int(word, 2) + 1:0{len(word)}b}")
 
 
 @pytest.mark.parametrize("kind", range(4))
@@ -419,8 +418,8 @@ def test_adaptive_tensors_are_read(kind, flags):
         steps.append(within(nonzero.setdefault((0, j, i, int(near))[kind], [0, 0]), int(q[i, j] != 0)))
         if q[i, j]:
             steps += [within(signs, int(q[i, j] < 0)), within(sizes, abs(int(q[i, j])) - 1)]
-    found = network_of("010 000000110", *steps, input_shape=[5], classes=3)["tensors"]["0.weight"]
-    assert found.tolist() == q.tolist()
+    found = network_of("010 000000110", *steps, input_shape=[5], classes=3)["tensors"]
+    assert found["0.weight"].tolist() == q.tolist()
 
 
 def test_a_block_stands_behind_the_code_word():

@@ -83,7 +83,6 @@ def rows_of(made: dict | None) -> int:
 
 
 def read_header(data: bytes) -> dict:
-    must(all(32 <= byte < 127 for byte in data), "header is not printable")
     try:
         header = json.loads(data)
         again = json.dumps(header, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
