@@ -27,6 +27,11 @@ def test_links_lead_to_files_of_the_repository(page):
             assert (page.parent / target).exists(), target
 
 
+def test_the_page_of_the_format_is_short():
+    words = (ROOT / "docs/format-1.0.md").read_text("utf-8").split()
+    assert sum(any(letter.isalnum() for letter in word) for word in words) <= 9_000
+
+
 def test_every_question_has_a_page():
     text = (ROOT / "docs/index.md").read_text()
     pages = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs/howto").glob("*.md")}
