@@ -57,7 +57,6 @@ def command(
     rho: Annotated[float | None, option("Step of rounding, in place of --levels.", _GUHA)] = None,
     eps: Annotated[float | None, option(f"eps {_SLACK}", _GUHA)] = None,
     lambda_: Annotated[float | None, option(f"lambda {_SLACK}", _GUHA, "--lambda")] = None,
-    constant: Annotated[float, option("C of lemma 4.2, which the paper leaves open.", _GUHA)] = 1.0,
     widths: Annotated[str | None, option(_WIDTHS, _GUHA)] = None,
     share: Annotated[float, option(_SHARE, _ARORA)] = 0.25,
     shuffle_labels: Annotated[float | None, option(_SHUFFLE, _ARORA)] = None,
@@ -104,7 +103,7 @@ def command(
 
 _OF_THE_SUBJECT = ("weights", "holdout", "data_folder", "epochs", "margin_share", "delta", "seed")
 _OF_THE_PAPER = {
-    "guha23": ("prune", "d", "levels", "rho", "eps", "lambda_", "constant", "widths"),
+    "guha23": ("prune", "d", "levels", "rho", "eps", "lambda_", "widths"),
     "arora18": ("share", "shuffle_labels", "examples"),
     "shin21": ("trials", "resamples", "examples"),
 }
