@@ -90,7 +90,7 @@ def plan(
     >>> from codebound.sample.load import load_dataset
     >>> digits = load_dataset("digits").select(range(40), role="train")
     >>> network = nn.Sequential(nn.Flatten(), nn.Linear(64, 10, bias=False))
-    >>> [layer["name"] for layer in plan(network, digits, "mbp", margin_share=0.95)["layers"]]
+    >>> [layer["name"] for layer in plan(network, digits, "mbp", margin_share=0.98)["layers"]]
     ['1']
     """
     if method not in _THEOREMS:

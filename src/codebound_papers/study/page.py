@@ -145,8 +145,8 @@ class StudyResult:
         return rendered(
             "study.html.j2",
             {
-                "title": f"{self.paper}: {self.about.name} on {self.about.sample.name}",
-                "subtitle": f"{self.about.sample.n:,} examples; made by codebound {__version__}",
+                "title": f"{self.paper} on {self.about.sample.name}",
+                "subtitle": f"{self.about.name}, {self.about.sample.n:,} examples; codebound {__version__}",
                 "sentences": list(zip(_HEADS, self.sentences, strict=True)),
                 "tables": [self._true, self._published, *self.tables],
                 "drawings": [self._bars, *self.drawings],
@@ -154,7 +154,10 @@ class StudyResult:
                 "notes": [*self.about.notes, *self.notes],
                 "commands": self.commands,
                 "settings": [
-                    (name.replace("_", " "), f"{value:.6g}" if isinstance(value, float) else value or "-")
+                    (
+                        name.replace("_", " "),
+                        f"{value:.6g}" if isinstance(value, float) else "-" if value is None else value,
+                    )
                     for name, value in settings.items()
                 ],
             },
