@@ -1,6 +1,5 @@
 """``codebound study``: each of the three papers as a system, on a network of yours or on a small one."""
 
-from enum import Enum
 from inspect import signature
 from pathlib import Path
 from typing import Annotated
@@ -33,16 +32,8 @@ _EXAMPLES = "Examples for cushions and Jacobians, also of shin21."
 _WIDTHS = "Widths of other networks like this one, joined by commas: the bound against width."
 
 
-class Paper(str, Enum):
-    """The papers."""
-
-    guha23 = "guha23"
-    arora18 = "arora18"
-    shin21 = "shin21"
-
-
 def command(
-    paper: Annotated[Paper, typer.Argument(help=_PAPERS)],
+    paper: Annotated[str, typer.Argument(help=_PAPERS)],
     model: Annotated[str | None, option(_MODEL)] = None,
     weights: Annotated[Path | None, option(_WEIGHTS, None, "--network", "--weights")] = None,
     data: Annotated[str, option(_DATA)] = "digits",
@@ -82,19 +73,21 @@ def command(
 
     if weights is not None and model is None:
         raise UsageError("weights belong to an architecture: give it too (model).")
-    own_options = _OF_THE_PAPER[paper.value]
+    if paper not in _OF_THE_PAPER:
+        raise UsageError(f"the papers are {', '.join(_OF_THE_PAPER)}. Got {paper!r}.")
+    own_options = _OF_THE_PAPER[paper]
     for name, default in ((each.name, each.default) for each in signature(command).parameters.values()):
         is_foreign = name not in own_options and any(name in others for others in _OF_THE_PAPER.values())
         if is_foreign and options[name] != default:
-            raise UsageError(f"{paper.value} takes no {name.strip('_').replace('_', '-')}: see --help.")
+            raise UsageError(f"{paper} takes no {name.strip('_').replace('_', '-')}: see --help.")
     given = {name: options[name] for name in _OF_THE_SUBJECT}
     chosen = {name: options[name] for name in own_options}
     if "widths" in chosen:
         chosen["widths"] = _numbers(widths)
     hear = listener(quiet=quiet)
-    with new_folder(out, "study") as folder, hear.bar(f"study {paper.value}") as progress:
+    with new_folder(out, "study") as folder, hear.bar(f"study {paper}") as progress:
         about = subject(model or DEFAULT, data, test, **given, progress=progress)
-        found = loaded(f"codebound_papers.study:{paper.value}")(about, **chosen, progress=progress)
+        found = loaded(f"codebound_papers.study:{paper}")(about, **chosen, progress=progress)
         found = replace(found, place=str(folder))
         found.save_to(folder)
     emit(found.record(), output, found.screen())

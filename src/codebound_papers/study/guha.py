@@ -48,6 +48,11 @@ _CLAIM = (
     "Guha, Dubey and Huo (2023) claim that a pruned network can be squeezed into small sketches, that these "
     "give back its weights exactly, and that so few numbers bound its error on new data."
 )
+_NO_EPOCHS = (
+    "Nothing is known of the training, so there is no figure over epochs: give the folder of codebound train "
+    "--keep-epochs 1 as the network."
+)
+_NO_WIDTHS = "The bound against width was not asked for: --widths 64,256 trains networks like this one."
 _SIZES = {
     "layer": "layer", "rows": "rows", "columns": "columns", "nonzeros": "non-zeros|,", "rho": "rho|.3g",
     "sketch": "m", "bits_float32": "float32|,", "bits_sketch": "sketch|,",
@@ -203,7 +208,7 @@ def guha23(
             if layer.attempt.draft is not None
         },
         parts=_parts(prune, d, levels),
-        notes=tuple(_notes(about, widths)),
+        notes=(*(() if about.by_epoch else (_NO_EPOCHS,)), *(() if widths else (_NO_WIDTHS,))),
     )
 
 
@@ -422,20 +427,6 @@ def _drawings(
         "Figure 1 (c): against width",
         "Decimal logarithms of the bounds on networks of other widths, trained alike.",
         Plot("", "width", "decimal logarithm", curves(flat, "width", names, "line"), headroom=0.5),
-    )
-
-
-def _notes(about: Subject, widths: Sequence[int]) -> Iterator[str]:
-    if not about.by_epoch:
-        yield (
-            "Nothing is known of the training, so there is no figure over epochs: give the folder of "
-            "codebound train --keep-epochs 1 as the network."
-        )
-    if not widths:
-        yield "The bound against width was not asked for: --widths 64,256 trains networks like this one."
-    yield (
-        "g-recovered.safetensors has what the sketches give back, also where that is wrong; a layer that was "
-        "not sketched is as in g. The certificates are about g."
     )
 
 

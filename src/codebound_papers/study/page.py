@@ -233,7 +233,7 @@ def _bound_text(value: PublishedValue | Refused) -> str:
     """A published bound in words, with its conditions."""
     if isinstance(value, Refused):
         return f"{value.name} does not apply: {value.reason}"
-    worth = "" if value.log_value < 0.0 else ": above 100 % a bound says nothing"
+    worth = ": above 100 % a bound says nothing" if 0.0 <= value.log_value < math.inf else ""
     unmet = f"{len(value.unmet)} of its {len(value.hypotheses)} conditions are not met."
     return f"The bound of the paper ({value.name}) is {_value_text(value)}{worth}. {unmet}"
 
