@@ -15,6 +15,7 @@ def study(tmp_path, monkeypatch, codebound):
     return partial(codebound, "study")
 
 
+@pytest.mark.thorough
 def test_guha_in_one_line(study, tmp_path):
     code, out, _ = study("guha23", *SMALL, "--d", 8, "--lambda", 3, "--out", "here", "--format", "json")
     record = json.loads(out)
