@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from textwrap import indent
 from typing import Any
 
 import griffe
@@ -29,4 +30,10 @@ def readable(text: str) -> str:
     text = re.sub(rf"^({_PARTS})\.\s+", r"\n**\1.** ", text, flags=re.MULTILINE)
     text = re.sub(r"^ *\.\. math:: (.*)$", r"\n    \1\n", text, flags=re.MULTILINE)
     text = re.sub(r":[a-z]+:`([^`]*)`", r"`\1`", text)
+    text = re.sub(r"^>>> .*(?:\n.+)*", _as_section, text, flags=re.MULTILINE)
     return re.sub(r"^Example:$", "Examples:", text, flags=re.MULTILINE)
+
+
+def _as_section(bare: re.Match[str]) -> str:
+    """An example without a heading, under one."""
+    return "Examples:\n" + indent(bare.group(), "    ")

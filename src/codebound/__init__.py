@@ -21,12 +21,15 @@ if TYPE_CHECKING:  # for type checkers and editors, which cannot follow the name
     from codebound.known.encoder import load_encoder as load_encoder
     from codebound.report.folder import Certification as Certification
     from codebound.run.errors import CodeboundError as CodeboundError
+    from codebound.run.extensions import Studies
     from codebound.sample.arrays import from_arrays as from_arrays
     from codebound.sample.dataset import Dataset as Dataset
     from codebound.sample.dataset import Scaling as Scaling
     from codebound.sample.dataset import split as split
     from codebound.sample.load import load_dataset as load_dataset
     from codebound.sample.tables import from_frame as from_frame
+
+    study: Studies
 
 __version__ = "0.1.0"
 

@@ -7,7 +7,8 @@ from collections.abc import Callable
 def lazily(package: str, table: str) -> tuple[list[str], Callable[[str], object], Callable[[], list[str]]]:
     """``__all__``, ``__getattr__`` and ``__dir__`` of a package.
 
-    The table has modules, each with a colon and the names that the package takes from it.
+    The table has modules, each with a colon and the names that the package takes from it; a name may be that
+    of a module in it.
     """
     homes, module = dict[str, str](), ""
     for word in table.split():
@@ -19,6 +20,7 @@ def lazily(package: str, table: str) -> tuple[list[str], Callable[[str], object]
     def get(name: str) -> object:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(importlib.import_module(homes[name]), name)
+        found = getattr(importlib.import_module(homes[name]), name, None)
+        return importlib.import_module(f"{homes[name]}.{name}") if found is None else found
 
     return sorted(homes), get, lambda: sorted(homes)

@@ -15,12 +15,13 @@ from functools import cache
 from importlib import metadata
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from codebound.run.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
+    from types import ModuleType
 
 GROUP = "codebound.extensions"
 
@@ -60,6 +61,31 @@ class Extensions:
         if not self.tables:
             return " No extension is installed; codebound_papers brings what belongs to the three papers."
         return ""
+
+
+class Study(Protocol):
+    """A paper's system on one network, as ``codebound.study`` returns it."""
+
+    @property
+    def sentences(self) -> tuple[str, str, str]:
+        """The claim of the paper, what it says about this network, and what is true."""
+
+    def record(self) -> dict[str, Any]:
+        """Everything for JSON."""
+
+    def save_to(self, folder: Path | str) -> Path:
+        """Write record, page, networks and certificates."""
+
+
+class Studies(Protocol):
+    """``codebound.study``, for type checkers: each of the three papers as one call."""
+
+    subject: Callable[..., Any]
+    guha23: Callable[..., Study]
+    arora18: Callable[..., Study]
+    shin21: Callable[..., Study]
+    plan: Callable[..., dict[str, Any]]
+    sketch: ModuleType
 
 
 TABLES = ("VERBS", "METHODS", "READERS", "FORMS", "TENSOR_CODES", "NAMES", "ENGINES", "DEMO")

@@ -119,7 +119,7 @@ def _in_notebook(what: str) -> Iterator[Progress]:
     from IPython.display import HTML, display
 
     begun = seen = time.monotonic()
-    line = display(HTML(what), display_id=True)
+    line = display(HTML(f"<span>{escape(what)}</span>"), display_id=True)  # a bare name may be that of a file
 
     def advance(done: int, total: int | None, note: str = "") -> None:
         nonlocal seen

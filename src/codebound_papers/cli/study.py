@@ -1,6 +1,5 @@
 """``codebound study``: each of the three papers as a system, on a network of yours or on a small one."""
 
-from enum import Enum
 from inspect import signature
 from pathlib import Path
 from typing import Annotated
@@ -33,16 +32,8 @@ _EXAMPLES = "Examples for cushions and Jacobians, also of shin21."
 _WIDTHS = "Widths of other networks like this one, joined by commas: the bound against width."
 
 
-class Paper(str, Enum):
-    """The papers."""
-
-    guha23 = "guha23"
-    arora18 = "arora18"
-    shin21 = "shin21"
-
-
 def command(
-    paper: Annotated[Paper, typer.Argument(help=_PAPERS)],
+    paper: Annotated[str, typer.Argument(help=_PAPERS)],
     model: Annotated[str | None, option(_MODEL)] = None,
     weights: Annotated[Path | None, option(_WEIGHTS, None, "--network", "--weights")] = None,
     data: Annotated[str, option(_DATA)] = "digits",
@@ -57,7 +48,6 @@ def command(
     rho: Annotated[float | None, option("Step of rounding, in place of --levels.", _GUHA)] = None,
     eps: Annotated[float | None, option(f"eps {_SLACK}", _GUHA)] = None,
     lambda_: Annotated[float | None, option(f"lambda {_SLACK}", _GUHA, "--lambda")] = None,
-    constant: Annotated[float, option("C of lemma 4.2, which the paper leaves open.", _GUHA)] = 1.0,
     widths: Annotated[str | None, option(_WIDTHS, _GUHA)] = None,
     share: Annotated[float, option(_SHARE, _ARORA)] = 0.25,
     shuffle_labels: Annotated[float | None, option(_SHUFFLE, _ARORA)] = None,
@@ -83,19 +73,21 @@ def command(
 
     if weights is not None and model is None:
         raise UsageError("weights belong to an architecture: give it too (model).")
-    own_options = _OF_THE_PAPER[paper.value]
+    if paper not in _OF_THE_PAPER:
+        raise UsageError(f"the papers are {', '.join(_OF_THE_PAPER)}. Got {paper!r}.")
+    own_options = _OF_THE_PAPER[paper]
     for name, default in ((each.name, each.default) for each in signature(command).parameters.values()):
         is_foreign = name not in own_options and any(name in others for others in _OF_THE_PAPER.values())
         if is_foreign and options[name] != default:
-            raise UsageError(f"{paper.value} takes no {name.strip('_').replace('_', '-')}: see --help.")
+            raise UsageError(f"{paper} takes no {name.strip('_').replace('_', '-')}: see --help.")
     given = {name: options[name] for name in _OF_THE_SUBJECT}
     chosen = {name: options[name] for name in own_options}
     if "widths" in chosen:
         chosen["widths"] = _numbers(widths)
     hear = listener(quiet=quiet)
-    with new_folder(out, "study") as folder, hear.bar(f"study {paper.value}") as progress:
+    with new_folder(out, "study") as folder, hear.bar(f"study {paper}") as progress:
         about = subject(model or DEFAULT, data, test, **given, progress=progress)
-        found = loaded(f"codebound_papers.study:{paper.value}")(about, **chosen, progress=progress)
+        found = loaded(f"codebound_papers.study:{paper}")(about, **chosen, progress=progress)
         found = replace(found, place=str(folder))
         found.save_to(folder)
     emit(found.record(), output, found.screen())
@@ -104,7 +96,7 @@ def command(
 
 _OF_THE_SUBJECT = ("weights", "holdout", "data_folder", "epochs", "margin_share", "delta", "seed")
 _OF_THE_PAPER = {
-    "guha23": ("prune", "d", "levels", "rho", "eps", "lambda_", "constant", "widths"),
+    "guha23": ("prune", "d", "levels", "rho", "eps", "lambda_", "widths"),
     "arora18": ("share", "shuffle_labels", "examples"),
     "shin21": ("trials", "resamples", "examples"),
 }

@@ -108,7 +108,8 @@ def end_of_demo(
     certificates = [folder / "certificate.cbound"]
     found = compare(model, *samples, certificates=certificates, effort=None, progress=progress)
     save_comparison(folder, comparison_record(found, samples, settings))
-    return f"Every published bound beside it: {folder / 'compare.html'}"
+    study = "The three papers, a command each: codebound study guha23 (or arora18, shin21)"
+    return f"{study}\nEvery published bound beside it: {folder / 'compare.html'}"
 
 
 OF_ONE_NETWORK = ("weights", "initial", "certificate", "base", "unlabelled")

@@ -108,6 +108,12 @@ def _variance(weights: Tensor) -> float:
     return float(weights.detach().double().var(correction=0))
 
 
+def mean_kept_share(matrix: Tensor, *, strength: float) -> float:
+    """Share of the entries that G-Alg1 keeps on average, the diagonal aside; see ``kept_share``."""
+    weights = matrix.detach().double()
+    return float(-torch.expm1(-weights.square() / weights.var(correction=0) / strength).mean())
+
+
 @implements("G-E13", "I-13", kind="numerics")
 def count_bits(entries: int, *, nonzeros: int, levels: int) -> float:
     """Bits that name one matrix with ``nonzeros`` of ``entries`` non-zero values: K-NV without its step.

@@ -1,18 +1,22 @@
 """``codebound plan`` as a function: what a theorem would ask of a network, and what measurement reaches."""
 
+import copy
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
+from torch import nn
 
 from codebound import __version__
 from codebound.cli.actions import record_options
 from codebound.run.device import resolve_device
+from codebound.run.errors import UsageError
 from codebound.run.files import finite, write_json
-from codebound.run.progress import NOBODY, Listener
+from codebound.run.progress import NOBODY, Listener, Progress, silent
 from codebound.run.store import optional_folder
+from codebound.sample.dataset import Dataset
 from codebound.sample.load import load_dataset
 from codebound_networks.about_f.given import load_network
 from codebound_papers.arora18.requirements import ProjectRequirements, project_requirements
@@ -36,32 +40,81 @@ def plan_from_options(
     options: Mapping[str, Any], *, out: Path | None = None, listener: Listener = NOBODY
 ) -> dict[str, Any]:
     """Both results as they are printed; what is not finite is null. A new folder gets the record."""
-    method, seed, place = options["method"], options["seed"], resolve_device(options["device"])
-    noise, words = choose_noise("gaussian", seed)
     whole = load_dataset(options["data"], folder=options["data_folder"])
-    folded = fold_and_wrap(load_network(options["model"], whole, options["weights"]).to(place), whole)
+    network, place = (
+        load_network(options["model"], whole, options["weights"]),
+        resolve_device(options["device"]),
+    )
+    names = ("examples", "delta", "margin_share", "tolerance", "biases", "seed")
+    chosen = {name: options[name] for name in names} | {"device": str(place)}
+    with optional_folder(out) as folder:
+        with listener.bar("plan") as progress:
+            results = plan(network, whole, options["method"], **chosen, progress=progress)
+        words = choose_noise("gaussian", options["seed"])[1]
+        of_the_run = {"smoothness": words, "device": str(place), "codebound": __version__}
+        record = {
+            "method": options["method"],
+            "guarantee": "none",
+            **results,
+            "sample": {"data": options["data"], **results["sample"]},
+            "settings": record_options(options) | of_the_run,
+        }
+        if folder is not None:
+            write_json(folder / "plan.json", record)
+    listener.note(
+        f"Measured on {record['sample']['measured']:,} of {whole.n:,} examples; a theorem takes the worst of "
+        "all of them."
+    )
+    return record
+
+
+def plan(
+    model: nn.Module,
+    sample: Dataset,
+    method: str = "mbp",
+    *,
+    examples: int | None = None,
+    delta: float = 0.05,
+    margin_share: float = 0.1,
+    tolerance: float = 0.01,
+    biases: Literal["augmented", "separate"] = "augmented",
+    device: str = "cpu",
+    seed: int = 0,
+    progress: Progress = silent,
+) -> dict[str, Any]:
+    """Requirements of a compression theorem on a network, and what measurement reaches, as JSON values.
+
+    The method is project (Arora et al. 2018), mbp (Guha et al. 2023) or heavytail (Shin 2021). Nothing in the
+    result is a guarantee. ``examples`` are measured, by default as many as the size of the network allows.
+
+    >>> from codebound.sample.load import load_dataset
+    >>> digits = load_dataset("digits").select(range(40), role="train")
+    >>> network = nn.Sequential(nn.Flatten(), nn.Linear(64, 10, bias=False))
+    >>> [layer["name"] for layer in plan(network, digits, "mbp", margin_share=0.98)["layers"]]
+    ['1']
+    """
+    if method not in _THEOREMS:
+        raise UsageError(f"a plan is for {', '.join(_THEOREMS)}. Got {method!r}.")
+    noise, _ = choose_noise("gaussian", seed)
+    folded = fold_and_wrap(copy.deepcopy(model).to(device), sample)
     work, network = folded.workload, fold_strictly(folded.network)
-    count = work.examples if options["examples"] is None else options["examples"]
-    sample = draw_examples(whole, count, seed=seed)
-    probes, biases = work.probes("output"), options["biases"]
+    part = draw_examples(sample, work.examples if examples is None else examples, seed=seed)
+    probes = work.probes("output")
     asked = MeasureSettings(
         families=("margins", "norms") if method == "mbp" else ("margins", "norms", "stability"),
-        sample_size=whole.n,
-        delta=options["delta"],
-        margin_share=options["margin_share"],
+        sample_size=sample.n,
+        delta=delta,
+        margin_share=margin_share,
         stability=StabilitySettings(probes=probes, smoothness=noise, biases=biases, seed=seed),
         dtype=torch.float64,
         chunk_size=_CHUNK,
-        device=str(place),
+        device=device,
         seed=seed,
     )
-    with optional_folder(out) as folder:
-        with listener.bar("requirements") as progress:
-            measured = measure_facts(folded, sample, asked, progress=progress)
-            required = _THEOREMS[method](measured, progress=progress)
-        with listener.bar("measurement") as progress:
-            data, tolerance = sample.on(place), options["tolerance"]
-            found = measured_minimum(network, data, method, tolerance=tolerance, seed=seed, progress=progress)
+    measured = measure_facts(folded, part, asked, progress=progress)
+    required = _THEOREMS[method](measured, progress=progress)
+    data = part.on(device)
+    found = measured_minimum(network, data, method, tolerance=tolerance, seed=seed, progress=progress)
     facts, margins, stored = measured.facts, measured.margins, found.reached.stored if found.reached else {}
     results = {
         "verdict": required.verdict,
@@ -79,18 +132,6 @@ def plan_from_options(
         },
         "measured": asdict(found) | {"verdict": found.verdict},
         "notes": list(required.notes),
+        "sample": {"n": sample.n, "measured": part.n, "sha256": sample.sha256},
     }
-    of_the_run = {"smoothness": words, "device": str(place), "codebound": __version__}
-    record = {
-        "method": method,
-        "guarantee": "none",
-        **finite(results),
-        "sample": {"data": options["data"], "n": whole.n, "measured": sample.n, "sha256": sample.sha256},
-        "settings": record_options(options) | of_the_run,
-    }
-    if folder is not None:
-        write_json(folder / "plan.json", record)
-    listener.note(
-        f"Measured on {sample.n:,} of {whole.n:,} examples; a theorem takes the worst of all of them."
-    )
-    return record
+    return dict(finite(results))

@@ -5,6 +5,7 @@ sums are attracted, and Laplace's (remark 1). Each is fitted to all entries, not
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -18,6 +19,7 @@ from codebound_papers.measure.tails import golden_section
 from codebound_papers.shin21.laws import Stable
 
 Law = Literal["Gaussian", "Laplace", "stable"]
+Vector = NDArray[np.float64]
 _USUAL = 1.63  # over the root of n: distance that a fitted law exceeds less than one time in a hundred
 _FAVOURED = 0.05  # of Vuong's test between the two best laws
 _GRID = 400  # places where the density of a stable law is computed; it is interpolated between them
@@ -36,7 +38,7 @@ class LawFit:
     likelihood: float  # mean log-likelihood of an entry
     distance: float  # largest distance of the distribution functions, Kolmogorov and Smirnov
 
-    def sample(self, size: tuple[int, int], *, seed: int) -> NDArray[np.float64]:
+    def sample(self, size: tuple[int, int], *, seed: int) -> Vector:
         """Independent draws."""
         rng = numpy_stream(seed, f"law {self.law}")
         if self.law == "Gaussian":
@@ -85,47 +87,45 @@ def fit_entry_laws(values: ArrayLike) -> EntryLaws:
     n, mean, median = x.size, float(x.mean()), float(np.median(x))
     deviation, spread = float(x.std()), float(np.abs(x - median).mean())
     z, far = (x - mean) / deviation, np.abs(x - median)
-    terms: dict[Law, NDArray[np.float64]] = {
+    alpha, scale = _best_stable(far)
+    stable, largest = Stable(alpha), float(far.max()) / scale
+    sides = {  # what lies beyond a value on its side
+        "Laplace": 0.5 * np.exp(-far / spread),
+        "stable": 1.0 - _interpolated(stable.cdf, largest)(far / scale),
+    }
+    below = {law: np.where(x < median, side, 1.0 - side) for law, side in sides.items()}
+    below["Gaussian"] = torch.special.ndtr(torch.from_numpy(z)).numpy()
+    terms = {
         "Gaussian": -0.5 * z**2 - math.log(deviation * math.sqrt(2.0 * math.pi)),
         "Laplace": -far / spread - math.log(2.0 * spread),
+        "stable": _log_density(alpha, largest)(far / scale) - math.log(scale),
     }
-    normal = torch.special.ndtr(torch.from_numpy(z)).numpy()
-    side = 0.5 * np.exp(-far / spread)
-    below: dict[Law, NDArray[np.float64]] = {
-        "Gaussian": normal,
-        "Laplace": np.where(x < median, side, 1.0 - side),
+    told: dict[Law, tuple[float, float, float | None]] = {
+        "Gaussian": (mean, deviation, None),
+        "Laplace": (median, spread, None),
+        "stable": (median, scale, alpha),
     }
-    alpha, scale = _best_stable(x - median)
-    terms["stable"], below["stable"] = _stable_terms((x - median) / scale, alpha, scale)
-    found: list[LawFit] = []
-    told: dict[Law, tuple[float, float, float | None, int]] = {
-        "Gaussian": (mean, deviation, None, 2),
-        "Laplace": (median, spread, None, 2),
-        "stable": (median, scale, alpha, 3),
-    }
-    prices = {}
-    steps = np.arange(n + 1) / n
-    for law, (location, size, index, parameters) in told.items():
+    steps, found = np.arange(n + 1) / n, list[LawFit]()
+    for law, numbers in told.items():
         distance = max(float((below[law] - steps[:-1]).max()), float((steps[1:] - below[law]).max()))
-        found.append(LawFit(law, location, size, index, float(terms[law].mean()), distance))
-        prices[law] = parameters * math.log(n) / (2.0 * n)
-    found.sort(key=lambda fit: prices[fit.law] - fit.likelihood)
+        found.append(LawFit(law, *numbers, float(terms[law].mean()), distance))
+    price = math.log(n) / (2.0 * n)  # of a parameter, of which a stable law has one more
+    found.sort(key=lambda fit: price * (fit.law == "stable") - fit.likelihood)
     laws = EntryLaws(tuple(found), _USUAL / math.sqrt(n), 1.0)
     gap = terms[found[0].law] - terms[laws.rival.law]
     noise = float(gap.std()) * math.sqrt(2.0 * n)
     return laws if noise == 0.0 else replace(laws, p_value=math.erfc(abs(float(gap.sum())) / noise))
 
 
-def _best_stable(centred: NDArray[np.float64]) -> tuple[float, float]:
-    """Index and scale of the most likely symmetric stable law."""
-    size = np.abs(centred)
-    middle = math.log(float(np.quantile(size, 0.5)) or float(size.mean()))
+def _best_stable(far: Vector) -> tuple[float, float]:
+    """Index and scale of the most likely symmetric stable law of values that are so far from the centre."""
+    middle = math.log(float(np.quantile(far, 0.5)) or float(far.mean()))
 
     def at(alpha: float) -> tuple[float, float]:
-        table = _table(alpha, float(size.max()) / math.exp(middle - 2.0))
+        log_density = _log_density(alpha, float(far.max()) / math.exp(middle - 2.0))
 
         def likelihood(log_scale: float) -> float:
-            return float(_read(table, size / math.exp(log_scale)).mean()) - log_scale
+            return float(log_density(far / math.exp(log_scale)).mean()) - log_scale
 
         best = golden_section(likelihood, low=middle - 2.0, high=middle + 2.0, steps=_SEARCH)
         return likelihood(best), math.exp(best)
@@ -135,23 +135,12 @@ def _best_stable(centred: NDArray[np.float64]) -> tuple[float, float]:
     return alpha, at(alpha)[1]
 
 
-def _stable_terms(
-    z: NDArray[np.float64], alpha: float, scale: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Log-density and distribution function at standardised values."""
-    table = _table(alpha, float(np.abs(z).max()))
-    places = table[0]
-    below = np.interp(np.arcsinh(np.abs(z)), places, Stable(alpha).cdf(np.sinh(places)))
-    return _read(table, z) - math.log(scale), np.where(z < 0.0, 1.0 - below, below)
+def _log_density(alpha: float, largest: float) -> Callable[[Vector], Vector]:
+    return _interpolated(lambda x: np.log(np.maximum(Stable(alpha).density(x), 1e-300)), largest)
 
 
-def _table(alpha: float, largest: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The log-density of a standard law at places that are far apart where they are far out."""
+def _interpolated(function: Callable[[Vector], Vector], largest: float) -> Callable[[Vector], Vector]:
+    """A function from 0 to the largest value, computed at places that are far apart far out."""
     places = np.linspace(0.0, math.asinh(largest), _GRID)
-    return places, np.log(np.maximum(Stable(alpha).density(np.sinh(places)), 1e-300))
-
-
-def _read(
-    table: tuple[NDArray[np.float64], NDArray[np.float64]], z: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    return np.asarray(np.interp(np.arcsinh(np.abs(z)), *table))
+    known = function(np.sinh(places))
+    return lambda x: np.asarray(np.interp(np.arcsinh(x), places, known))

@@ -5,6 +5,8 @@ from codebound_papers.contents import lazily
 __all__, __getattr__, __dir__ = lazily(
     __name__,
     """
+    codebound_papers.guha23: sketch
+    codebound_papers.plan.command: plan
     codebound_papers.study.arora: arora18
     codebound_papers.study.guha: guha23
     codebound_papers.study.page: StudyResult

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -28,16 +27,19 @@ from codebound_papers.plan.minimum import ShareProject
 from codebound_papers.published import Evidence, evaluate
 from codebound_papers.report.figures import Plot, Series
 from codebound_papers.report.measures import Drawing, measure_figures, measure_tables
-from codebound_papers.study.page import StudyResult, drawn, listed
+from codebound_papers.study.page import Row, StudyResult, drawn, listed
 from codebound_papers.study.subjects import Subject, subject
 
-Row = dict[str, Any]
 Compression = tuple[nn.Module, Certificate | str, list[Row]]
 
 _NOISE = 0.1  # size of the injected noise relative to the input of a layer, as in figure 1
 _LONGER = 5  # times as many epochs for labels that have to be learned by heart
 _QUANTITIES = ("layer_cushion", "interlayer_cushion", "activation_contraction")
 _SMOOTH = {"layer": "from", "worst": "worst|.3g", "median": "median|.3g", "rho": "rho_delta|.3g"}
+_SIZES = {"layer": "layer", "effective": "effective parameters|.4g", "weights": "weights|,",
+          "percent": "per cent|.4g"}  # fmt: skip
+_MOVED = {"name": "layers up to", "deviation": "largest relative error|.3g", "worst": "at",
+          "allowed": "lemma 3 allows|.3g", "holds": "holds"}  # fmt: skip
 _REFS = {  # of the theorems, by whether the network has convolutions; the first is the main one
     False: ("A-Thm4.1", "A-Imp-ii", "A-Lem10:count", "A-X4.1:total", "A-Fig2M:ours", "I-17"),
     True: ("A-Thm5.1", "A-CorC.1", "A-Lem14:count", "A-Fig2M:ours", "I-17"),
@@ -71,6 +73,8 @@ def arora18(
     about = subject() if about is None else about
     if not 0.0 < share < 1.0:
         raise UsageError(f"the numbers for each weight, share, lie in (0, 1). Got {share}.")
+    if shuffle_labels is not None and not 0.0 <= shuffle_labels <= 1.0:
+        raise UsageError(f"the share of shuffled labels lies in [0, 1]. Got {shuffle_labels}.")
     measured = about.measured("margins", "norms", "maps", "stability", examples=examples)
     has_convolution = any(layer.patch is not None for layer in measured.facts.layers)
     seen = draw_examples(about.sample, examples, seed=about.seed).on("cpu")
@@ -84,13 +88,12 @@ def arora18(
     theorems = [each for ref in _REFS[has_convolution] for each in evaluate(evidence, only=ref)]
     effective, smoothness = _effective(measured), _smoothness(measured)
     control = [] if shuffle_labels is None else _control(about, measured, shuffle_labels, examples)
-    summary = summary_of(measured)
-    record = {**summary.record(), "curves": summary.curves}
+    record = {**(summary := summary_of(measured)).record(), "curves": summary.curves}
     method = "algorithm 4" if has_convolution else f"algorithm 1, with {share:g} numbers for each weight"
     return StudyResult(
         paper="arora18",
         claim=_CLAIM,
-        finding=f"{_damped(curves)} Here g is compressed by {method}.",
+        finding=f"{_damped(curves)} For g the layers are compressed by {method}.",
         about=about,
         settings={"share": share, "examples": seen.n, "shuffled labels": shuffle_labels},
         tables=(*measure_tables(record), *_tables(effective, smoothness, steps, control)),
@@ -105,7 +108,7 @@ def arora18(
             "induction": steps,
             "control": control,
         },
-        drawings=(*_drawings(curves, effective, steps), *measure_figures(record)),
+        drawings=(*_drawings(curves), *measure_figures(record)),
         parts=(
             ("measure", "--families stability,margins"),
             ("compress", f"--method {'conv' if has_convolution else 'project'}"),
@@ -165,7 +168,7 @@ def _local(about: Subject, measured: Measured, share: float, inputs: Tensor) -> 
             moved = (part.module()(inputs) - before).norm(dim=1) / before.norm(dim=1)
             step = {"name": names[count - 1], "deviation": float(moved.max()), "worst": "output"}
             steps.append({**step, "allowed": None, "holds": None})
-    return found.module(), about.issued(found.chain, found.codes), steps
+    return found.module(), about.certified(found.codes, found.chain), steps
 
 
 def _effective(measured: Measured) -> list[Row]:
@@ -181,16 +184,14 @@ def _effective(measured: Measured) -> list[Row]:
 
 def _smoothness(measured: Measured) -> list[Row]:
     """Interlayer smoothness behind every layer; all draws of noise count together."""
-    if (found := measured.stability) is None:
+    if measured.stability is None:
         return []
-    noisy, rows = found.noisy or found, []
+    noisy, rows = measured.stability.noisy or measured.stability, []
     for each in noisy.layers:
         if noisy.has("smoothness", each.layer):
             values = noisy.distribution("smoothness", each.layer)
-            worst, median = values.minimum, values.quantile(0.5)
-            rows.append(
-                finite({"layer": each.layer, "worst": worst, "median": median, "rho": each.smoothness})
-            )
+            numbers = {"worst": values.minimum, "median": values.quantile(0.5), "rho": each.smoothness}
+            rows.append(finite({"layer": each.layer, **numbers}))
     return rows
 
 
@@ -202,17 +203,13 @@ def _control(about: Subject, measured: Measured, share: float, examples: int) ->
     again = corrupted.measured("margins", "norms", "maps", "stability", examples=examples)
     rows = []
     for own, its in zip(summary_of(measured).layers, summary_of(again).layers, strict=True):
-        medians: Row = {"layer": own["name"]}
+        rows.append({"layer": own["name"]})
         for quantity in _QUANTITIES:
-            for row, words in ((own, quantity), (its, f"{quantity}, corrupted")):
-                found = row[quantity]
-                medians[words] = None if found is None else found["quantiles"]["0.5"]  # type: ignore[index]
-        rows.append(medians)
+            for row, words in ((own[quantity], quantity), (its[quantity], f"{quantity}, corrupted")):
+                rows[-1][words] = None if row is None else row["quantiles"]["0.5"]  # type: ignore[index]
     errors = {"layer": "(training error)", "layer_cushion": about.errors(about.f)[0]}
-    return [
-        *rows,
-        {**dict.fromkeys(rows[0]), **errors, "layer_cushion, corrupted": corrupted.errors(other)[0]},
-    ]
+    errors |= {"layer_cushion, corrupted": corrupted.errors(other)[0]}
+    return [*rows, {**dict.fromkeys(rows[0]), **errors}]
 
 
 def _damped(curves: Sequence[Row]) -> str:
@@ -228,28 +225,19 @@ def _damped(curves: Sequence[Row]) -> str:
 
 
 def _tables(
-    effective: Sequence[Row],
-    smoothness: Sequence[Row],
-    steps: Sequence[Row],
-    control: Sequence[Row],
+    effective: Sequence[Row], smoothness: Sequence[Row], steps: Sequence[Row], control: Sequence[Row]
 ) -> Iterator[Table]:
-    yield listed("Interlayer smoothness", smoothness, _SMOOTH)
-    sizes = {"layer": "layer", "effective": "effective parameters|.4g", "weights": "weights|,",
-             "percent": "per cent|.4g"}  # fmt: skip
     legend = {"effective parameters": "c^2 beta^2 ceil(kappa/s)^2 / (mu^2 mu_to^2): depth, logarithms, "
               "constants and the margin are left out, so that it is no compression ratio."}  # fmt: skip
-    yield listed("Effective parameters (Table 1)", effective, sizes, **legend)
-    moved = {"name": "layers up to", "deviation": "largest relative error|.3g", "worst": "at",
-             "allowed": "lemma 3 allows|.3g", "holds": "holds"}  # fmt: skip
-    yield listed("Error of the compression, layer by layer", steps, moved)
+    yield listed("Interlayer smoothness", smoothness, _SMOOTH)
+    yield listed("Effective parameters (Table 1)", effective, _SIZES, **legend)
+    yield listed("Error of the compression, layer by layer", steps, _MOVED)
     if control:
-        titles = {key: f"{key.replace('_', ' ')}|.3g" for key in control[0] if key != "layer"}
-        yield listed(
-            "Control: medians with true and with corrupted labels", control, {"layer": "layer", **titles}
-        )
+        titles = {key: f"{key.replace('_', ' ')}|.3g" for key in control[0]}
+        yield listed("Control: medians with true and with corrupted labels", control, titles)
 
 
-def _drawings(curves: Sequence[Row], effective: Sequence[Row], steps: Sequence[Row]) -> Iterator[Drawing]:
+def _drawings(curves: Sequence[Row]) -> Iterator[Drawing]:
     layers = list(curves[0]["errors"]) if curves else []
     series = []
     for row in curves:
@@ -261,21 +249,3 @@ def _drawings(curves: Sequence[Row], effective: Sequence[Row], steps: Sequence[R
         "error at that layer and behind it. A curve that falls is a network that damps noise.",
         Plot("", "output of", "relative error", series, x_names=layers),
     )
-    names = [row["layer"] for row in effective]
-    percents = [row["percent"] for row in effective]
-    yield from drawn(
-        "Effective parameters (table 1)",
-        "In per cent of the weights of a layer; below 100 the measure is smaller than the count.",
-        Plot("", "", "per cent", [Series("", list(range(len(names))), percents, "bars")], x_names=names),
-    )
-    places = list(range(len(steps)))
-    allowed = [step["allowed"] for step in steps if step["allowed"] is not None]
-    yield from drawn(
-        "Error by layer",
-        "The largest relative error anywhere behind the layers that were replaced so far, over the sample, "
-        "and what the induction of lemma 3 allows.",
-        Plot("", "layers replaced up to", "relative error",
-             [Series("measured", places, [step["deviation"] for step in steps]),
-              Series("allowed", places[: len(allowed)], allowed, "dashed")],
-             x_names=[step["name"] for step in steps], y_scale="log"),
-    )  # fmt: skip

@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, get_args
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor, nn
@@ -32,7 +32,7 @@ from codebound_papers.measure.shape import weight_shape
 from codebound_papers.measure.spectral import matrix_spectral_norm
 from codebound_papers.report.figures import Plot, Series, curves
 from codebound_papers.report.measures import Drawing
-from codebound_papers.study.page import StudyResult, drawn, listed
+from codebound_papers.study.page import Row, StudyResult, drawn, listed
 from codebound_papers.study.subjects import Subject, subject
 from codebound_papers.value import Hypothesis, PublishedValue, Refused
 
@@ -43,14 +43,32 @@ _FINE = 4095  # levels of what is rounded again
 _KEPT = (0.9, 0.7, 0.5, 0.3, 0.2, 0.1, 0.05, 0.02)  # of Gaussian weights, at the strengths of the range
 _KEPT_TRAINED = (0.5, 0.2, 0.1, 0.05)  # where every strength is a training
 _COST = 0.01  # of the accuracy, where d is chosen here
+_VERBS = {"algorithm1": "mbp", "magnitude": "naive", "iterative": "imp"}  # names of ``compress``
 _CLAIM = (
     "Guha, Dubey and Huo (2023) claim that a pruned network can be squeezed into small sketches, that these "
     "give back its weights exactly, and that so few numbers bound its error on new data."
 )
+_NO_EPOCHS = (
+    "Nothing is known of the training, so there is no figure over epochs: give the folder of codebound train "
+    "--keep-epochs 1 as the network."
+)
+_NO_WIDTHS = "The bound against width was not asked for: --widths 64,256 trains networks like this one."
+_SIZES = {
+    "layer": "layer", "rows": "rows", "columns": "columns", "nonzeros": "non-zeros|,", "rho": "rho|.3g",
+    "sketch": "m", "bits_float32": "float32|,", "bits_sketch": "sketch|,",
+    "bits_positions_and_values": "positions, values|,", "bits_coded": "coded|,", "status": "recovered",
+}  # fmt: skip
+_WORKING = {
+    "d": "d|.3g", "kept": "kept|%", "error": "error on the sample|%", "test_error": "test error|%",
+    "recovered": "layers recovered", "layers": "of", "numbers": "numbers / weights|.3f",
+}  # fmt: skip
+_SHAPE = {
+    "layer": "layer", "distance": "distance|.4f", "usual_distance": "of Gaussian weights|.4f",
+    "excess_kurtosis": "excess kurtosis|.2f", "share": "kept|%", "expected": "chi|%",
+}  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
-class _Settings:
+class _Settings(NamedTuple):
     """Options of the study."""
 
     prune: Pruning  # by algorithm 1, by magnitude, or in rounds with rewinding
@@ -58,65 +76,51 @@ class _Settings:
     rho: float | None  # the step of rounding in place of levels, to the nearest that can be coded
     eps: float | None  # eps_l of all layers; None: four times their number
     lambda_: float | None  # lambda_l of all layers; likewise
-    constant: float  # C of lemma 4.2
-
-    def __post_init__(self) -> None:
-        if self.prune not in get_args(Pruning):
-            raise UsageError(f"pruning is by {', '.join(get_args(Pruning))}. Got {self.prune!r}.")
-        for name in ("rho", "eps", "lambda_", "constant"):
-            value = getattr(self, name)
-            if value is not None and not 0.0 < value < math.inf:
-                raise UsageError(f"{name.rstrip('_')} is a finite number above 0. Got {value}.")
 
 
 @dataclass(frozen=True, eq=False)
 class _Layer:
     """A layer of g."""
 
-    name: str  # the layer
-    original: Tensor = field(repr=False)  # its matrix in f
-    pruned: Tensor = field(repr=False)  # its matrix before rounding
-    code: AbstractTensorCode = field(repr=False)  # its weight on a grid, the shortest code
-    attempt: Attempt = field(repr=False)  # its sketch
-    decoded: Tensor = field(repr=False)  # the weight that the sketch gives back; the weight without a sketch
-    error: float  # distance of the two, relative to the weight
+    name: str
+    pruned: Tensor  # its matrix before rounding
+    code: AbstractTensorCode  # its weight on a grid, the shortest code
+    attempt: Attempt  # its sketch
+    decoded: Tensor  # the weight that the sketch gives back; the weight without a sketch
 
     @property
-    def exact(self) -> bool:
-        """Return True if the sketch is proven to give the weight back."""
-        return self.attempt.code is not None
+    def weight(self) -> Tensor:
+        """The rounded weight."""
+        return torch.from_numpy(self.code.weights())
 
-    @property
-    def status(self) -> str:
-        """Return exact, not exact with the reason, or not sketched with the reason."""
-        if self.exact:
-            return "exact, with proof"
-        if self.attempt.draft is None:
-            return f"not sketched: {self.attempt.reason}"
-        if self.error == 0.0:
-            return f"the same, but {self.attempt.reason}"
-        return f"NOT recovered (a relative error of {self.error:.2g}): {self.attempt.reason}"
-
-    def record(self) -> dict[str, Any]:
+    def record(self) -> Row:
         """Sizes and recovery, for JSON."""
-        grid, sketch = integers(self.code), self.attempt.code or self.attempt.draft
+        grid, code, draft = integers(self.code), self.attempt.code, self.attempt.draft
         rows, columns = matrix_shape(grid.shape)
-        plain, code = plain_bits(grid.levels, step=grid.step), self.attempt.code
+        error = float((self.decoded - self.weight).double().norm() / self.weight.double().norm())
+        if code is not None:
+            status = "exact, with proof"
+        elif draft is None:
+            status = f"not sketched: {self.attempt.reason}"
+        elif error == 0.0:
+            status = f"the same, but {self.attempt.reason}"
+        else:
+            status = f"NOT recovered (a relative error of {error:.2g}): {self.attempt.reason}"
         return {
             "layer": self.name,
             "rows": rows,
             "columns": columns,
             "nonzeros": int((grid.levels != 0).sum()),
             "rho": step_size(grid.step),
-            "sketch": "-" if sketch is None else f"{self.attempt.m1} x {self.attempt.m2}",
-            "degree": None if sketch is None else sketch.degree,
-            "seed": None if sketch is None else sketch.seed,
-            "exact": self.exact,
-            "relative_error": self.error,
-            "status": self.status,
+            "sketch": "-" if draft is None else f"{self.attempt.m1} x {self.attempt.m2}",
+            "degree": None if draft is None else draft.degree,
+            "seed": None if draft is None else draft.seed,
+            "exact": code is not None,
+            "relative_error": error,
+            "status": status,
             "bits_float32": 32 * rows * columns,
             "bits_sketch": None if code is None else encode_tensors([code]).length,
-            "bits_positions_and_values": plain.sparse,
+            "bits_positions_and_values": plain_bits(grid.levels, step=grid.step).sparse,
             "bits_coded": encode_tensors([self.code]).length,
         }
 
@@ -131,7 +135,6 @@ def guha23(
     rho: float | None = None,
     eps: float | None = None,
     lambda_: float | None = None,
-    constant: float = 1.0,
     widths: Sequence[int] = (),
     progress: Progress = silent,
 ) -> StudyResult:
@@ -139,51 +142,55 @@ def guha23(
 
     ``d`` is the strength of pruning: the other ways of pruning keep the share chi(d) of every layer. Where it
     is not given, it is the strongest of a grid that costs at most 1 % of the accuracy on the sample.
-    The other arguments are rho, eps, lambda and C of the theorems; ``widths`` are those of other networks.
+    The other arguments are rho, eps and lambda of the theorems; ``widths`` are those of other networks.
 
     >>> found = guha23(subject("linear", epochs=2), d=1.0)
     >>> [row["layer"] for row in found.record()["layers"]]
     ['linear1']
     """
     about = subject() if about is None else about
-    chosen = _Settings(prune, levels, rho, eps, lambda_, constant)
+    if prune not in get_args(Pruning):
+        raise UsageError(f"pruning is by {', '.join(get_args(Pruning))}. Got {prune!r}.")
+    for name, value in {"d": d, "rho": rho, "eps": eps, "lambda": lambda_}.items():
+        if value is not None and not 0.0 < value < math.inf:
+            raise UsageError(f"{name} is a finite number above 0. Got {value}.")
+    chosen = _Settings(prune, levels, rho, eps, lambda_)
     wider = {width: about.widened(width) for width in widths}
-    strengths = [strength_for(kept) for kept in (_KEPT_TRAINED if prune == "iterative" else _KEPT)]
-    strengths = sorted({*strengths, *(() if d is None else (d,))})
-    layers_at: dict[float, list[_Layer]] = {}
-    points = []
-    for done, strength in enumerate(strengths):
+    strengths = {strength_for(kept) for kept in (_KEPT_TRAINED if prune == "iterative" else _KEPT)}
+    strengths |= set() if d is None else {d}
+    layers_at, points = dict[float, list[_Layer]](), list[Row]()
+    for done, strength in enumerate(sorted(strengths)):
         progress(done, len(strengths) + 1, f"d = {strength:.3g}")
         layers_at[strength] = _layers(about, chosen, strength)
         points.append(_point(about, strength, layers_at[strength]))
-    most = about.errors(about.f)[0] + _COST
-    if d is None:
-        d = max((point["d"] for point in points if point["error"] <= most), default=strengths[0])
-    layers = layers_at[d]
     progress(len(strengths), len(strengths) + 1, "bounds")
-    g = about.build({layer.name: torch.from_numpy(layer.code.weights()) for layer in layers})
-    measured = about.measured("margins", "norms")
-    gaussian = _assumption(about, strengths)
-    found = _pruning_facts(measured.facts, layers, d, chosen)
-    certified = {"g": about.certified({layer.name: layer.code for layer in layers})}
-    if any(layer.exact for layer in layers):
-        certified["g as sketches"] = about.certified({x.name: x.attempt.code or x.code for x in layers})
+    if d is None:
+        most = about.errors(about.f)[0] + _COST
+        d = max((point["d"] for point in points if point["error"] <= most), default=min(strengths))
+    layers, measured = layers_at[d], about.measured("margins", "norms")
+    rows, exact = [layer.record() for layer in layers], [x for x in layers if x.attempt.code is not None]
+    g = about.build({layer.name: layer.weight for layer in layers})
+    gaussian = [_gaussian_row(view.name, view.matrix, sorted(strengths)) for view in about.network.layers]
+    facts = _pruning_facts(about, measured.facts, layers, d, chosen)
+    theorems = _theorems(about, measured, facts, g, rows, gaussian)
+    codes = {layer.name: layer.code for layer in layers}
+    certified = {"g": about.certified(codes)}
+    if exact:
+        sketches = {layer.name: layer.attempt.code for layer in exact if layer.attempt.code is not None}
+        certified["g as sketches"] = about.certified(codes | sketches)
     over_epochs = [{"epoch": n, **_bounds(about, f, d, chosen)} for n, f in about.by_epoch.items()]
     over_widths = [{"width": w, **_bounds(about, about.like(spec=x), d, chosen)} for w, x in wider.items()]
-    rows, exact = [layer.record() for layer in layers], sum(layer.exact for layer in layers)
-    constants = {"d": d, "chi(d)": kept_share(d), "eps": found.slack, "lambda": found.sparsity_slack}
-    constants |= {"rho": max(row["rho"] for row in rows), "C": constant}
+    constants = {"d": d, "chi(d)": kept_share(d), "eps": facts.slack, "lambda": facts.sparsity_slack}
+    constants |= {"rho": max(row["rho"] for row in rows), "C": facts.constant}
     kept = sum(row["nonzeros"] for row in rows) / sum(row["rows"] * row["columns"] for row in rows)
-    theorems = _theorems(about, measured, found, g, layers, gaussian)
     return StudyResult(
         paper="guha23",
         claim=_CLAIM,
-        finding=f"Pruned at d = {d:.3g}, which keeps {rate(kept)} of the weights, {exact} of {len(layers)} "
-        "layers come back exactly from their sketches.",
+        finding=f"Pruning at strength d = {d:.3g} keeps {rate(kept)} of the weights; {len(exact)} of "
+        f"{len(layers)} layers come back exactly from their sketches.",
         about=about,
         settings={"prune": prune, "levels": levels, "rho asked for": rho, **constants},
-        tables=_tables(rows, constants, points),
-        more=(_assumption_table(gaussian),),
+        tables=tuple(_tables(rows, constants, points, gaussian)),
         theorems=theorems,
         networks={"g": g, "g recovered": about.build({layer.name: layer.decoded for layer in layers})},
         certified=certified,
@@ -195,17 +202,24 @@ def guha23(
             "over_widths": over_widths,
         },
         drawings=tuple(_drawings(theorems[0].name, points, over_epochs, over_widths, d)),
-        tensors=_sketches(layers),
+        tensors={
+            layer.name: torch.from_numpy(integers(layer.attempt.draft.inner).levels.copy())
+            for layer in layers
+            if layer.attempt.draft is not None
+        },
         parts=_parts(prune, d, levels),
-        notes=tuple(_notes(about, widths)),
+        notes=(*(() if about.by_epoch else (_NO_EPOCHS,)), *(() if widths else (_NO_WIDTHS,))),
     )
 
 
 def _pruned(about: Subject, chosen: _Settings, d: float) -> dict[str, Tensor]:
     """The weights of every layer after pruning, by layer; draws are those of ``compress --method mbp``."""
-    kept, seed = kept_share(d), about.seed
+    kept, views = kept_share(d), about.network.layers
+    if chosen.prune == "magnitude":
+        count = {view.name: magnitude.kept_count(view.weight.numel(), kept) for view in views}
+        return {view.name: magnitude.keep_largest(weight_of(view), count[view.name]) for view in views}
     if chosen.prune == "iterative":
-        has_biases = any(view.bias is not None for view in about.network.layers)
+        has_biases = any(view.bias is not None for view in views)
         start = about.by_epoch.get(0)  # biases stay as they are, and those of f belong to its weights
         network = about.network if start is None or has_biases else about.network.with_model(start)
         algorithm = IterativePruning(
@@ -215,80 +229,63 @@ def _pruned(about: Subject, chosen: _Settings, d: float) -> dict[str, Tensor]:
             levels=chosen.levels if chosen.rho is None else _FINE,
             batch_size=_BATCH,
         )
-        job = Job(network=network, sample=about.sample.on("cpu"), seed=seed)
+        job = Job(network=network, sample=about.sample.on("cpu"), seed=about.seed)
         return {layer.name: layer.weight for layer in algorithm.run(job).layers}
     found = {}
-    for place, view in enumerate(about.network.layers):
-        weight = weight_of(view)
-        if chosen.prune == "magnitude":
-            found[view.name] = magnitude.keep_largest(weight, magnitude.kept_count(weight.numel(), kept))
-            continue
-        matrix = weight.flatten(1)
-        variance, stream = float(matrix.double().var(correction=0)), torch_stream(seed + place, "mbp")
+    for place, view in enumerate(views):
+        weight, stream = weight_of(view), torch_stream(about.seed + place, "mbp")
+        matrix, variance = weight.flatten(1), float(weight.double().var(correction=0))
         pruned = magnitude.prune_randomly(matrix, strength=d, variance=variance, generator=stream)
         found[view.name] = pruned.view(weight.shape)
     return found
 
 
-def _layers(about: Subject, chosen: _Settings, d: float, *, sketched: bool = True) -> list[_Layer]:
+def _layers(about: Subject, chosen: _Settings, d: float, *, is_sketched: bool = True) -> list[_Layer]:
     """Every layer pruned and rounded; sketched and recovered, too, unless that is not wanted."""
     found = []
     for place, (name, weight) in enumerate(_pruned(about, chosen, d).items()):
-        code = _rounded(weight, chosen)
-        grid, exact = integers(code), torch.from_numpy(code.weights())
-        attempt = Attempt(0, 0, None)
-        if sketched:
+        values = weight.numpy()
+        step = step_for_levels(values, chosen.levels) if chosen.rho is None else nearest_step(chosen.rho)
+        code = best_tensor_code(quantize(values, step), step=step)
+        grid, attempt, decoded = integers(code), Attempt(0, 0, None), torch.from_numpy(code.weights())
+        if is_sketched:
             attempt = smallest_sketch(grid.levels, step=grid.step, seed=100 * (about.seed + place))
-        decoded, error = exact, 0.0
         if attempt.code is None and attempt.draft is not None:
             matrix = l1_solution(attempt.draft).value.double() * step_size(grid.step)
-            decoded = matrix.to(exact.dtype).view(exact.shape)
-            error = float((decoded - exact).double().norm() / exact.double().norm())
-        original = about.network.layer(name).weight.detach().cpu().flatten(1)
-        found.append(_Layer(name, original, weight.flatten(1), code, attempt, decoded, error))
+            decoded = matrix.to(decoded.dtype).view(decoded.shape)
+        found.append(_Layer(name, weight.flatten(1), code, attempt, decoded))
     return found
 
 
-def _rounded(weight: Tensor, chosen: _Settings) -> AbstractTensorCode:
-    """A weight on a grid of so many levels, or with the step rho."""
-    values = weight.detach().numpy()
-    step = step_for_levels(values, chosen.levels) if chosen.rho is None else nearest_step(chosen.rho)
-    return best_tensor_code(quantize(values, step), step=step)
-
-
-def _point(about: Subject, d: float, layers: Sequence[_Layer]) -> dict[str, Any]:
+def _point(about: Subject, d: float, layers: Sequence[_Layer]) -> Row:
     """The working range at one strength."""
-    g = about.build({layer.name: torch.from_numpy(layer.code.weights()) for layer in layers})
-    numbers = sum(x.attempt.m1 * x.attempt.m2 if x.exact else x.pruned.numel() for x in layers)
+    g = about.build({layer.name: layer.weight for layer in layers})
+    exact = [layer.attempt for layer in layers if layer.attempt.code is not None]
+    plain = sum(layer.pruned.numel() for layer in layers if layer.attempt.code is None)
     weights = sum(layer.pruned.numel() for layer in layers)
     return {
         "d": d,
         "kept": sum(int(layer.pruned.count_nonzero()) for layer in layers) / weights,
         **dict(zip(("error", "test_error"), about.errors(g), strict=True)),
-        "recovered": sum(layer.exact for layer in layers),
+        "recovered": len(exact),
         "layers": len(layers),
-        "numbers": numbers / weights,
+        "numbers": (plain + sum(each.m1 * each.m2 for each in exact)) / weights,
     }
 
 
 def _pruning_facts(
-    facts: NetworkFacts, layers: Sequence[_Layer], d: float, chosen: _Settings
+    about: Subject, facts: NetworkFacts, layers: Sequence[_Layer], d: float, chosen: _Settings
 ) -> PruningFacts:
     """Facts of g for the theorems: those of Gaussian weights, and what was measured in their place."""
     slack = SLACK * facts.depth
-    eps, sparsity, constant = chosen.eps or slack, chosen.lambda_ or slack, chosen.constant
-    predicted = pruning.gaussian_pruning(
-        facts, strength=d, step=1.0, slack=eps, sparsity_slack=sparsity, constant=constant
-    )
-    measured = (
-        replace(
-            each,
-            step=step_size(integers(own.code).step),
-            nonzeros=int(own.pruned.count_nonzero()),
-            change=matrix_spectral_norm(own.original - own.pruned).value,
-        )
-        for each, own in zip(predicted.layers, layers, strict=True)
-    )
+    eps, sparsity = chosen.eps or slack, chosen.lambda_ or slack
+    predicted = pruning.gaussian_pruning(facts, strength=d, step=1.0, slack=eps, sparsity_slack=sparsity)
+    measured = []
+    for each, own in zip(predicted.layers, layers, strict=True):
+        change = about.network.layer(own.name).weight.detach().cpu().flatten(1) - own.pruned
+        step, kept = step_size(integers(own.code).step), int(own.pruned.count_nonzero())
+        norm = matrix_spectral_norm(change).value
+        measured.append(replace(each, step=step, nonzeros=kept, change=norm))
     return replace(predicted, layers=tuple(measured))
 
 
@@ -297,74 +294,68 @@ def _theorems(
     measured: Measured,
     found: PruningFacts,
     g: nn.Module,
-    layers: Sequence[_Layer],
-    gaussian: Sequence[Mapping[str, Any]],
+    rows: Sequence[Row],
+    gaussian: Sequence[Row],
 ) -> list[PublishedValue | Refused]:
     """Theorem 5.2 in its forms, theorem 6.2, and the five older bounds; of a chain of layers alone."""
     if measured.obstacle:
         return [Refused("G-Thm5.2", "Guha 5.2: sketching", "risk", "g", measured.obstacle)]
-    facts = measured.facts
-    shares = (x.nonzeros / layer.weights for x, layer in zip(found.layers, facts.layers, strict=True))
-    kept = tuple(replace(x, kept_share=share) for x, share in zip(found.layers, shares, strict=True))
-    distance = closeness(about.f, g, about.sample.on("cpu")).largest
-    missing = [layer.name for layer in layers if not layer.exact]
-    tested = [
-        Hypothesis(
-            "every layer comes back from its sketch, as theorem 5.1 says",
-            not missing,
-            f"not {', '.join(missing)}" if missing else "with proof",
-        ),
-        _tested(gaussian),
-    ]
+    facts, missing = measured.facts, [row["layer"] for row in rows if not row["exact"]]
+    # Gaussian weights exceed the distance one time in a hundred: that refutes them, and nothing proves them
+    far = [row["layer"] for row in gaussian if row["distance"] > row["usual_distance"]]
+    words = f"not {', '.join(far)}, by the test of Kolmogorov and Smirnov" if far else "not refuted"
+    recovery = "every layer comes back from its sketch, as theorem 5.1 says"
+    tested = (
+        Hypothesis(recovery, not missing, f"not {', '.join(missing)}" if missing else "with proof"),
+        Hypothesis(GAUSSIAN, False if far else None, words),
+    )
 
-    def said(value: PublishedValue) -> PublishedValue:
+    def risk(layers: PruningFacts) -> PublishedValue:
+        value = sketching.sketching_risk(facts, pruning=layers)
         others = [each for each in value.hypotheses if each.statement != GAUSSIAN]
         return replace(value, hypotheses=(*others, *tested))
 
-    at_kept = sketching.sketching_risk(facts, pruning=replace(found, layers=kept))
-    step = max(layer.step for layer in found.layers)
+    pairs = found.beside(facts)
+    kept = tuple(replace(own, kept_share=own.nonzeros / layer.weights) for layer, own in pairs)
+    at_kept = risk(replace(found, layers=kept))
+    distance = closeness(about.f, g, about.sample.on("cpu")).largest
     return [
-        said(sketching.sketching_risk(facts, pruning=found)),
-        replace(said(at_kept), name=f"{at_kept.name}, at the share that was kept"),
+        risk(found),
+        replace(at_kept, name=f"{at_kept.name}, at the share that was kept"),
         sketching.naive_risk(facts, pruning=found),
         sketching.sparsity_failure(facts, pruning=found),
-        lottery.ticket_risk(facts, step=step, distance=distance),
+        lottery.ticket_risk(facts, step=max(layer.step for layer in found.layers), distance=distance),
         *literature(facts),
         parameter_counting(facts),
     ]
 
 
-def _assumption(about: Subject, strengths: Sequence[float]) -> list[dict[str, Any]]:
-    """Assumption 3.1 on every layer: distance from a Gaussian law, kurtosis, kept share against chi."""
-    rows, chi = [], {f"{d:.4g}": kept_share(d) for d in strengths}
-    for view in about.network.layers:
-        shape, weights = weight_shape(view.matrix), view.matrix.detach().double()
-        squares = weights.square() / weights.var(correction=0)
-        kept = {f"{d:.4g}": float(-torch.expm1(-squares / d).mean()) for d in strengths}
-        row = {"layer": view.name, "distance": shape.distance, "usual_distance": shape.usual_distance}
-        rows.append({**row, "excess_kurtosis": shape.excess_kurtosis, "kept": kept, "chi": chi})
-    return rows
+def _gaussian_row(name: str, matrix: Tensor, strengths: Sequence[float]) -> Row:
+    """Assumption 3.1: distance from a Gaussian law, kurtosis, kept share against chi."""
+    shape = weight_shape(matrix)
+    return {
+        "layer": name,
+        "distance": shape.distance,
+        "usual_distance": shape.usual_distance,
+        "excess_kurtosis": shape.excess_kurtosis,
+        "kept": {f"{d:.4g}": magnitude.mean_kept_share(matrix, strength=d) for d in strengths},
+        "chi": {f"{d:.4g}": kept_share(d) for d in strengths},
+    }
 
 
-def _tested(gaussian: Sequence[Mapping[str, Any]]) -> Hypothesis:
-    """Assumption 3.1, refuted by a distance that Gaussian weights hardly ever have; never proven."""
-    far = [row["layer"] for row in gaussian if row["distance"] > row["usual_distance"]]
-    found = f"not {', '.join(far)}, by the test of Kolmogorov and Smirnov" if far else "not refuted"
-    return Hypothesis(GAUSSIAN, False if far else None, found)
-
-
-def _bounds(about: Subject, f: nn.Module, d: float, chosen: _Settings) -> dict[str, Any]:
+def _bounds(about: Subject, f: nn.Module, d: float, chosen: _Settings) -> Row:
     """Decimal logarithms of theorem 5.2 and of the older bounds on another network, with its errors.
 
     It is pruned as g is; without training, which would be one for every point.
     """
     other = replace(about, f=f, by_epoch={})
     if chosen.prune == "iterative":
-        chosen = replace(chosen, prune="magnitude")
-    measured = other.measured("margins", "norms")
-    facts, layers = measured.facts, _layers(other, chosen, d, sketched=False)
-    found = _pruning_facts(facts, layers, d, chosen)
-    values = [] if measured.obstacle else [sketching.sketching_risk(facts, pruning=found), *literature(facts)]
+        chosen = chosen._replace(prune="magnitude")
+    measured, values = other.measured("margins", "norms"), list[PublishedValue]()
+    if not measured.obstacle:
+        layers = _layers(other, chosen, d, is_sketched=False)
+        found = _pruning_facts(other, measured.facts, layers, d, chosen)
+        values = [sketching.sketching_risk(measured.facts, pruning=found), *literature(measured.facts)]
     return {
         "log10": {each.name: finite(each.log10) for each in values},
         **dict(zip(("error", "test_error"), about.errors(f), strict=True)),
@@ -372,97 +363,65 @@ def _bounds(about: Subject, f: nn.Module, d: float, chosen: _Settings) -> dict[s
     }
 
 
-def _sketches(layers: Sequence[_Layer]) -> dict[str, Tensor]:
-    """The sketches that were made, by layer; their seeds, sides and steps are in the record."""
-    made = {layer.name: layer.attempt.code or layer.attempt.draft for layer in layers}
-    return {n: torch.from_numpy(integers(x.inner).levels.copy()) for n, x in made.items() if x is not None}
-
-
 def _tables(
-    rows: Sequence[dict[str, Any]], constants: Mapping[str, float], points: Sequence[dict[str, Any]]
-) -> tuple[Table, ...]:
-    sizes = {
-        "layer": "layer", "rows": "rows", "columns": "columns", "nonzeros": "non-zeros|,", "rho": "rho|.3g",
-        "sketch": "m", "bits_float32": "32-bit floats|,", "bits_sketch": "sketch|,",
-        "bits_positions_and_values": "positions and values|,", "bits_coded": "coded|,", "status": "recovered",
-    }  # fmt: skip
-    told = {
+    rows: Sequence[Row], constants: Mapping[str, float], points: Sequence[Row], gaussian: Sequence[Row]
+) -> Iterator[Table]:
+    numbers = {"numbers / weights": "where every recovered layer is its sketch, any other its weights."}
+    yield listed("Working range: does g still work where its sketches do?", points, _WORKING, **numbers)
+    legend = {
         "m": "of the sketch A X B^T; the columns of A and B, whose seeds are in result.json, have few ones.",
         "sketch": "bits of a sketch from which the layer comes back, with proof that it is the only one.",
         "coded": "bits of the shortest code of the layer, which the certificate pays for.",
     }
-    working = {
-        "d": "d|.3g", "kept": "kept|%", "error": "error on the sample|%", "test_error": "test error|%",
-        "recovered": "layers recovered", "layers": "of", "numbers": "numbers / weights|.3f",
-    }  # fmt: skip
-    numbers = {"numbers / weights": "where every recovered layer is its sketch, any other its weights."}
     layers = [{**row, "bits_sketch": row["bits_sketch"] or "-"} for row in rows]
+    yield listed("g, layer by layer, in bits", layers, _SIZES, **legend)
     values = [{"constant": name, "value": value} for name, value in constants.items()]
-    return (
-        listed("g, layer by layer, in bits", layers, sizes, **told),
-        listed("Constants of theorem 5.2", values, {"constant": "constant", "value": "value|.4g"}),
-        listed("Working range: does g still work where its sketches do?", points, working, **numbers),
-    )
-
-
-def _assumption_table(gaussian: Sequence[dict[str, Any]]) -> Table:
-    columns = {
-        "layer": "layer", "distance": "distance|.4f", "usual_distance": "of Gaussian weights|.4f",
-        "excess_kurtosis": "excess kurtosis|.2f", "shares": "kept at d (chi)",
-    }  # fmt: skip
-    texts = (
-        ", ".join(f"{d}: {x:.3f} ({row['chi'][d]:.3f})" for d, x in row["kept"].items()) for row in gaussian
-    )
-    shown = [{**row, "shares": text} for row, text in zip(gaussian, texts, strict=True)]
+    yield listed("Constants of theorem 5.2", values, {"constant": "constant", "value": "value|.4g"})
+    here = f"{constants['d']:.4g}"
+    shares = [{**row, "share": row["kept"][here], "expected": row["chi"][here]} for row in gaussian]
     legend = {
         "distance": "of Kolmogorov and Smirnov, from the Gaussian law of the same variance.",
         "of Gaussian weights": "that they exceed one time in a hundred.",
         "excess kurtosis": "0 for a Gaussian law, more for heavier tails.",
-        "kept at d (chi)": "share that algorithm 1 keeps on average, and of Gaussian weights.",
+        "kept": "by algorithm 1 at the d of g, on average; chi of Gaussian weights.",
     }
-    return listed("Assumption 3.1: are the weights Gaussian?", shown, columns, **legend)
+    yield listed("Assumption 3.1: are the weights Gaussian?", shares, _SHAPE, **legend)
 
 
 def _drawings(
-    name: str,
-    points: Sequence[dict[str, Any]],
-    over_epochs: Sequence[dict[str, Any]],
-    over_widths: Sequence[dict[str, Any]],
-    d: float,
+    name: str, points: Sequence[Row], over_epochs: Sequence[Row], over_widths: Sequence[Row], d: float
 ) -> Iterator[Drawing]:
-    accuracies = [{**p, "accuracy": 1.0 - p["error"], "share": p["recovered"] / p["layers"]} for p in points]
-    for each in accuracies:
-        each["test"] = None if each["test_error"] is None else 1.0 - each["test_error"]
-    kinds = {"accuracy": "accuracy, sample", "test": "accuracy, test", "share": "layers recovered"}
-    lines = curves(accuracies, "d", kinds)
-    chosen = Series("d of g", [d, d], [0.0, 1.0], "dashed")
+    shares = [
+        {
+            "d": point["d"],
+            "accuracy, sample": 1.0 - point["error"],
+            "accuracy, test": None if point["test_error"] is None else 1.0 - point["test_error"],
+            "layers recovered": point["recovered"] / point["layers"],
+        }
+        for point in points
+    ]
+    lines = curves(shares, "d", {each: each for each in shares[0] if each != "d"})
     yield from drawn(
         "Working range",
         "Accuracy of g and the share of its layers that come back from their sketches. The scheme works "
         "where both are high.",
-        Plot("", "strength of pruning, d", "share", [*lines, chosen], x_scale="log"),
-    )
-    true = [(p["epoch"], p["test_error"]) for p in over_epochs if p["test_error"] is not None]
-    ours = [(p["epoch"], 10.0 ** p["log10"][name]) for p in over_epochs if p["log10"].get(name) is not None]
-    if true and len(ours) > 1:
-        low, high = (f(value for _, value in true) for f in (min, max))
-        least, most = (f(value for _, value in ours) for f in (min, max))
-        scaled = [low + (v - least) / (most - least or 1.0) * (high - low) for _, v in ours]
+        Plot("", "strength of pruning, d", "share", [*lines, Series("d of g", [d, d], [0.0, 1.0], "dashed")],
+             x_scale="log"),
+    )  # fmt: skip
+    (true,) = curves(over_epochs, "epoch", {"test_error": "test error"})
+    bounds = [{"epoch": row["epoch"], "log10": row["log10"].get(name)} for row in over_epochs]
+    (bound,) = curves(bounds, "epoch", {"log10": name})
+    values = [10.0**each for each in bound.y]
+    if true.y and len(values) > 1:
+        low, high, least, most = min(true.y), max(true.y), min(values), max(values)
+        scaled = [low + (v - least) / (most - least or 1.0) * (high - low) for v in values]
         yield from drawn(
             "Figure 2: over the training",
             f"Theorem 5.2 and the test error of f. The bound, {least:.3g} to {most:.3g}, is stretched "
             "to the range of the error, as in the paper; where f has no margin it is infinite and not drawn.",
-            Plot(
-                "",
-                "epoch",
-                "error rate",
-                [
-                    Series("test error", [x for x, _ in true], [y for _, y in true]),
-                    Series(name, [x for x, _ in ours], scaled),
-                ],
-            ),
+            Plot("", "epoch", "error rate", [true, replace(bound, y=scaled)]),
         )
-    flat = [{"width": p["width"], **p["log10"]} for p in over_widths]
+    flat = [{"width": row["width"], **row["log10"]} for row in over_widths]
     names = {each: each for each in flat[0] if each != "width"} if flat else {}
     yield from drawn(
         "Figure 1 (c): against width",
@@ -471,26 +430,12 @@ def _drawings(
     )
 
 
-def _notes(about: Subject, widths: Sequence[int]) -> Iterator[str]:
-    if not about.by_epoch:
-        yield (
-            "Nothing is known of the training, so there is no figure over epochs: give the folder of "
-            "codebound train --keep-epochs 1 as the network."
-        )
-    if not widths:
-        yield "Other widths were not asked for: --widths trains networks like this one."
-    yield (
-        "A layer that is not recovered is in g-recovered.safetensors as its sketch gives it back, one that "
-        "is not sketched as it is; the certificates are about g."
-    )
-
-
 def _parts(prune: Pruning, d: float, levels: int) -> tuple[tuple[str, str], ...]:
-    method, density = {"magnitude": "naive", "iterative": "imp"}.get(prune, "mbp"), f"{kept_share(d):.6g}"
-    strength = f"--set strength={d:.6g}" if method == "mbp" else f"--set density={density}"
-    sketch = f"--strength {d:.6g}" if method == "mbp" else f"--keep {density}"
+    is_random, density = prune == "algorithm1", f"{kept_share(d):.6g}"
+    setting = f"strength={d:.6g}" if is_random else f"density={density}"
+    sketch = f"--strength {d:.6g}" if is_random else f"--keep {density}"
     return (
-        ("compress", f"--method {method} {strength} --set levels={levels}"),
+        ("compress", f"--method {_VERBS[prune]} --set {setting} --set levels={levels}"),
         ("sketch", f"{sketch} --levels {levels}"),
         ("compare", ""),
         ("plan", "--method mbp"),

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,8 @@ _BARS = (
     "Published expressions beside what is true of the same network, on one logarithmic axis; capacities are "
     "as their figures plot them. What is right of 100 % says nothing."
 )
+Row = dict[str, Any]
+"""A row of a table, or of the record."""
 _BOUNDS = ("risk", "capacity")  # units of a bar
 _HEADS = ("The paper.", "This network.", "What is true.")
 _KINDS = {
@@ -47,7 +49,6 @@ class StudyResult:
     about: Subject = field(repr=False)  # the network
     settings: Mapping[str, Any]  # options of the study, with what was chosen where they were open
     tables: Sequence[Table] = field(repr=False)  # of the paper's quantities, for people
-    more: Sequence[Table] = field(default=(), repr=False)  # for the page alone
     theorems: Sequence[PublishedValue | Refused] = field(repr=False)  # the first is the paper's main one
     networks: Mapping[str, nn.Module] = field(repr=False)  # g, and others that were made of f
     certified: Mapping[str, Certificate | str] = field(repr=False)  # of g and others, or the reason for none
@@ -66,20 +67,22 @@ class StudyResult:
     @property
     def sentences(self) -> tuple[str, str, str]:
         """The claim of the paper, what it says here, and what is true, for everybody."""
-        found, before, after = self.certified["g"], self.errors["f"][0], self.errors["g"]
+        (before, _), (after, fresh), found = self.errors["f"], self.errors["g"], self.certified["g"]
         says = (
-            f"{self.finding} {self.about.name} errs on {rate(before)} of its sample, the network g that is "
-            f"made of it on {rate(after[0])}; {_said_of(self.theorems[0])}"
+            f"{self.finding} The network errs on {rate(before)} of its sample; g, which is made from it, "
+            f"errs on {rate(after)}. {_bound_text(self.theorems[0])}"
         )
         true = "The error of g on new examples is unknown, as there are no test examples"
-        if self.about.test_set is not None and after[1] is not None:
-            true = f"g errs on {rate(after[1])} of {self.about.test_set.n:,} test examples"
+        if self.about.test_set is not None and fresh is not None:
+            true = f"g errs on {rate(fresh)} of {self.about.test_set.n:,} test examples"
         if isinstance(found, str):
             return self.claim, says, f"{true}; it has no certificate: {found.rstrip('.')}."
-        limit = f"{percent(found.claim.bound)} ({found.claim.statement}, {found.facts.code_bits:,} bits)"
-        worth = "which says no more than guessing" if found.claim.vacuous else "which is a guarantee"
-        sure = f"with probability {1.0 - found.claim.delta:g} its error on new data is at most {limit}"
-        return self.claim, says, f"{true}; {sure}, as the second program agrees, {worth}."
+        if found.claim.vacuous:
+            size = f"{found.facts.code_bits:,} bits"
+            return self.claim, says, f"{true}; its certificate ({size}) says no more than guessing."
+        limit, sure = percent(found.claim.bound), f"with probability {1.0 - found.claim.delta:g}"
+        checked = "a guarantee that the second program has checked"
+        return self.claim, says, f"{true}; {sure} it errs on at most {limit} of new data, {checked}."
 
     @property
     def commands(self) -> tuple[str, ...]:
@@ -117,27 +120,23 @@ class StudyResult:
 
     @property
     def _published(self) -> Table:
-        rows = [_published_row(each) for each in self.theorems]
-        return Table("As published, no guarantee", rows, _KINDS)
+        return Table("As published, no guarantee", [_published_row(each) for each in self.theorems], _KINDS)
 
     @property
     def _true(self) -> Table:
-        rows: list[tuple[str, str, str]] = []
+        rows = []
         for name, found in self.certified.items():
-            if isinstance(found, str):
-                rows.append((f"certificate of {name}", "none", found))
-                continue
-            claim, facts = found.claim, found.facts
-            counted = f"{facts.errors:,} errors on {facts.n:,} examples, {facts.code_bits:,} bits"
-            vacuous = ", vacuous" * claim.vacuous
-            words = f"{claim.statement}, with probability {1.0 - claim.delta:g}{vacuous}; {counted}"
-            rows.append((f"certificate of {name}", percent(claim.bound), words))
+            limit, note = "none", found
+            if isinstance(found, Certificate):
+                claim, facts = found.claim, found.facts
+                worth = "it says no more than guessing" if claim.vacuous else f"delta {claim.delta:g}"
+                counted = f"{facts.errors:,} errors on {facts.n:,} examples, {facts.code_bits:,} bits"
+                limit, note = percent(claim.bound), f"{claim.statement}; {counted}; {worth}"
+            rows.append((f"certificate of {name}", limit, note))
         for name, (on_sample, on_test) in self.errors.items():
             seen = "unknown: no test examples" if on_test is None else rate(on_test)
             rows.append((f"test error of {name}", seen, f"{rate(on_sample)} on the sample"))
-        return replace(
-            tabulate(("what", "at most, or counted", "note"), rows), title="Certified, and counted"
-        )
+        return tabulate(("what", "at most, or counted", "note"), rows, title="Certified, and counted")
 
     def page(self) -> str:
         """The page."""
@@ -146,16 +145,21 @@ class StudyResult:
         return rendered(
             "study.html.j2",
             {
-                "title": f"{self.paper}: {self.about.name} on {self.about.sample.name}",
-                "subtitle": f"{self.about.sample.n:,} examples; made by codebound {__version__}",
+                "title": f"{self.paper} on {self.about.sample.name}",
+                "subtitle": f"{self.about.name}, {self.about.sample.n:,} examples; codebound {__version__}",
                 "sentences": list(zip(_HEADS, self.sentences, strict=True)),
                 "tables": [self._true, self._published, *self.tables],
-                "more": self.more,
                 "drawings": [self._bars, *self.drawings],
                 "details": [{**each, "conditions": condition_rows(each)} for each in details],
                 "notes": [*self.about.notes, *self.notes],
                 "commands": self.commands,
-                "settings": [(name.replace("_", " "), _plain(value)) for name, value in settings.items()],
+                "settings": [
+                    (
+                        name.replace("_", " "),
+                        f"{value:.6g}" if isinstance(value, float) else "-" if value is None else value,
+                    )
+                    for name, value in settings.items()
+                ],
             },
             package="codebound_papers.report",
         )
@@ -196,8 +200,12 @@ def _claim_record(found: Certificate | str) -> dict[str, object]:
     if isinstance(found, str):
         return {"bound": None, "reason": found}
     counts = {name: getattr(found.facts, name) for name in ("errors", "n", "code_bits")}
-    claim = {name: getattr(found.claim, name) for name in ("bound", "statement", "vacuous", "delta")}
-    return {**claim, **counts}
+    return {
+        "statement": found.claim.statement,
+        "bound": found.claim.bound,
+        "vacuous": found.claim.vacuous,
+        **counts,
+    }
 
 
 def _published_row(each: PublishedValue | Refused) -> dict[str, str]:
@@ -217,26 +225,17 @@ def _published_row(each: PublishedValue | Refused) -> dict[str, str]:
 def _value_text(value: PublishedValue) -> str:
     """A published value as people read it."""
     row = finite({"value": value.value, "log10": value.log10})
-    if value.unit == "risk" and row["log10"] is not None:
-        return rate_text(row["value"], row["log10"])
-    return shown(row["value"], row["log10"])
+    text = rate_text if value.unit == "risk" and row["log10"] is not None else shown
+    return text(row["value"], row["log10"])
 
 
-def _said_of(value: PublishedValue | Refused) -> str:
+def _bound_text(value: PublishedValue | Refused) -> str:
     """A published bound in words, with its conditions."""
     if isinstance(value, Refused):
         return f"{value.name} does not apply: {value.reason}"
-    beyond = "" if value.log_value < 0.0 else " (above 100 % it says nothing)"
-    unmet, count = len(value.unmet), len(value.hypotheses)
-    return f"{value.name} prints {_value_text(value)}{beyond}; {unmet} of its {count} conditions are not met."
-
-
-def _plain(setting: object) -> str:
-    if isinstance(setting, float):
-        return f"{setting:.6g}"
-    if isinstance(setting, Sequence) and not isinstance(setting, str):
-        return ", ".join(map(str, setting)) or "-"
-    return "-" if setting is None else str(setting)
+    worth = ": above 100 % a bound says nothing" if 0.0 <= value.log_value < math.inf else ""
+    unmet = f"{len(value.unmet)} of its {len(value.hypotheses)} conditions are not met."
+    return f"The bound of the paper ({value.name}) is {_value_text(value)}{worth}. {unmet}"
 
 
 def listed(title: str, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], **legend: str) -> Table:
@@ -252,8 +251,7 @@ def listed(title: str, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, 
     return Table(title, shown, {name.replace("_", " "): text for name, text in legend.items()})
 
 
-def drawn(title: str, caption: str, *plots: Plot, columns: int = 2) -> Iterator[Drawing]:
-    """A figure of the plots that have something to show; nothing where none has."""
-    full = [plot for plot in plots if any(isinstance(each, Series) and each.x for each in plot.series)]
-    if full:
-        yield Drawing(title, Figure(full, columns=columns).inline(), caption, fits=True)
+def drawn(title: str, caption: str, plot: Plot) -> Iterator[Drawing]:
+    """A figure, if it has something to show."""
+    if any(isinstance(each, Series) and each.x for each in plot.series):
+        yield Drawing(title, Figure([plot]).inline(), caption, fits=True)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -36,6 +36,7 @@ from codebound_papers.compress.compressors import weight_name
 from codebound_papers.measure.record import Family, Measured, MeasureSettings, measure_facts
 from codebound_papers.measure.steps import FoldedNetwork, fold_and_wrap
 
+T = TypeVar("T")
 DEFAULT = "mlp:depth=5,width=128,bias=false"
 """The network that is trained where none is given: five layers, as in Guha et al., without biases."""
 EPOCHS = 20
@@ -82,65 +83,58 @@ class Subject:
         except CodeboundError as refusal:
             return str(refusal)
 
-    def measured(self, *families: Family, of: nn.Module | None = None, **settings: Any) -> Measured:
-        """The measures of f, or of another network on the same sample."""
+    def measured(self, *families: Family, **settings: Any) -> Measured:
+        """The measures of f."""
         asked = MeasureSettings(
             families=families, margin_share=self.margin_share, delta=self.delta, seed=self.seed, **settings
         )
-        return measure_facts(self.folded if of is None else of, self.sample, asked)
+        return measure_facts(self.folded, self.sample, asked)
 
     def errors(self, module: nn.Module) -> tuple[float, float | None]:
         """Shares of the sample and of the test examples that a network gets wrong; None without any."""
-        dtype = next(module.parameters()).dtype
-        sets = (self.sample, self.test_set)
-        counted = [None if x is None else error_count(module, x.on("cpu"), dtype=dtype) / x.n for x in sets]
-        assert counted[0] is not None  # there is a sample
-        return counted[0], counted[1]
+
+        def share(data: Dataset) -> float:
+            return error_count(module, data.on("cpu"), dtype=next(module.parameters()).dtype) / data.n
+
+        return share(self.sample), None if self.test_set is None else share(self.test_set)
 
     def build(self, weights: Mapping[str, Tensor]) -> nn.Module:
         """The network with other weight matrices, by layer; its other numbers are as a message has them."""
         if isinstance(self.task, str):
-            state = dict(self.network.model.state_dict())
-            state |= {weight_name(name): value for name, value in weights.items()}
-            return with_weights(self.network.model, state)
-        tensors = {name: torch.from_numpy(code.weights()) for name, code in self._others.items()}
-        tensors |= {self._coded_names[name]: value for name, value in weights.items()}
-        module: nn.Module = self.task.f.build({name: tensors[name] for name in self.task.f.tensors})
-        return module
+            named = {weight_name(name): value for name, value in weights.items()}
+            return with_weights(self.network.model, {**self.network.model.state_dict(), **named})
+        tensors = {name: torch.from_numpy(code.weights()) for name, code in self._fine.items()}
+        chain: Chain = self.task.chain
+        return chain.build(tensors | self._renamed(weights))
 
-    def certified(self, codes: Mapping[str, AbstractTensorCode]) -> Certificate | str:
+    def certified(
+        self, codes: Mapping[str, AbstractTensorCode], chain: Chain | None = None
+    ) -> Certificate | str:
         """The certificate (C-2) of the network with these weights, by layer, or the reason for none.
 
-        It is issued by the second program, or not at all.
+        With a chain, another architecture, the codes are those of all its tensors, by the names of a message.
+        The second program issues it, or nobody.
         """
         if isinstance(self.task, str):
             return self.task
-        whole = {**self._others, **{self._coded_names[name]: code for name, code in codes.items()}}
-        return self.issued(self.task.chain, {name: whole[name] for name in self.task.f.tensors})
-
-    def issued(self, chain: Chain, codes: Mapping[str, AbstractTensorCode]) -> Certificate | str:
-        """The certificate of a network of any architecture, by the names of a message."""
-        if isinstance(self.task, str):
-            return self.task
+        whole = codes if chain is not None else self._fine | self._renamed(codes)
+        message = Message(self.task.options, chain or self.task.chain, whole)
         try:
-            return issue(assess(Message(self.task.options, chain, codes), self.task), self.task)
+            return issue(assess(message, self.task), self.task)
         except CodeboundError as refusal:
             return str(refusal)
 
-    @cached_property
-    def _coded_names(self) -> dict[str, str]:
-        """The name in a message of every layer's weight."""
+    def _renamed(self, weights: Mapping[str, T]) -> dict[str, T]:
+        """The same by the names that a message has for the weights of layers."""
         assert isinstance(self.task, Task)
         views = zip(self.network.layers, self.task.network.layers, strict=True)
-        return {own.name: weight_name(coded.name) for own, coded in views}
+        return {weight_name(coded.name): weights[own.name] for own, coded in views if own.name in weights}
 
     @cached_property
-    def _others(self) -> dict[str, AbstractTensorCode]:
-        """Codes of all that is not the weight of a layer, rounded finely."""
+    def _fine(self) -> dict[str, AbstractTensorCode]:
+        """Codes of all tensors of a message, rounded finely."""
         assert isinstance(self.task, Task)
-        weights = set(self._coded_names.values())
-        names = (name for name in self.task.f.tensors if name not in weights)
-        return {name: quantised_code(name, self.task, levels=VECTOR_LEVELS) for name in names}
+        return {name: quantised_code(name, self.task, levels=VECTOR_LEVELS) for name in self.task.f.tensors}
 
     def widened(self, width: int) -> str:
         """The architecture at another width."""

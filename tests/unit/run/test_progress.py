@@ -81,9 +81,11 @@ def test_a_notebook_has_a_line_of_its_own(monkeypatch):
     module.get_ipython = lambda: SimpleNamespace(config={"IPKernelApp": {}})
     module.display = type(sys)("IPython.display")
     module.display.HTML = lambda text: text
-    module.display.display = lambda text, display_id: Line()
+    begun = []  # a bare name would be read as a file where one has it
+    module.display.display = lambda text, display_id: begun.append(text) or Line()
     monkeypatch.setitem(sys.modules, "IPython", module)
     monkeypatch.setitem(sys.modules, "IPython.display", module.display)
     monkeypatch.setattr(progress, "_SECONDS_BETWEEN", -1.0)
     work(2)
+    assert begun == ["<span>work</span>"]
     assert shown == ["work 0% 0:00:00 a note", "work 50% 0:00:00 a note", ""]

@@ -8,6 +8,7 @@ import torch
 
 from codebound_papers.guha23.items.trained import Data, Networks, network_settings
 from codebound_papers.guha23.items.verdicts import span
+from codebound_papers.guha23.magnitude import mean_kept_share
 from codebound_papers.guha23.pruning import kept_share
 from codebound_papers.measure.shape import weight_shape
 from codebound_papers.report.figures import Figure, Plot, curves_by
@@ -70,8 +71,7 @@ def _steps(rows: Sequence[Row]) -> Iterator[tuple[Row, Row]]:
 
 
 def _layer(name: str, matrix: torch.Tensor) -> Row:
-    shape, weights = weight_shape(matrix), matrix.detach().double()
-    squares = weights.square() / weights.var(correction=0)
+    shape = weight_shape(matrix)
     return {
         "layer": name,
         "weights": shape.weights,
@@ -80,7 +80,7 @@ def _layer(name: str, matrix: torch.Tensor) -> Row:
         "usual distance": shape.usual_distance,
         "beyond 3 deviations": shape.beyond,
         "Laplace over Gaussian": shape.laplace_gain,
-        **{f"kept at d = {d:g}": float(-torch.expm1(-squares / d).mean()) for d in _STRENGTHS},
+        **{f"kept at d = {d:g}": mean_kept_share(matrix, strength=d) for d in _STRENGTHS},
     }
 
 

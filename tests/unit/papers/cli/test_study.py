@@ -15,6 +15,7 @@ def study(tmp_path, monkeypatch, codebound):
     return partial(codebound, "study")
 
 
+@pytest.mark.thorough
 def test_guha_in_one_line(study, tmp_path):
     code, out, _ = study("guha23", *SMALL, "--d", 8, "--lambda", 3, "--out", "here", "--format", "json")
     record = json.loads(out)
@@ -30,6 +31,7 @@ def test_guha_in_one_line(study, tmp_path):
     [
         (("arora18", "--widths", "8"), "arora18 takes no widths"),
         (("guha23", "--trials", 3), "guha23 takes no trials"),
+        (("kant", "--quiet"), "the papers are guha23, arora18, shin21"),
         (("shin21", "--lambda", 3), "shin21 takes no lambda"),
         (("guha23", "--widths", "8;9"), "widths are whole numbers"),
         (("guha23", "--network", "w.safetensors"), "weights belong to an architecture"),

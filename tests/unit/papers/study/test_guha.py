@@ -176,7 +176,7 @@ def test_algorithm_1_keeps_what_it_should(about):
         ({"prune": "best"}, "pruning is by algorithm1, magnitude, iterative"),
         ({"eps": 0.0}, "eps is a finite number above 0"),
         ({"lambda_": math.inf}, "lambda is a finite number above 0"),
-        ({"d": -1.0}, "strength of pruning is a finite number"),
+        ({"d": 0.0}, "d is a finite number above 0"),
         ({"levels": 4}, "odd number of levels"),
         ({"widths": (8,)}, "other widths are those of mlp"),
     ],

@@ -19,7 +19,7 @@ def test_stable_ranks_and_tails_by_hand(about, found):
         matrix = weight.detach().double().numpy()
         largest = np.linalg.svd(matrix, compute_uv=False)[0]
         assert row["stable_rank"] == pytest.approx((matrix**2).sum() / largest**2, rel=1e-6)
-        assert row["entries_status"] in ("power law", "no power law", "undecided")
+        assert row["entries"]["status"] in ("power law", "no power law", "undecided")
         assert set(row["eigenvalue_distances"]) <= {"Gaussian", "Laplace", "stable"}
         assert "Gaussian" in row["law"] or "none" in row["law"] or "Laplace" in row["law"]
 
@@ -28,7 +28,7 @@ def test_the_exponent_is_that_of_hill(about, found):
     row = found.record()["layers"][0]
     values = np.sort(np.abs(next(about.f.parameters()).detach().double().numpy()), axis=None)
     hills = [1.0 / np.log(values[start:] / values[start]).mean() for start in range(len(values) - 2)]
-    assert min(abs(hill - row["entries_exponent"]) for hill in hills) < 1e-6
+    assert min(abs(hill - row["entries"]["tail_exponent"]) for hill in hills) < 1e-6
 
 
 def test_redrawn_weights_by_hand(about, found):
@@ -56,7 +56,7 @@ def test_theorem_2_counts_the_weights_above_its_thresholds(about, found):
     expected = facts.margin_loss + (kept / facts.examples) ** 0.5
     assert value.value == pytest.approx(expected)
     law = next(each for each in value.hypotheses if "power law" in each.statement)
-    ruled_out = [r["layer"] for r in found.record()["layers"] if r["entries_status"] == "no power law"]
+    ruled_out = [r["layer"] for r in found.record()["layers"] if r["entries"]["status"] == "no power law"]
     assert law.holds is (False if ruled_out else None)
 
 

@@ -6,8 +6,10 @@ from safetensors.torch import save_file
 from worlds.networks import Skipping, mlp
 from worlds.samples import clouds
 
+import codebound as cb
 from codebound.certificate.file import Certificate
 from codebound.run.errors import UsageError
+from codebound.run.extensions import Studies, Study
 from codebound_networks.codes.choose import best_tensor_code
 from codebound_networks.train.config import TrainConfig
 from codebound_networks.train.harness import fit
@@ -94,3 +96,13 @@ def test_codes_of_any_kind_are_taken():
     (view,) = about.network.layers
     zero = best_tensor_code(torch.zeros_like(view.weight).int().numpy(), step=0)
     assert about.certified({view.name: zero}).facts.code_bits > 0
+
+
+def test_the_product_types_what_the_papers_bring():
+    """The product imports no paper: a protocol names the calls, and this is where both are seen."""
+    assert set(Studies.__annotations__) <= set(cb.study.__all__)
+    assert all(getattr(cb.study, name) for name in Studies.__annotations__)
+    assert cb.study.sketch is cb.sketch
+    for name in ("sentences", "record", "save_to"):
+        assert hasattr(Study, name)
+        assert hasattr(cb.study.StudyResult, name)
