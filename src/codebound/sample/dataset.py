@@ -36,7 +36,7 @@ _SOME = 100  # examples from which on their labels show that they are no classes
 
 def row_parts(x: NDArray[np.generic]) -> Iterator[slice]:
     """The rows of an array, a few megabytes at a time."""
-    rows = max(1, _PART_VALUES // x[:1].size)
+    rows = max(1, _PART_VALUES // max(1, x[:1].size))
     return (slice(start, start + rows) for start in range(0, len(x), rows))
 
 
