@@ -23,7 +23,7 @@ METHODS = {name: Method(entry.sentence, _PROPOSE, needs_network=True) for name, 
 METHODS["sketch"] = Method(
     _SKETCH, "codebound_papers.guha23.sketch.layers:propose_sketched", needs_network=True
 )
-METHODS |= {name: METHODS.pop(name) for name in ("lottery", "imp")}  # what trains comes last
+METHODS |= {name: METHODS.pop(name) for name in ("lottery", "imp", "balanced")}  # what trains comes last
 
 ENGINES = {"ray": "codebound_papers.sweep.cluster:RayEngine"}
 
