@@ -20,10 +20,11 @@ _SKETCH = (
 )
 _PROPOSE = "codebound_papers.compress.compressors:propose_compressed"
 METHODS = {name: Method(entry.sentence, _PROPOSE, needs_network=True) for name, entry in COMPRESSORS.items()}
+del METHODS["balanced"]  # it makes networks for sketches, and `sketch` certifies those
 METHODS["sketch"] = Method(
     _SKETCH, "codebound_papers.guha23.sketch.layers:propose_sketched", needs_network=True
 )
-METHODS |= {name: METHODS.pop(name) for name in ("lottery", "imp", "balanced")}  # what trains comes last
+METHODS |= {name: METHODS.pop(name) for name in ("lottery", "imp")}  # what trains comes last
 
 ENGINES = {"ray": "codebound_papers.sweep.cluster:RayEngine"}
 

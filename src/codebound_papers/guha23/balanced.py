@@ -19,18 +19,14 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional
 
-from codebound.methods.search import Search, UnsuitedError
 from codebound.run.errors import UnsupportedLayerError, UsageError
 from codebound.run.progress import Progress, silent
 from codebound.run.references import implements
 from codebound.run.rng import torch_stream
 from codebound.sample.dataset import DeviceData
 from codebound_networks.codes.choose import best_tensor_code
-from codebound_networks.codes.modes import integers
 from codebound_networks.codes.quantization import MAX_STEP, nearest_step, step_size
 from codebound_networks.codes.tensors import AbstractTensorCode
-from codebound_networks.methods.pruned import VECTOR_LEVELS
-from codebound_networks.methods.trainers import require_training
 from codebound_networks.reading.walk import Network
 from codebound_networks.train.descent import Adam
 from codebound_networks.train.passes import Passes, half_cosine
@@ -38,7 +34,6 @@ from codebound_networks.views.layers import AbstractLayerView
 from codebound_networks.views.rebuild import with_weights
 from codebound_papers.compress import compressors
 from codebound_papers.guha23.magnitude import kept_count
-from codebound_papers.guha23.sketch.codec import smallest_sketch
 
 _LEAST_CAP = 8  # a line of so few non-zeros hinders no sketch
 _FIRST = 0.04  # share that the first of several steps keeps, if that is more than the last one keeps
@@ -46,8 +41,6 @@ _SPARSE = 0.1  # share of non-zeros below which products with a list of them are
 _BATCH = 128
 _CHUNK = 1000
 _STEPS_PER_GRID = 10
-_STEPS = {"standard": 1500, "max": 12000}  # of training that certify pays for
-_EXAMPLES_PER_WEIGHT = (60, 120)  # a sketch takes about 27 bits for each of so few weights
 
 
 @implements("G-Def5.1:mask", kind="algorithm")
@@ -119,7 +112,7 @@ class BalancedPruning(compressors.AbstractCompressor):
     def share_at(self, step: int, share: float) -> float:
         """The share that a layer keeps after a step: it falls by the same factor each time."""
         first = max(_FIRST, share)
-        return share if step == self.steps else first * (share / first) ** ((step - 1) / (self.steps - 1))
+        return first * (share / first) ** ((step - 1) / (self.steps - 1)) if self.steps > 1 else share
 
     def mask(self, weight: Tensor, share: float, *, is_last: bool = False) -> Tensor:
         """The mask of a weight, in its shape, that keeps at most a share of it."""
@@ -152,40 +145,9 @@ class BalancedPruning(compressors.AbstractCompressor):
         trained = {} if job.sample is None else {n: each for n, each in state.items() if n not in weights}
         return compressors.CompressedNetwork(job.network, layers, pruned.carried, trained)
 
-    @classmethod
-    def propose(cls, search: Search) -> None:
-        """Trains networks of few weights, and sketches every layer that comes back from one."""
-        require_training(search, starts_from_f=True)
-        if search.task.base is not None:
-            raise UnsuitedError("what is trained anew is near no base.")
-        if search.best is not None:
-            raise UnsuitedError("it sketches what plain codes say in fewer bits. Ask for it alone.")
-        job = compressors.Job(
-            network=search.task.network, sample=search.sample, seed=search.seed, progress=search.progress
-        )
-        size = sum(view.weight.numel() for view in job.network.layers)
-        epochs = max(1, math.ceil(_STEPS[search.effort] * _BATCH / search.sample.n))
-        for examples in _EXAMPLES_PER_WEIGHT:
-            density = min(1.0, search.sample.n / examples / size)
-            found = cls(density=density, levels=3, steps=min(8, epochs), epochs=epochs).run(job)
-            codes = {
-                name: compressors.rounded(each, VECTOR_LEVELS).code for name, each in found.trained.items()
-            }
-            search.propose(
-                compressors.message_with(
-                    search, codes | {layer.tensor: _sketched(layer.code) for layer in found.layers}
-                )
-            )
-
-
-def _sketched(code: AbstractTensorCode) -> AbstractTensorCode:
-    """The sketch of a tensor, or its plain code where it does not come back from one."""
-    grid = integers(code)
-    return smallest_sketch(grid.levels, step=grid.step).code or code
-
 
 @dataclass(frozen=True, eq=False)
-class Pruned:
+class BalancedNetwork:
     """A network that was trained under masks."""
 
     module: nn.Module  # the pruned network, not rounded
@@ -200,7 +162,7 @@ def prune_balanced(
     *,
     seed: int = 0,
     progress: Progress = silent,
-) -> Pruned:
+) -> BalancedNetwork:
     """Prunes a network in steps under caps, and trains it on the sample after each of them.
 
     Without a sample there is one step and no training. The same arguments give the same network on a CPU.
@@ -220,7 +182,7 @@ def prune_balanced(
         if sample is not None and outputs is not None:
             inputs = sample, outputs
             _train(module, masks, inputs, options, seed=seed, step=step, progress=progress)
-    return Pruned(module, masks, carried)
+    return BalancedNetwork(module, masks, carried)
 
 
 def _refused(network: Network) -> dict[str, str]:

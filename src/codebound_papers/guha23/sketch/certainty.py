@@ -1,27 +1,8 @@
-r"""When a sketch is certain to be read back, before any solver runs: a lemma about places and signs.
+"""Certain recovery, before a solver runs: a lemma about the places and signs of non-zeros.
 
-Notation.  A and B have t ones in every column; entry e = (k, l) of X is added to t^2 cells of Y, those in the
-rows of column k of A and the columns of column l of B. S is the support. A cell of e in S is *private* if no
-other entry of S has it; u(e) is the number of these. The load of an entry outside S is the sum of
-sign(X_e) / u(e) over those of its cells that are private to some e.
-
-Lemma.  If every u(e) is at least 1 and every load is strictly between -1 and 1, then every real matrix with
-the signs of X is the only one of smallest l1 norm with its sketch. If that is so with all signs taken as 1,
-then every real matrix with no entry outside S is.
-
-Proof.  Let K X = A X B^T, K H = 0, H not 0; H_S is H on S, H_O off it. In a private cell of e, H_e is minus
-the sum of H_o over the entries off S with that cell. Average that over the private cells of e, take sign(X_e)
-times it, and add over S: <sign(X), H_S> = -sum_o load(o) H_o. So
-|X + H|_1 - |X|_1 >= <sign(X), H_S> + |H_O|_1 >= (1 - max |load|) |H_O|_1, positive unless H_O = 0; but then H_S = 0 too. With all signs 1 the same averages
-give |H_S|_1 <= sum_o load(o) |H_o| < |H_O|_1 unless H_O = 0, and |X + H|_1 - |X|_1 >= |H_O|_1 - |H_S|_1 for
-every X in question.
-
-Caps.   An entry shares cells with others of its row, of its column, and by chance: with at most j_c non-zeros
-in a row, j_r in a column and N in all, a share of about (j_c / m2 + j_r / m1) t + N t^2 / (m1 m2) of them.
-The lemma needs each part to be small: caps against m / t, and N against m^2 / t^2.
-
-``proof.py`` searches for the best W in place of this one, and so accepts many times as many non-zeros; but it
-looks at one X, when that is known.
+Notation, statement and proof are in docs/howto/sketch.md. ``proof.py`` searches for the best dual matrix in
+place of the one of the lemma, which is the same number in all private cells of an entry; it so accepts many
+times as many non-zeros, but it looks at one matrix, when that is known.
 """
 
 import math
@@ -36,9 +17,11 @@ from codebound_papers.guha23.sketch.operators import Bipartite, adjoint, cells_o
 
 @implements("G-Thm5.1:certain", kind="numerics")
 def largest_load(x: Tensor, a: Bipartite, b: Bipartite) -> float:
-    """The largest absolute load (the lemma): below 1 what has the signs of x comes back from its sketch.
+    """The largest absolute load: below 1 every real matrix with the signs of x comes back from its sketch.
 
-    For a mask of zeros and ones it holds for all values there. Infinite where an entry has no private cell.
+    A cell of the sketch is private to a non-zero if no other one is added to it; the load of a zero entry is
+    the sum of sign / number of private cells over those of its cells that are private to a non-zero. For a
+    mask of zeros and ones all values come back. Infinite where an entry has no private cell.
     A square A without null vectors hides nothing, whatever its ones: it counts as the unit matrix; so does B.
 
     Differs.    G-Thm5.1 states a probability with open constants; this is certain, and computed in a second.
