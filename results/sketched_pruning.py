@@ -250,11 +250,11 @@ INTRODUCTION = """Perceptrons with four hidden layers, trained for 12 passes (Ad
 back if the integers that its sketch decodes to are proven, in integers, to be the only ones of smallest norm,
 and are those of the layer. *Numbers* are those in all sketches, for each weight of the dense network; biases
 are not in it. Accuracy is on the 10,000 test images, of the rounded network that the sketches decode to.
-Every run is in `results/sketched_pruning/`; `python results/sketched_pruning.py` makes them, and `--page` this
-page."""
+Every run is in `results/sketched_pruning/`; `python results/sketched_pruning.py` makes them, and `--page`
+this page."""
 LEMMA = """A 784 x 784 matrix with its non-zeros spread evenly, degree 5, three draws: the most non-zeros for
-which every draw is certain by the lemma of docs/howto/sketch.md, for any values and for random signs; and what the
-measured law brings back with proof once the matrix is known, 1.2 sqrt(N ln(p^2 / N)) = m."""
+which every draw is certain by the lemma of docs/howto/sketch.md, for any values and for random signs; and
+what the measured law brings back with proof once the matrix is known, 1.2 sqrt(N ln(p^2 / N)) = m."""
 
 
 def misses(groups: dict[str, list[str]], runs: dict[str, dict[str, Any]]) -> list[str]:
@@ -281,8 +281,8 @@ def misses(groups: dict[str, list[str]], runs: dict[str, dict[str, Any]]) -> lis
 MISSES = (
     """Misses first. The lemma that makes recovery certain for a mask, before a solver runs, covers about a
     twentieth of the non-zeros that come back (last table); for the others the proof is made after the fact. A
-    sketch takes about three times the bits of naming the non-zeros and their values, as everywhere. The output
-    layer alone takes a seventh of its own numbers, not 5 %: it is 0.3 % of the weights.""",
+    sketch takes about three times the bits of naming the non-zeros and their values, as everywhere. The
+    output layer alone takes a seventh of its own numbers, not 5 %: it is 0.3 % of the weights.""",
 )
 
 
