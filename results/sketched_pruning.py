@@ -25,11 +25,14 @@ import torch
 from torch import nn
 
 from codebound.bits.stream import Stream
+from codebound.certification import certify
 from codebound.sample.load import load_dataset
 from codebound.sample.losses import error_count
 from codebound_networks.codes.modes import encode_tensors, integers
+from codebound_networks.codes.quantization import step_size
 from codebound_networks.codes.tensors import AbstractTensorCode, matrix_shape
 from codebound_networks.reading.walk import wrap
+from codebound_networks.train.pruning import PruneSettings, prune
 from codebound_networks.views.zoo import build
 from codebound_papers.compress.compressors import Job
 from codebound_papers.guha23.balanced import BalancedPruning
@@ -80,10 +83,10 @@ def trained(data: str, width: int, seed: int, path: Path) -> nn.Module:
     optimizer = torch.optim.Adam(model.parameters(), lr=RATE)
     rate = torch.optim.lr_scheduler.OneCycleLR(optimizer, RATE, total_steps=steps, pct_start=0.1)
     for _ in range(PASSES):
-        for indices in torch.randperm(sample.n).split(BATCH)[: sample.n // BATCH]:
+        for indices in torch.split(torch.randperm(sample.n), BATCH)[: sample.n // BATCH]:
             x, y = sample.batch(indices)
             optimizer.zero_grad()
-            nn.functional.cross_entropy(model(x), y).backward()
+            torch.autograd.backward(nn.functional.cross_entropy(model(x), y))
             optimizer.step()
             rate.step()
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -206,6 +209,34 @@ def certain_loads(nonzeros: int, m: int, draw: int) -> tuple[float, float]:
     return any_values, given
 
 
+def certificate() -> dict[str, Any]:
+    """A certificate of a sketched network, C-2 and K-SK: 784-50-10 with 700 weights of one magnitude."""
+    sample = sampled("mnist", "train")
+    torch.manual_seed(0)
+    model = build("mlp:widths=50", input_shape=(1, 28, 28), classes=10)
+    optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
+    for _ in range(2):
+        for indices in torch.split(torch.randperm(sample.n), BATCH):
+            x, y = sample.batch(indices)
+            optimizer.zero_grad()
+            torch.autograd.backward(nn.functional.cross_entropy(model(x), y))
+            optimizer.step()
+    names = [name for name, each in model.named_parameters() if each.dim() > 1]
+    plan = PruneSettings(keep=700, levels=1, epochs=12, learning_rate=1e-2)
+    for name, found in prune(model.eval(), names, sample, plan).items():
+        with torch.no_grad():
+            model.get_parameter(name).copy_(found.integers * step_size(found.step))
+    issued = certify(model, load_dataset("mnist"), method="sketch", effort="quick").certificate
+    facts = issued.facts
+    return {
+        "bound": issued.claim.bound,
+        "errors": facts.errors,
+        "n": facts.n,
+        "code_bits": facts.code_bits,
+        "ledger": dict(issued.ledger),
+    }
+
+
 def read() -> dict[str, dict[str, Any]]:
     """All finished parts, by data set, width and seed, and by the name of the part."""
     found = {}
@@ -237,6 +268,7 @@ def write_page() -> None:
     parts = [TITLE, *misses(groups, runs), INTRODUCTION, "![Working range](sketched_pruning.svg)"]
     for group, names in groups.items():
         parts += [f"## {group.rsplit('-', 1)[0]}, 784-{group.rsplit('-', 1)[1]}x4-10", ranges(names, runs)]
+    parts += ["## A certificate", certified(json.loads((FOLDER / "certificate.json").read_text()))]
     parts += ["## Every layer at 0.006", every_layer(runs), "## One option changed", variants(runs)]
     parts += ["## What is certain before a solver runs", LEMMA, lemma_table(lemma)]
     text = "\n\n".join(part if "|" in part else fill(" ".join(part.split()), 100) for part in parts)
@@ -284,6 +316,20 @@ MISSES = (
     sketch takes about three times the bits of naming the non-zeros and their values, as everywhere. The
     output layer alone takes a seventh of its own numbers, not 5 %: it is 0.3 % of the weights.""",
 )
+
+
+def certified(cells: dict[str, Any]) -> str:
+    """The certificate in a sentence."""
+    row = cells["cells"]["mnist"]["value"]
+    return f"""At the densities above a certificate is vacuous: the sketches of 784-784x4-10 at 0.006 have 12
+        bits for each example. A network that is small enough, 784-50-10 with 700 weights of one
+        magnitude, made by `prune` and not by `balanced`, has {row["errors"]:,} errors on {row["n"]:,}
+        examples and {row["code_bits"]:,} bits, {row["ledger"]["0.weight"]:,} of them the sketch of its
+        first layer; its output layer, 10 x 50 with 190 non-zeros, has no sketch that is smaller than
+        itself, and is coded plainly. The certificate (C-2, K-SK, delta = 0.05) says at most **{
+        100
+        * row["bound"]:.1f} %**, and the second program proves the sketch again. The plain code of the same
+        network is a third as long and says less than 30 %."""
 
 
 def ranges(names: list[str], runs: dict[str, dict[str, Any]]) -> str:
@@ -341,7 +387,7 @@ def variants(runs: dict[str, dict[str, Any]]) -> str:
 def lemma_table(cells: dict[str, Any]) -> str:
     """The region of the lemma beside that of the proof."""
     lines = [
-        "| m | numbers | certain, any values | certain, given signs | back with proof |",
+        "| m | numbers | certain, any values | certain, given signs | the measured law |",
         "|---" * 5 + "|",
     ]
     for cell in cells.values():
@@ -388,12 +434,15 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--variants", nargs="*", choices=VARIANTS, default=[])
     parser.add_argument("--networks", type=Path, default=Path("runs/sketched_pruning"))
     parser.add_argument("--lemma", action="store_true", help="what is certain before a solver runs")
+    parser.add_argument("--certificate", action="store_true", help="a certificate of a sketched network")
     parser.add_argument("--page", action="store_true")
     asked = parser.parse_args(arguments)
     if asked.lemma:
         journal = Journal(FOLDER / "lemma.json")
         for m in SIDES:
             say(str(journal.get(str(m), partial(certain, m))))
+    elif asked.certificate:
+        say(str(Journal(FOLDER / "certificate.json").get("mnist", certificate)))
     elif asked.page:
         write_page()
     else:

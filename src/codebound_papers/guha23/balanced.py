@@ -175,7 +175,7 @@ def prune_balanced(
     masks = dict[str, Tensor]()
     for step in range(1 if sample is not None else options.steps, options.steps + 1):
         for name, share in shares.items():
-            weight = module.get_submodule(name).weight
+            weight = module.get_parameter(compressors.weight_name(name))
             masks[name] = options.mask(weight, options.share_at(step, share), is_last=name == [*shares][-1])
             with torch.no_grad():
                 weight.mul_(masks[name])
@@ -235,7 +235,7 @@ def _train(
 
     def used(name: str, *, done: int) -> Tensor:
         """A tensor under its mask, from the middle of the last step on rounded; its gradient goes through."""
-        weight, mask = inner.get_parameter(name), kept[name]
+        mask, weight = kept[name], torch.as_tensor(inner.get_parameter(name))
         if mask is not None:
             weight = weight * mask
         if step < options.steps or 2 * done < passes.steps:
@@ -264,7 +264,7 @@ def _train(
     module.load_state_dict(inner.state_dict())
     with torch.no_grad():
         for name, mask in masks.items():
-            module.get_submodule(name).weight.mul_(mask)
+            module.get_parameter(compressors.weight_name(name)).mul_(mask)
 
 
 def on_grid(weight: Tensor, levels: int) -> AbstractTensorCode:
@@ -298,7 +298,7 @@ def _is_sparse(layer: nn.Module, mask: Tensor) -> bool:
     return (
         type(layer) is nn.Linear
         and mask.device.type == "cpu"
-        and torch.backends.mkl.is_available()
+        and torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]
         and float(mask.float().mean()) < _SPARSE
     )
 
@@ -321,7 +321,8 @@ class _SparseLinear(nn.Module):
             _matrix(self.by_row, self.values, self.shape)
 
     def forward(self, x: Tensor) -> Tensor:
-        product = _SparseProduct.apply(self.values, x.flatten(0, -2), self)
+        rows = x.flatten(0, -2)
+        product: Tensor = _SparseProduct.apply(self.values, rows, self)  # type: ignore[no-untyped-call]
         return product.view(*x.shape[:-1], -1) + (0.0 if self.bias is None else self.bias)
 
     def dense(self) -> nn.Linear:
