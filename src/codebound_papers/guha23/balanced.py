@@ -309,16 +309,14 @@ class _SparseLinear(nn.Module):
     def __init__(self, layer: Any, mask: Tensor) -> None:
         super().__init__()
         self.bias = layer.bias
-        rows, columns = mask.nonzero().T
-        self.values = nn.Parameter(layer.weight.detach()[rows, columns])
         self.shape = tuple(mask.shape)
-        self.places = rows, columns
-        self.by_row = _starts(rows, self.shape[0]), columns
-        self.order = torch.argsort(columns, stable=True)
-        self.by_column = _starts(columns, self.shape[1]), rows[self.order]
+        self.places = tuple(mask.nonzero().T)
+        self.values = nn.Parameter(layer.weight.detach()[self.places])
+        self.order = torch.argsort(self.places[1], stable=True)
         with warnings.catch_warnings():  # torch says once that such tensors are in beta
             warnings.simplefilter("ignore")
-            _matrix(self.by_row, self.values, self.shape)
+            both = [each.float().to_sparse_csr() for each in (mask, mask.T)]
+        self.by_row, self.by_column = ((each.crow_indices(), each.col_indices()) for each in both)
 
     def forward(self, x: Tensor) -> Tensor:
         rows = x.flatten(0, -2)
@@ -354,9 +352,3 @@ class _SparseProduct(torch.autograd.Function):
 
 def _matrix(places: tuple[Tensor, Tensor], values: Tensor, shape: tuple[int, ...]) -> Tensor:
     return torch.sparse_csr_tensor(*places, values.detach(), shape, check_invariants=False)
-
-
-def _starts(lines: Tensor, count: int) -> Tensor:
-    starts = torch.zeros(count + 1, dtype=torch.int64)
-    torch.cumsum(torch.bincount(lines, minlength=count), 0, out=starts[1:])
-    return starts
