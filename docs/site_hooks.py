@@ -27,6 +27,7 @@ ELSEWHERE = (
     "results/any_learner.md",
     "results/everyday.md",
     "results/reproduction.md",
+    "results/sketched_pruning.md",
 )
 _LINK = re.compile(r"(?<!\!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)|!\[([^\]]*)\]\(([^)\s]+)\)")
 

@@ -21,6 +21,7 @@ _SKETCH = (
 )
 _PROPOSE = "codebound_papers.compress.compressors:propose_compressed"
 METHODS = {name: Method(entry.sentence, _PROPOSE, needs_network=True) for name, entry in COMPRESSORS.items()}
+del METHODS["balanced"]  # it makes networks for sketches, and `sketch` certifies those
 METHODS["sketch"] = Method(
     _SKETCH, "codebound_papers.guha23.sketch.layers:propose_sketched", needs_network=True
 )

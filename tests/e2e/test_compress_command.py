@@ -30,7 +30,12 @@ LAYER_KEYS = {
     "spectral_error_predicted",
     "predicted_by",
 }
-QUICK = {"lottery": ("--set", "epochs=1"), "imp": ("--set", "epochs=1"), "conv": ("--set", "numbers=8")}
+QUICK = {
+    "lottery": ("--set", "epochs=1"),
+    "imp": ("--set", "epochs=1"),
+    "balanced": ("--set", "epochs=8"),
+    "conv": ("--set", "numbers=8"),
+}
 FACTORIES = """
 from torch import nn
 

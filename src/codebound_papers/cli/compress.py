@@ -18,7 +18,7 @@ _SET = """An option of the method, such as --set density=0.2; may be repeated. W
 those of the shortest message that costs at most 1 % of the accuracy."""
 _LAYERS = "Names of layers to compress, joined by commas (default: all)."
 _DATA = """Sample: name, .npz file, image folder, or package.module:factory. Measures accuracy and deviation;
-lottery and imp train on it."""
+lottery, imp and balanced train on it."""
 _TEST = "Sample to measure on instead of --data; a known name gives its tests."
 _LIST = "Print the methods and their options."
 _EXAMPLES = "Measure on the first examples only (default: all)."

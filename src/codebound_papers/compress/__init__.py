@@ -16,8 +16,8 @@ __all__, __getattr__, __dir__ = lazily(
     codebound_papers.compress.catalogue: COMPRESSORS
     codebound_papers.compress.compressors: AbstractCompressor CompressedLayer CompressedNetwork FromInitial
         Job LocalNetwork compress
-    codebound_papers.compress.methods: conv_network default_options heavytail imp lottery lowrank mbp naive
-        option_text parse_options project run_method vector_compress vector_project
+    codebound_papers.compress.methods: balanced conv_network default_options heavytail imp lottery lowrank mbp
+        naive option_text parse_options project run_method vector_compress vector_project
     codebound_papers.plan.minimum: MeasuredMinimum measured_minimum
     codebound_papers.compress.summary: CarriedTensor CompressionSummary LayerSummary NetworkDeviation
         deviation summarise

@@ -70,6 +70,10 @@ COMPRESSORS = {
         "Trains, drops the smallest weights, rewinds, and again: iterative magnitude pruning.",
         "codebound_papers.guha23.masks:IterativePruning",
     ),
+    "balanced": Entry(
+        "Keeps the largest weights, few in every row and column; trains them where a sample is given.",
+        "codebound_papers.guha23.balanced:BalancedPruning",
+    ),
 }
 """In the order in which ``certify`` tries them."""
 

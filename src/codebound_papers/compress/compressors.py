@@ -91,15 +91,20 @@ class CompressedNetwork:
     network: Network = field(repr=False)  # the original
     layers: tuple[CompressedLayer, ...]  # the compressed layers, in forward order
     carried: dict[str, str]  # layers that the method cannot take, with the reason
+    # tensors of other kinds, such as biases, where they were trained together with the layers
+    trained: Mapping[str, Tensor] = field(default_factory=dict, repr=False)
     chain: ClassVar[None] = None  # g has the architecture of f
 
     def module(self) -> nn.Module:
         """The compressed network g, on the device of the original."""
-        state = {name: value.detach() for name, value in self.network.model.state_dict().items()}
+        state = {name: value.detach() for name, value in self._state().items()}
         first = first_names(self.network.model)
         weights = {first[layer.tensor]: layer.weight for layer in self.layers}
         changed = {name: weights.get(first.get(name, name), old) for name, old in state.items()}
         return with_weights(self.network.model, changed)
+
+    def _state(self) -> dict[str, Tensor]:
+        return {**self.network.model.state_dict(), **self.trained}
 
     @property
     def names(self) -> dict[str, str]:
@@ -116,8 +121,7 @@ class CompressedNetwork:
         """
         coverage = self.network.coverage
         coverage.require_complete()
-        state = self.network.model.state_dict()
-        first = first_names(self.network.model)
+        state, first = self._state(), first_names(self.network.model)
         done = {first[layer.tensor]: layer.code for layer in self.layers}
         codes: dict[str, AbstractTensorCode] = {}
         for row in coverage.tensors:

@@ -37,7 +37,8 @@ def run_method(method: str, options: Options, job: Job) -> Compressed:
 
 def has_grid(method: str) -> bool:
     """Return True if options of a method can be compared without training."""
-    return issubclass(find_compressor(method).algorithm, AbstractCompressor)
+    algorithm = find_compressor(method).algorithm
+    return issubclass(algorithm, AbstractCompressor) and len((*algorithm.grid(), *algorithm.near())) > 1
 
 
 def mild_options(method: str, job: Job, sample: DeviceData) -> Options:
@@ -154,4 +155,5 @@ lowrank = _function("lowrank")
 heavytail = _function("heavytail")
 lottery = _function("lottery", "sample")
 imp = _function("imp", "sample")
+balanced = _function("balanced", "sample")
 conv_network = _function("conv", "input_shape")

@@ -31,6 +31,7 @@ SPARSE_FORMAT = "CSR: float32 values, int32 column numbers and row starts"
 _FLOAT, _INDEX = 4, 4  # bytes
 _CHUNK = 512
 _OTHER = "The compressed network has another architecture."
+_TRAINED = "Biases and other tensors were trained too; the bounds are for changed weights alone."
 _OUTWARD = 1.0 + 1e-12
 _UNTOUCHED = "no weight matrix, coded as it is"
 
@@ -249,6 +250,8 @@ def deviation(
     largest, mean = float(lengths.max()), float(lengths.mean())
     if compressed.chain is not None:  # the theorems compare layers of one architecture
         return NetworkDeviation((), largest, mean, None, None, _OTHER)
+    if compressed.trained:
+        return NetworkDeviation((), largest, mean, None, None, _TRAINED)
     inputs = (x.flatten(1) for x, _ in sample.chunks(chunk_size, torch.float64))
     x_norm = max(float(torch.linalg.vector_norm(x, dim=1).max()) for x in inputs)
     bounds = _layer_bounds(compressed, sample)

@@ -18,7 +18,12 @@ from codebound_papers.compress.methods import (
 from codebound_papers.guha23.magnitude import common_variance
 from codebound_papers.shin21.compressor import ScaleFree
 
-QUICK = {"lottery": ["epochs=1"], "imp": ["epochs=1", "rounds=1"], "conv": ["numbers=8", "mixes=8"]}
+QUICK = {
+    "balanced": ["epochs=8"],
+    "lottery": ["epochs=1"],
+    "imp": ["epochs=1", "rounds=1"],
+    "conv": ["numbers=8", "mixes=8"],
+}
 
 
 def job(**changes) -> Job:
