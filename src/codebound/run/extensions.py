@@ -66,15 +66,9 @@ class Extensions:
 class Study(Protocol):
     """A paper's system on one network, as ``codebound.study`` returns it."""
 
-    @property
-    def sentences(self) -> tuple[str, str, str]:
-        """The claim of the paper, what it says about this network, and what is true."""
-
-    def record(self) -> dict[str, Any]:
-        """Everything for JSON."""
-
-    def save_to(self, folder: Path | str) -> Path:
-        """Write record, page, networks and certificates."""
+    sentences: tuple[str, str, str]  # the claim of the paper, what it says here, and what is true
+    record: Callable[[], dict[str, Any]]  # everything for JSON
+    save_to: Callable[[Path | str], Path]  # writes record, page, networks and certificates
 
 
 class Studies(Protocol):
