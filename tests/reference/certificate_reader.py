@@ -117,7 +117,10 @@ def listed(start: str, count: int) -> list[str]:
 
 
 def usual_rows(n: int) -> int:
-    return (10 if n < 2_000 else 12 if n < 10_000 else 14 if n < 50_000 else 16) * n // 20
+    """Give the usual share of n rows for a split: it leaves what is counted, and is learned from."""
+    steps = ((50_000, 16, 15_000), (10_000, 14, 4_000), (2_000, 12, 1_000), (0, 10, 0))
+    part, counted = next((part, counted) for least, part, counted in steps if n >= least)
+    return min(part * n // 20, n - counted, 10_000)
 
 
 WORDS = ("usual split", "first table", "another table", "another split", "picks", "network", "another loss")
