@@ -23,7 +23,7 @@ import torch
 from ratios import beside, is_installed
 
 from codebound.bits.stream import Stream
-from codebound.run.rng import numpy_stream
+from codebound_networks.train.rng import numpy_stream
 from codebound_papers.guha23.sketch.operators import Bipartite, column_ensemble, sketch
 from codebound_papers.guha23.sketch.peeling import peel
 from codebound_papers.guha23.sketch.recovery import recover, recover_integers, recover_l1

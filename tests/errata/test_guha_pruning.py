@@ -9,7 +9,7 @@ import torch
 from scipy.integrate import quad
 
 from codebound.bounds.original import LayerBounds, output_deviation
-from codebound.run.rng import torch_stream
+from codebound_networks.train.rng import torch_stream
 from codebound_papers.compress.compressors import number_of_levels, rounding_bound
 from codebound_papers.compress.summary import exponential_deviation
 from codebound_papers.guha23.lottery import least_sketch_side, published_sketch_side

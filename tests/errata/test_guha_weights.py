@@ -6,11 +6,11 @@ import torch
 
 from codebound.bits.options import Options
 from codebound.bits.stream import Stream
-from codebound.run.rng import torch_stream
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.message import Message, decode
 from codebound_networks.chains.operations import Linear
 from codebound_networks.codes.tensors import Dense, Raw
+from codebound_networks.train.rng import torch_stream
 from codebound_papers.compress.compressors import number_of_levels
 from codebound_papers.guha23.magnitude import prune_randomly
 from codebound_papers.guha23.pruning import expected_nonzeros, kept_share

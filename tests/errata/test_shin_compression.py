@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from codebound.run.rng import torch_stream
+from codebound_networks.train.rng import torch_stream
 from codebound_papers.guha23.magnitude import binomial_tail, count_bits
 from codebound_papers.shin21.compressor import (
     Corrected,

@@ -17,13 +17,13 @@ from codebound.methods.inputs import SCORES, Start, make_helper, maker_of, refus
 from codebound.methods.kernel_share import linear_helper
 from codebound.methods.registry import makes_own
 from codebound.run.errors import CertificateError, ModelError, UsageError
-from codebound.run.rng import torch_stream
 from codebound_networks.about_f.batch_independence import require_one_example
 from codebound_networks.chains.message import MAX_ELEMENTS
 from codebound_networks.chains.original import Original
 from codebound_networks.reading.callables import runs_on
 from codebound_networks.train.config import Cosine, TrainConfig
 from codebound_networks.train.harness import fit
+from codebound_networks.train.rng import torch_stream
 from codebound_networks.views.graphs import Traced
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ from torch import nn
 from torch.nn import functional
 
 from codebound.methods.search import Search, UnsuitedError
-from codebound.run.rng import torch_stream
 from codebound.sample.dataset import DeviceData, Scaling
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.message import Message
@@ -24,6 +23,7 @@ from codebound_networks.methods.trainers import AbstractTrainer, Candidate, best
 from codebound_networks.train.few_bits import LEAST_SIDE
 from codebound_networks.train.polishing import polish_linear
 from codebound_networks.train.pruning import PruneSettings, prune
+from codebound_networks.train.rng import torch_stream
 from codebound_networks.train.subspace import Learner
 
 if TYPE_CHECKING:

@@ -19,12 +19,12 @@ from codebound.run.device import device_name, isolated_random_state, resolve_dev
 from codebound.run.errors import CodeboundError, DataError, ModelError, UsageError, brief
 from codebound.run.progress import Progress, silent, watched
 from codebound.run.references import implements
-from codebound.run.rng import stream_seed
 from codebound.run.tensor_files import dtype_name, state_sha256, state_tensors
 from codebound.sample.dataset import as_dataset, seen_rows
 from codebound.sample.losses import error_count
 from codebound_networks.reading.callables import Adapter
 from codebound_networks.train import runs
+from codebound_networks.train.rng import stream_seed
 from codebound_networks.train.runs import EpochEvent, EpochRow, Measures, OnEpoch, TrainResult
 from codebound_networks.train.updates import Epoch, make_optimizer, make_update, set_rate, shuffle_labels
 from codebound_networks.views.rebuild import forbidden_entries, tensors_of, with_weights

@@ -17,9 +17,9 @@ from torch.nn import functional
 
 from codebound.run.errors import UsageError
 from codebound.run.progress import Progress, silent
-from codebound.run.rng import torch_stream
 from codebound_networks.train.descent import Adam
 from codebound_networks.train.passes import Passes, half_cosine
+from codebound_networks.train.rng import torch_stream
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

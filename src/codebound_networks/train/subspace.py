@@ -18,10 +18,10 @@ from torch.nn import functional
 
 from codebound.run.errors import UsageError
 from codebound.run.progress import Progress, silent
-from codebound.run.rng import torch_stream
 from codebound_networks.codes.quantization import step_size
 from codebound_networks.codes.random_subspace import hashes, scale_exponent, starts
 from codebound_networks.train.passes import Passes, half_cosine
+from codebound_networks.train.rng import torch_stream
 from codebound_networks.train.updates import record
 
 if TYPE_CHECKING:

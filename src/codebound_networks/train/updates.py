@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from codebound.run.device import isolated_random_state, lower_precision, rounded_products
 from codebound.run.errors import ModelError, UsageError
-from codebound.run.rng import numpy_stream, torch_stream
+from codebound_networks.train.rng import numpy_stream, torch_stream
 
 if TYPE_CHECKING:
     from torch import nn

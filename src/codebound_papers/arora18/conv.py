@@ -20,7 +20,6 @@ from codebound.bits.arithmetic import MAX_WORK, Writer
 from codebound.methods.search import Search, UnsuitedError
 from codebound.run.errors import ModelError, UnsupportedLayerError, UsageError
 from codebound.run.references import implements
-from codebound.run.rng import torch_stream
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.from_module import chain_of
 from codebound_networks.chains.message import MAX_ELEMENTS, Message
@@ -30,6 +29,7 @@ from codebound_networks.codes.modes import encode_tensors
 from codebound_networks.codes.quantization import nearest_step, quantize, step_for_levels, step_size
 from codebound_networks.codes.tensors import MAX_SIZE, AbstractTensorCode, Raw
 from codebound_networks.methods.pruned import quantised_code
+from codebound_networks.train.rng import torch_stream
 from codebound_papers.arora18.projection_plan import ConvCount
 from codebound_papers.compress import compressors
 from codebound_papers.compress.codes import GAUSSIAN_WORK, MAX_MIXED, Mixed

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from codebound.run.errors import UsageError
 from codebound.run.references import implements
-from codebound.run.rng import torch_stream
 from codebound_networks.codes.choose import best_tensor_code
 from codebound_networks.codes.quantization import nearest_step, quantize, step_for_levels, step_size
+from codebound_networks.train.rng import torch_stream
 from codebound_networks.views.layers import AbstractLayerView
 from codebound_papers.arora18.projection import check_numbers, project_layer
 from codebound_papers.arora18.projection_plan import gaussian_count

@@ -22,7 +22,6 @@ from torch.nn import functional
 from codebound.run.errors import UnsupportedLayerError, UsageError
 from codebound.run.progress import Progress, silent
 from codebound.run.references import implements
-from codebound.run.rng import torch_stream
 from codebound.sample.dataset import DeviceData
 from codebound_networks.codes.choose import best_tensor_code
 from codebound_networks.codes.quantization import MAX_STEP, nearest_step, step_size
@@ -30,6 +29,7 @@ from codebound_networks.codes.tensors import AbstractTensorCode
 from codebound_networks.reading.walk import Network
 from codebound_networks.train.descent import Adam
 from codebound_networks.train.passes import Passes, half_cosine
+from codebound_networks.train.rng import torch_stream
 from codebound_networks.views.layers import AbstractLayerView
 from codebound_networks.views.rebuild import with_weights
 from codebound_papers.compress import compressors

@@ -13,8 +13,8 @@ import torch
 
 from codebound.run.errors import UnsupportedLayerError, UsageError
 from codebound.run.references import implements
-from codebound.run.rng import torch_stream
 from codebound_networks.reading.walk import Network
+from codebound_networks.train.rng import torch_stream
 from codebound_networks.views.layers import AbstractLayerView, LinearView
 from codebound_papers.conditions import has_no_biases, is_fully_connected
 from codebound_papers.facts import LayerFacts, NetworkFacts

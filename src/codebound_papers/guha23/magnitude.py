@@ -19,8 +19,8 @@ from torch import Generator, Tensor
 from codebound.bounds.numerics import log2_choose, log_binomial_tail
 from codebound.run.errors import UsageError
 from codebound.run.references import implements
-from codebound.run.rng import torch_stream
 from codebound_networks.reading.walk import Network
+from codebound_networks.train.rng import torch_stream
 from codebound_networks.views.layers import AbstractLayerView
 from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer, rounded, weight_of
 from codebound_papers.guha23.pruning import check_strength, expected_change_norm, kept_share, strength_for

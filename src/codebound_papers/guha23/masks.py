@@ -21,7 +21,6 @@ from codebound.methods.search import Search, UnsuitedError
 from codebound.run.errors import UnsupportedLayerError, UsageError
 from codebound.run.progress import Progress, silent
 from codebound.run.references import implements
-from codebound.run.rng import torch_stream
 from codebound.sample.dataset import DeviceData
 from codebound_networks.codes.choose import best_tensor_code
 from codebound_networks.codes.quantization import nearest_step
@@ -29,6 +28,7 @@ from codebound_networks.codes.tensors import Dense
 from codebound_networks.methods.trainers import require_training
 from codebound_networks.train.descent import Adam
 from codebound_networks.train.passes import Passes
+from codebound_networks.train.rng import torch_stream
 from codebound_networks.views.layers import AbstractLayerView
 from codebound_papers.compress import compressors
 from codebound_papers.compress.codes import Ticket

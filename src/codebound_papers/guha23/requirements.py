@@ -9,7 +9,7 @@ from torch import Tensor
 from codebound.bounds.risk import rate
 from codebound.run.errors import ModelError
 from codebound.run.progress import Progress, silent
-from codebound.run.rng import torch_stream
+from codebound_networks.train.rng import torch_stream
 from codebound_papers.facts import LayerFacts
 from codebound_papers.guha23.magnitude import prune_randomly
 from codebound_papers.guha23.pruning import expected_change_norm, kept_share, least_kept_share

@@ -30,8 +30,8 @@ from torch import Tensor
 
 from codebound.run.errors import UsageError
 from codebound.run.references import implements
-from codebound.run.rng import torch_stream
 from codebound_networks.reading.walk import Network
+from codebound_networks.train.rng import torch_stream
 from codebound_networks.views.layers import AbstractLayerView, LinearView
 from codebound_papers.measure import spectral
 

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor, fx, nn
 
 from codebound.run.errors import ModelError, UsageError
-from codebound.run.rng import numpy_stream
 from codebound.sample.dataset import Dataset
 from codebound_networks.reading.walk import Network, observe, traced_steps, wrap
+from codebound_networks.train.rng import numpy_stream
 from codebound_networks.views.fold import fold_batch_norms, has_batch_norms
 from codebound_networks.views.kinds import FIXED, OTHER, SHAPE, Kind, kind_of_node
 from codebound_networks.views.layers import AbstractLayerView, refusal_of, view_of

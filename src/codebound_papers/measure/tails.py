@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 from codebound.run.errors import UsageError
 from codebound.run.progress import Progress, silent
 from codebound.run.references import implements
-from codebound.run.rng import numpy_stream
+from codebound_networks.train.rng import numpy_stream
 
 Status = Literal["power law", "no power law", "undecided"]
 

@@ -12,7 +12,6 @@ from torch import nn
 
 from codebound import __version__
 from codebound.run.errors import CodeboundError, UsageError
-from codebound.run.rng import numpy_stream
 from codebound.run.store import content_key
 from codebound.run.tensor_files import load_weights
 from codebound.sample.dataset import Dataset, Scaling
@@ -23,6 +22,7 @@ from codebound_networks.reading.walk import Network, wrap
 from codebound_networks.train import runs
 from codebound_networks.train.config import TrainConfig
 from codebound_networks.train.harness import fit, run_record
+from codebound_networks.train.rng import numpy_stream
 from codebound_networks.views.rebuild import with_weights
 from codebound_papers.journal import JOURNAL, computed_once
 from codebound_papers.reproduce.items import Row, Settings

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from codebound.run.errors import UsageError
-from codebound.run.rng import numpy_stream
+from codebound_networks.train.rng import numpy_stream
 from codebound_papers.measure.tails import golden_section
 from codebound_papers.shin21.laws import Stable
 

@@ -22,12 +22,12 @@ from codebound.bounds.numerics import log_chernoff_tail
 from codebound.run.errors import UnsupportedLayerError, UsageError
 from codebound.run.progress import Progress, silent
 from codebound.run.references import implements
-from codebound.run.rng import torch_stream
 from codebound.sample.dataset import DeviceData
 from codebound.sample.losses import margins
 from codebound_networks.codes.quantization import nearest_step, step_size
 from codebound_networks.codes.tensors import AbstractTensorCode
 from codebound_networks.reading.walk import Network
+from codebound_networks.train.rng import torch_stream
 from codebound_networks.views.layers import AbstractLayerView, LinearView
 from codebound_papers.compress.codes import Filled, Filling
 from codebound_papers.compress.compressors import (

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from codebound.bounds.numerics import log_binomial_tail, log_chernoff_tail
 from codebound.run.errors import UsageError
 from codebound.run.references import implements
-from codebound.run.rng import numpy_stream
+from codebound_networks.train.rng import numpy_stream
 
 _DIGITS = 42.0  # integrands are followed until they have fallen by exp(-42)
 _CHUNK = 2**18  # integrand values held at a time

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from codebound.run.errors import UsageError
 from codebound.run.references import implements
-from codebound.run.rng import numpy_stream
+from codebound_networks.train.rng import numpy_stream
 from codebound_networks.views.layers import AbstractLayerView
 from codebound_papers.measure.norms import TailValues, released_stable_rank, stable_rank, tail_values
 from codebound_papers.measure.tails import estimate_tail

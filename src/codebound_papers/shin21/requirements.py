@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from codebound.run.errors import ModelError
 from codebound.run.progress import Progress, silent
 from codebound.run.references import implements
-from codebound.run.rng import numpy_stream, stream_seed
+from codebound_networks.train.rng import numpy_stream, stream_seed
 from codebound_networks.views.layers import AbstractLayerView
 from codebound_papers.arora18.requirements import planned_projection
 from codebound_papers.measure.norms import tail_values

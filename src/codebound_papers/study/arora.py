@@ -13,8 +13,8 @@ from codebound.report.tables import Table
 from codebound.run.errors import CodeboundError, UsageError
 from codebound.run.files import finite
 from codebound.run.progress import Progress, silent, watched
-from codebound.run.rng import torch_stream
 from codebound_networks.reading.walk import Network
+from codebound_networks.train.rng import torch_stream
 from codebound_networks.train.updates import shuffle_labels as shuffle_labels_of
 from codebound_papers.arora18.conv import LocalFilters
 from codebound_papers.arora18.noise_stability import table_rows

@@ -13,11 +13,11 @@ from codebound.report.tables import Table
 from codebound.run.errors import UsageError
 from codebound.run.files import finite
 from codebound.run.progress import Progress, silent, watched
-from codebound.run.rng import torch_stream
 from codebound_networks.codes.choose import best_tensor_code
 from codebound_networks.codes.modes import encode_tensors, integers
 from codebound_networks.codes.quantization import nearest_step, quantize, step_for_levels, step_size
 from codebound_networks.codes.tensors import AbstractTensorCode, matrix_shape
+from codebound_networks.train.rng import torch_stream
 from codebound_papers.baselines import literature, parameter_counting
 from codebound_papers.compress.compressors import Job, weight_of
 from codebound_papers.facts import NetworkFacts

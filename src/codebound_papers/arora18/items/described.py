@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from codebound.run.files import finite
-from codebound.run.rng import torch_stream
 from codebound_networks.reading.walk import Network
+from codebound_networks.train.rng import torch_stream
 from codebound_papers.facts import LayerFacts, NetworkFacts
 from codebound_papers.measure.noise.quantities import Perturb
 from codebound_papers.measure.noise.result import Distribution, Quantity, Stability

@@ -16,9 +16,9 @@ from codebound import __version__
 from codebound.bits.stream import Stream
 from codebound.run.errors import UsageError
 from codebound.run.files import make_folder
-from codebound.run.rng import numpy_stream
 from codebound.run.store import content_key
 from codebound.sample.formats.catalogue import cache_folder
+from codebound_networks.train.rng import numpy_stream
 from codebound_papers.guha23.sketch.operators import Bipartite, column_ensemble, row_ensemble, sketch
 from codebound_papers.guha23.sketch.peeling import peel
 from codebound_papers.guha23.sketch.recovery import Recovery, recover, recover_l1_batch

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from codebound.run.rng import torch_stream
 from codebound.sample.dataset import Dataset, DeviceData
 from codebound_networks.reading.walk import Network
+from codebound_networks.train.rng import torch_stream
 from codebound_networks.views.rebuild import with_weights
 from codebound_papers.guha23.kappa import STRONGEST, TOLERANCE, released_needed_margin
 from codebound_papers.guha23.magnitude import prune_randomly

@@ -18,7 +18,7 @@ from torch import Tensor
 from codebound.run.errors import UsageError
 from codebound.run.progress import Progress, silent
 from codebound.run.references import implements
-from codebound.run.rng import torch_stream
+from codebound_networks.train.rng import torch_stream
 from codebound_papers.guha23.sketch.operators import Bipartite, Projector, Restricted, check_shape
 from codebound_papers.guha23.sketch.peeling import is_injective, peel
 from codebound_papers.guha23.sketch.proof import Proof, find_dual, objection, round_dual

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from codebound.run.errors import ModelError, UsageError
-from codebound.run.rng import numpy_stream, stream_seed
+from codebound_networks.train.rng import numpy_stream, stream_seed
 from codebound_networks.views.kinds import SHAPE
 from codebound_networks.views.layers import AbstractLayerView, LinearView
 from codebound_papers.measure.noise import jacobian, quantities

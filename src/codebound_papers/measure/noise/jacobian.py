@@ -20,7 +20,7 @@ from torch.nn import functional
 
 from codebound.run.errors import UsageError
 from codebound.run.references import implements
-from codebound.run.rng import torch_stream
+from codebound_networks.train.rng import torch_stream
 
 MAX_ENTRIES = {"cpu": 2**22, "cuda": 2**26}
 """Entries of cotangents held at a time, by type of device: what stays near a cache, or fills a GPU."""

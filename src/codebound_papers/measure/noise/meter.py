@@ -18,9 +18,9 @@ from codebound.run.errors import DataError, ModelError, UsageError
 from codebound.run.job import Engine, over_shards
 from codebound.run.progress import Progress, silent
 from codebound.run.references import implements
-from codebound.run.rng import stream_seed
 from codebound.sample.dataset import Dataset, DeviceData
 from codebound_networks.reading.walk import Network, wrap
+from codebound_networks.train.rng import stream_seed
 from codebound_networks.views.fold import fold_batch_norms, has_batch_norms
 from codebound_networks.views.graphs import Traced
 from codebound_networks.views.layers import AbstractLayerView, LinearView

@@ -20,8 +20,8 @@ from torch import Tensor, nn
 
 from codebound.run.errors import UsageError
 from codebound.run.references import implements
-from codebound.run.rng import stream_seed, torch_stream
 from codebound_networks.reading.walk import Network
+from codebound_networks.train.rng import stream_seed, torch_stream
 from codebound_networks.views.layers import AbstractConvView, AbstractLayerView
 from codebound_networks.views.rebuild import copy_with, tensors_of
 from codebound_papers.measure.noise.jacobian import AbstractDerivative

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from codebound.run.rng import numpy_stream
+from codebound_networks.train.rng import numpy_stream
 from codebound_networks.views.layers import AbstractLayerView
 from codebound_papers.arora18.items.networks import Study, deviations
 from codebound_papers.measure.norms import released_stable_rank, stable_rank, tail_values

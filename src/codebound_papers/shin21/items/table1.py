@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from statistics import fmean
 
-from codebound.run.rng import numpy_stream
+from codebound_networks.train.rng import numpy_stream
 from codebound_papers.measure.tails import estimate_tail
 from codebound_papers.report.figures import Figure, Plot, Series
 from codebound_papers.reproduce.items import Reproduction, Row, Settings, Size, item

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from codebound.run.rng import numpy_stream
+from codebound_networks.train.rng import numpy_stream
 from codebound_networks.train.updates import shuffle_labels
 from codebound_networks.views.fold import fold_batch_norms
 from codebound_papers.arora18.items import networks

@@ -13,10 +13,10 @@ from scipy.stats import binom
 from worlds.networks import mlp
 
 from codebound.run.errors import UsageError
-from codebound.run.rng import torch_stream
 from codebound_networks.codes.modes import encode_tensors
 from codebound_networks.codes.tensors import Enumerative
 from codebound_networks.reading.walk import wrap
+from codebound_networks.train.rng import torch_stream
 from codebound_papers.compress.compressors import compress
 from codebound_papers.compress.methods import mbp, naive
 from codebound_papers.guha23.magnitude import (

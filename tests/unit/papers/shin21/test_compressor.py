@@ -13,9 +13,9 @@ from worlds.networks import mlp
 from worlds.samples import random_labels
 
 from codebound.run.errors import UnsupportedLayerError, UsageError
-from codebound.run.rng import torch_stream
 from codebound_networks.codes.quantization import step_size
 from codebound_networks.reading.walk import wrap
+from codebound_networks.train.rng import torch_stream
 from codebound_networks.views.rebuild import with_weights
 from codebound_networks.views.zoo import build
 from codebound_papers.compress.codes import Filled

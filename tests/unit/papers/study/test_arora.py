@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from codebound.run.errors import UsageError
-from codebound.run.rng import torch_stream
 from codebound_networks.reading.walk import wrap
+from codebound_networks.train.rng import torch_stream
 from codebound_papers.study.arora import arora18, attenuation
 from codebound_papers.study.subjects import subject
 

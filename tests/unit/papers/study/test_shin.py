@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from codebound.run.errors import UsageError
-from codebound.run.rng import torch_stream
+from codebound_networks.train.rng import torch_stream
 from codebound_papers.study.shin import shin21
 
 
