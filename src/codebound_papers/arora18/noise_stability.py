@@ -160,7 +160,7 @@ def convolutional_numbers(facts: NetworkFacts) -> PublishedValue:
     )
 
 
-@expression("A-Thm5.1", name="Arora 5.1: noise stability", facts="stability")
+@expression("A-Thm5.1", name="Arora 5.1: noise stability", facts="convolutions")
 def convolutional_risk(facts: NetworkFacts) -> PublishedValue:
     """Theorem 4.1 with a factor ``beta^2 ceil(kappa/s)^2`` in the sum, about g.
 
@@ -178,7 +178,11 @@ def convolutional_risk(facts: NetworkFacts) -> PublishedValue:
     )
 
 
-@expression("A-CorC.1", name=f"Arora 5.1: noise stability, {OUTLIERS:.0%} outliers", facts="without outliers")
+@expression(
+    "A-CorC.1",
+    name=f"Arora 5.1: noise stability, {OUTLIERS:.0%} outliers",
+    facts="convolutions without outliers",
+)
 def convolutional_risk_with_outliers(facts: NetworkFacts, *, outliers: float = OUTLIERS) -> PublishedValue:
     """The same, measured on all but a share of the sample, zeta, which is added."""
     return replace(convolutional_risk(facts), log_value=_log_risk(facts, outliers))

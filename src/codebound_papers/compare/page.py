@@ -32,6 +32,7 @@ def compare_table(record: Record, *, whole: bool = False) -> Table:
             "value": value_text(row),
             "about": row["subject"],
             "kind": _kind(row),
+            "conditions": row["conditions"] or NONE,
         }
         for row in record["rows"]
         if applies(row) and (whole or not is_infinite(row))
@@ -42,6 +43,7 @@ def compare_table(record: Record, *, whole: bool = False) -> Table:
         "kind": "what is certified or a hold-out bound is true as printed, with probability 1 - delta, "
         "unless it says no guarantee; vacuous ones say no more than guessing, a capacity as "
         "sqrt(capacity / n).",
+        "conditions": "of the theorem, on this network; unknown is what was not measured or cannot be.",
     }
     return Table("Bounds", rows, legend)
 
