@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import integrate
 from worlds.facts import is_met, stable_layer, stable_network
 
 from codebound.run.errors import UsageError
@@ -13,7 +14,9 @@ from codebound_papers.arora18.noise_stability import (
     convolutional_numbers,
     convolutional_risk,
     convolutional_risk_with_outliers,
+    covering_nats,
     fully_connected_risk,
+    fully_connected_risk_with_logarithms,
     margin_numbers,
     noise_stability_bar,
     proven_numbers,
@@ -50,6 +53,30 @@ def test_theorem_4_1_by_hand():
     assert found.failure_corrected == pytest.approx(0.1)
     assert fully_connected_risk(stable_network()).failure_corrected == pytest.approx(0.1)
     assert fully_connected_risk(stable_network(), outliers=0.25).value == pytest.approx(expected + 0.25)
+
+
+def test_theorem_4_1_with_logarithms_is_the_entropy_integral_of_its_cover():
+    """By quadrature, with kappa by hand; no cover is smaller than one network."""
+    facts = stable_network()
+    found = fully_connected_risk_with_logarithms(facts)
+    q = margin_numbers(facts).value
+    mu = math.prod(layer.cushion for layer in facts.layers)
+    kappa = 2 * math.e**2 * 1.4**3 * 9 * 3 / (0.5 * mu)
+    width = max(max(layer.rows, layer.columns) for layer in facts.layers)
+
+    def root(distance):
+        return math.sqrt(
+            covering_nats(q, width=width, log_kappa=math.log(kappa), log_distance=math.log(distance))
+        )
+
+    assert root(0.25) ** 2 == pytest.approx(2 * q * math.log(kappa * width / 0.25))
+    integral, _ = integrate.quad(root, 0.0, 1.0)
+    assert found.value == pytest.approx(0.02 + integral / math.sqrt(50_000), rel=1e-6)
+    assert found.value > fully_connected_risk(facts).value
+    assert covering_nats(7, width=3, log_kappa=0.0, log_distance=5.0) == 0.0
+    assert fully_connected_risk_with_logarithms(stable_network(margin=-1.0)).value == math.inf
+    with pytest.raises(UsageError, match="width"):
+        covering_nats(7, width=0, log_kappa=0.0)
 
 
 def test_theorem_5_1_by_hand():
