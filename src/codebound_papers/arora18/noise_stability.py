@@ -13,13 +13,12 @@ from codebound.run.references import implements
 from codebound_papers.arora18 import projection_plan
 from codebound_papers.conditions import separates
 from codebound_papers.facts import NetworkFacts
-from codebound_papers.framework import big_o_risk, dudley_integral, over_squared_margin
+from codebound_papers.framework import big_o_risk, over_squared_margin
 from codebound_papers.logs import log_sum, safe_exp, safe_log
 from codebound_papers.value import BIG_O, Constant, Hypothesis, PublishedValue, expression
 
 OUTLIERS = 0.05
 """Share of the examples that the rows with outliers leave out of the measures of noise stability."""
-_COUNTABLE = 700.0  # logarithm of a number of parameters that is a double
 _ERRATA = ("A-E4", "A-E6", "A-E7", "A-E8", "A-E14", "A-E15", "A-E23", "A-E26")
 _CONV_ERRATA = (*_ERRATA, "A-E17", "A-E18")
 
@@ -126,32 +125,11 @@ def fully_connected_risk(facts: NetworkFacts, *, outliers: float = 0.0) -> Publi
     )
 
 
-@expression("A-Thm4.1:dudley", name="Arora 4.1 with logarithms", facts="stability")
-def fully_connected_risk_with_logarithms(facts: NetworkFacts) -> PublishedValue:
-    """The same with what the proof hides: ``margin loss + int_0^1 sqrt(covering_nats) / sqrt(n)``.
-
-    The numbers q are those of lemma 10, and ``kappa = 2 e^2 c^d max||f|| d / (gamma prod_i mu_i)``, which the
-    proof takes for less than ``sqrt(q)`` (A-E15).
-    """
-    log_numbers = margin_numbers(facts).log_value
-    integral = math.inf
-    if log_numbers < _COUNTABLE:
-        doubled = 2.0 * math.exp(log_numbers)
-        log_range = math.log(2.0 * facts.width / facts.margin) + projection_plan.log_sensitivity(facts)
-        integral = dudley_integral(doubled, log_kappa=log_range - math.log(2.0 * doubled))
-    return replace(
-        fully_connected_risk(facts),
-        log_value=big_o_risk(facts, log_nats=2.0 * safe_log(integral)),
-        sentence="Margin loss of f plus the entropy integral of the numbers of lemma 10 over the root of n.",
-    )
-
-
 @implements("A-Thm4.1:cover", kind="published-form")
 def covering_nats(numbers: float, *, width: int, log_kappa: float, log_distance: float = 0.0) -> float:
-    """``2 q ln(kappa h / eps)``: log of how many networks come within eps of all that have q numbers.
+    """``2 q ln(kappa h / eps)``: log of the networks of q numbers of which one is within eps of any other.
 
-    The proofs of theorems 4.1 and 5.1 have it: every number takes ``ln(kappa h / eps)`` nats, twice, up to
-    constants. Levels that are counted, as a certificate counts them, need no such cover.
+    For theorems 4.1 and 5.1; the integral of its root is ``dudley_integral(2 q)`` at ``kappa h / (4 q)``.
 
     >>> round(covering_nats(100, width=50, log_kappa=3.0, log_distance=-1.0), 1)
     1582.4

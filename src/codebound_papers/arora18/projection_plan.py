@@ -74,13 +74,6 @@ def spreads(facts: NetworkFacts) -> tuple[float, ...]:
     return (*measured, 1.0)
 
 
-def log_sensitivity(facts: NetworkFacts) -> float:
-    """Log of ``e^2 c^d max||f|| d / prod_i mu_i``: sensitivity to the weights."""
-    contraction = facts.depth * math.log(max(contractions(facts)))
-    cushions = sum(safe_log(cushion(layer)) for layer in facts.layers)
-    return 2.0 + contraction + safe_log(facts.largest_output) + math.log(facts.depth) - cushions
-
-
 def log_demand(layer: LayerFacts) -> float:
     """Log of ``ceil(kappa/s)^2 / (mu_i^2 mu_{i->}^2)``; infinite where a cushion is zero."""
     return 2.0 * (math.log(layer.patch or 1) - safe_log(cushion(layer)) - safe_log(interlayer_cushion(layer)))

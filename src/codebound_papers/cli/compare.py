@@ -23,10 +23,8 @@ _LIKE_FOR_LIKE = "Divide the bars of figures by n and take the root, as in the o
 _WHOLE = "A row for every bound that is infinite, in place of a line with the reason."
 _EXAMPLES = """Examples for cushions and Jacobians, drawn at random, and at most 50 for smoothness; margins
 are those of all."""
-_GUHA = "Guha's theorems"
+_GUHA, _SLACK = "Guha's theorems", "of all layers (default: four times their number)."
 _D = "Strength of pruning (default: as strong as the margin allows)."
-_SLACK = "of all layers (default: four times their number)."
-_RHO = "Step of rounding (default: 255 levels of every layer)."
 _OUT = """New folder for compare.json, compare.csv, compare.svg and a page. With --over it may exist (default:
 RUN/compare)."""
 
@@ -53,7 +51,7 @@ def command(
     d: Annotated[float | None, option(_D, _GUHA, "--d")] = None,
     eps: Annotated[float | None, option(f"eps {_SLACK}", _GUHA)] = None,
     lambda_: Annotated[float | None, option(f"lambda {_SLACK}", _GUHA, "--lambda")] = None,
-    rho: Annotated[float | None, option(_RHO, _GUHA)] = None,
+    rho: Annotated[float | None, option("Step of rounding (default: 255 levels).", _GUHA)] = None,
     delta: opt.Delta = 0.05,
     chunk_size: own.ChunkSize = 256,
     device: opt.Device = "auto",

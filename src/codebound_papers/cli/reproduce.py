@@ -17,9 +17,7 @@ from codebound_papers.reproduce import words
 
 _OUT = f"{words.OUT} (default:\nruns/reproduce/ITEM-quick-SEED, with -epochsN)."
 
-_LEGEND = """
-The words between say whether the largest run that came with codebound agrees with the paper.
-Costs, times of these runs and what cannot be had here: --format json."""
+_LEGEND = "\nThe verdicts are those of the largest run that came with codebound; --format json has costs."
 
 
 def command(
@@ -88,7 +86,7 @@ def _list(output: Format, models: Path | None) -> None:
         for item in known_items().values()
     ]
     lines = [
-        f"{row['item']:<16}  {row['verdict']:<8}  {str(row['title']).partition(' (')[0]}" for row in rows
+        f"{row['item']:<16}  {row['verdict']:<15}  {str(row['title']).partition(' (')[0]}" for row in rows
     ]
     emit(rows, output, [*lines, _LEGEND], rows=rows)
 

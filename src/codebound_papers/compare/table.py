@@ -15,7 +15,7 @@ from codebound.bounds.held_out import holdout
 from codebound.bounds.lengths import raw_weight_bits
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.risk import rate
-from codebound.certificate.file import Certificate
+from codebound.certificate.file import Certificate, CertificateFacts
 from codebound.certification import certify
 from codebound.known.provenance import origin_of
 from codebound.methods.search import Effort
@@ -181,7 +181,7 @@ def compare(
         rows.append(each.margin_row(close))
         if each is not min(plain, key=lambda one: one.certificate.claim.bound):
             continue
-        if lost := _collapse(each.certificate, errors):
+        if lost := _collapse(each.certificate.facts, errors):
             evidence = replace(evidence, lost=lost)
         else:
             evidence = replace(evidence, message=(each.certificate.facts.code_bits, close))
@@ -196,7 +196,8 @@ def compare(
         notes += [] if trained_on or doubts["f"] else [_IF]
         notes += dict.fromkeys(doubt for doubt in doubts.values() if doubt)
     found, pruning = evaluate(evidence), _pruning(evidence)
-    notes += [_pruning_note(pruning, choice)] if pruning else []
+    numbers = ", ".join(f"{name} = {value:.4g}" for name, value in pruning.items())
+    notes += [f"Guha's theorems have {numbers}."] if pruning else []
     bounds = [each for each in found if each.unit in _BOUNDS]
     details = tuple(each.record() for each in bounds if isinstance(each, PublishedValue))
     lemmas = tuple(each.record() for each in found if each.unit not in _BOUNDS)
@@ -217,12 +218,8 @@ def compare(
     )
 
 
-def _collapse(certificate: Certificate, errors: int) -> str:
-    """Return the reason why a network g is no compression of f. Empty where it is one.
-
-    The theorems want a g that decides like f; one that has lost most of what f knows says nothing of them.
-    """
-    facts = certificate.facts
+def _collapse(facts: CertificateFacts, errors: int) -> str:
+    """Return the reason why a g that has lost most of what f knows is no compression of f."""
     lost, wrong = facts.errors / facts.n, errors / facts.n
     if lost <= (wrong + 1.0 - 1.0 / (facts.classes or 2)) / 2.0:
         return ""
@@ -233,7 +230,7 @@ def _collapse(certificate: Certificate, errors: int) -> str:
 
 
 def _pruning(evidence: Evidence) -> dict[str, float]:
-    """The numbers in the rows of Guha, for all layers; empty where the network is no chain."""
+    """The numbers in the rows of Guha, the largest of all layers; empty where the network is no chain."""
     try:
         found = evidence.pruning
     except CodeboundError:
@@ -241,12 +238,6 @@ def _pruning(evidence: Evidence) -> dict[str, float]:
     first, rho = found.layers[0], max(layer.step for layer in found.layers)
     constants = {"eps": found.slack, "lambda": found.sparsity_slack, "rho": rho, "C": found.constant}
     return {"d": first.strength, "chi(d)": first.kept_share, **constants}
-
-
-def _pruning_note(pruning: Mapping[str, float], choice: PruningChoice) -> str:
-    how = "as strong as the margin allows" if choice.d is None else "as was asked for"
-    values = ", ".join(f"{name} = {value:.4g}" for name, value in pruning.items())
-    return f"The rows of Guha's theorems have {values}; pruning is {how}, and rho the largest of all layers."
 
 
 def _read(model: nn.Module, sample: Dataset) -> nn.Module | Network:

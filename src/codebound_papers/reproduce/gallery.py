@@ -24,7 +24,7 @@ OUTCOMES = Path(__file__).with_name("outcomes.json")
 """Verdict and time of every item, which are installed with the package."""
 
 _MOST_ROWS = 20  # of a table on the page; longer ones are in the file of the results
-_VERDICTS = {IN_PART: "in part", AGREE: "agree", DISAGREE: "disagree", "Open": "open"}
+_VERDICTS = (IN_PART, AGREE, DISAGREE, "Open")
 
 
 def read_results(folder: Path = RESULTS) -> dict[str, dict[str, dict[str, Any]]]:
@@ -71,7 +71,7 @@ def outcomes(results: Mapping[str, Mapping[str, Record]]) -> dict[str, dict[str,
     for id in known_items():
         records = {size: results[size].get(id) for size in SIZES}
         said = next((lead(record) for record in reversed(records.values()) if record), "")
-        word = next((word for begin, word in _VERDICTS.items() if said.startswith(begin)), "-")
+        word = next((each for each in _VERDICTS if said.startswith(each)), "-")
         times = {f"{size} results": outcome(record) for size, record in records.items()}
         found[id] = {"verdict": word, **times}
     return found
@@ -121,7 +121,7 @@ def _section(id: str, records: Mapping[str, Record | None], folder: str) -> Iter
 def lead(record: Record) -> str:
     """The sentence that an item is about: its first verdict, else its first sentence."""
     sentences = list(record["sentences"])
-    return str(next((each for each in sentences if each.startswith(tuple(_VERDICTS))), sentences[0]))
+    return str(next((each for each in sentences if each.startswith(_VERDICTS)), sentences[0]))
 
 
 def _run(record: Record, item: Item, folder: str) -> Iterator[str]:

@@ -94,7 +94,10 @@ def heavy_tail_risk_with_logarithms(facts: NetworkFacts, *, kept: Sequence[int])
 
     ``kappa = e^2 c^d max||f|| d / prod_i mu_i``; Arora's factor 2/gamma is missing in it (S-E21).
     """
-    integral = dudley_integral(_total(facts, kept), log_kappa=projection_plan.log_sensitivity(facts))
+    contraction = facts.depth * math.log(max(projection_plan.contractions(facts)))
+    cushions = sum(safe_log(projection_plan.cushion(layer)) for layer in facts.layers)
+    log_kappa = 2.0 + contraction + safe_log(facts.largest_output) + math.log(facts.depth) - cushions
+    integral = dudley_integral(_total(facts, kept), log_kappa=log_kappa)
     sentence = """Margin loss of f plus the entropy integral of the weights above the thresholds over the root
         of n."""
     return _risk(facts, kept, log_nats=2.0 * safe_log(integral), sentence=sentence)

@@ -39,15 +39,7 @@ _LONGER = 5  # times as many epochs for labels that have to be learned by heart
 _QUANTITIES = ("layer_cushion", "interlayer_cushion", "activation_contraction")
 _SMOOTH = {"layer": "from", "worst": "worst|.3g", "median": "median|.3g", "rho": "rho_delta|.3g"}
 _REFS = {  # of the theorems, by whether the network has convolutions; the first is the main one
-    False: (
-        "A-Thm4.1",
-        "A-Thm4.1:dudley",
-        "A-Imp-ii",
-        "A-Lem10:count",
-        "A-X4.1:total",
-        "A-Fig2M:ours",
-        "I-17",
-    ),
+    False: ("A-Thm4.1", "A-Imp-ii", "A-Lem10:count", "A-X4.1:total", "A-Fig2M:ours", "I-17"),
     True: ("A-Thm5.1", "A-CorC.1", "A-Lem14:count", "A-Fig2M:ours", "I-17"),
 }
 _CLAIM = (

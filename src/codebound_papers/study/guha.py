@@ -22,7 +22,7 @@ from codebound_papers.baselines import literature, parameter_counting
 from codebound_papers.compress.compressors import Job, weight_of
 from codebound_papers.facts import NetworkFacts
 from codebound_papers.guha23 import lottery, magnitude, pruning, sketching
-from codebound_papers.guha23.kappa import SLACK
+from codebound_papers.guha23.kappa import SLACK, PruningChoice
 from codebound_papers.guha23.masks import IterativePruning
 from codebound_papers.guha23.pruning import GAUSSIAN, PruningFacts, kept_share, strength_for
 from codebound_papers.guha23.sketch.codec import Attempt, l1_solution, plain_bits, smallest_sketch
@@ -42,6 +42,9 @@ _BATCH = 128
 _FINE = 4095  # levels of what is rounded again
 _KEPT = (0.9, 0.7, 0.5, 0.3, 0.2, 0.1, 0.05, 0.02)  # of Gaussian weights, at the strengths of the range
 _KEPT_TRAINED = (0.5, 0.2, 0.1, 0.05)  # where every strength is a training
+_TICKETS = {
+    "random_width": "random width|,", "active": "weights in the ticket|,", "distance": "distance|.3g",
+    "largest_score": "largest score|.3g", "agreement": "same labels|%"}  # fmt: skip
 _COST = 0.01  # of the accuracy, where d is chosen here
 _CLAIM = (
     "Guha, Dubey and Huo (2023) claim that a pruned network can be squeezed into small sketches, that these "
@@ -63,10 +66,8 @@ class _Settings:
     def __post_init__(self) -> None:
         if self.prune not in get_args(Pruning):
             raise UsageError(f"pruning is by {', '.join(get_args(Pruning))}. Got {self.prune!r}.")
-        for name in ("rho", "eps", "lambda_", "constant"):
-            value = getattr(self, name)
-            if value is not None and not 0.0 < value < math.inf:
-                raise UsageError(f"{name.rstrip('_')} is a finite number above 0. Got {value}.")
+        PruningChoice(eps=self.eps, lambda_=self.lambda_, rho=self.rho)
+        pruning.expected_change_norm(1, 1, strength=1.0, variance=1.0, constant=self.constant)
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,6 +165,7 @@ def guha23(
     g = about.build({layer.name: torch.from_numpy(layer.code.weights()) for layer in layers})
     measured = about.measured("margins", "norms")
     gaussian = _assumption(about, strengths)
+    tickets = lottery.ticket_distances(about.network, about.first(200), seed=about.seed)
     found = _pruning_facts(measured.facts, layers, d, chosen)
     certified = {"g": about.certified({layer.name: layer.code for layer in layers})}
     if any(layer.exact for layer in layers):
@@ -183,7 +185,7 @@ def guha23(
         about=about,
         settings={"prune": prune, "levels": levels, "rho asked for": rho, **constants},
         tables=_tables(rows, constants, points),
-        more=(_assumption_table(gaussian),),
+        more=(_assumption_table(gaussian), listed("Theorem 6.1, measured", tickets, _TICKETS)),
         theorems=theorems,
         networks={"g": g, "g recovered": about.build({layer.name: layer.decoded for layer in layers})},
         certified=certified,
@@ -191,6 +193,7 @@ def guha23(
             "layers": rows,
             "working_range": points,
             "assumption_3_1": gaussian,
+            "tickets": tickets,
             "over_epochs": over_epochs,
             "over_widths": over_widths,
         },

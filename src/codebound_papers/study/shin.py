@@ -31,6 +31,7 @@ from codebound_papers.value import Hypothesis, PublishedValue, Refused
 
 Row = dict[str, Any]
 
+_OVER = {"epoch": "epoch", "layer": "layer", "law": "law of the entries", "alpha": "stable index|.3g"}
 _FINE = 31  # levels of the layers that stay
 _MASKS: tuple[PlainMask, ...] = ("absolute", "signed")  # of the released code, and of the text
 _REFS = ("S-Thm2", "S-Thm2:dudley", "S-Prop1.1:network", "S-Prop1.1x:network", "I-17")
@@ -77,6 +78,11 @@ def shin21(
             panels.setdefault(of, []).append(Panel(view.name, curve, is_claimed=claimed))
     progress(len(views), len(views) + 2, "redraws")
     redrawn, refusal = _redrawn(about, trials)
+    over_epochs = [
+        {"epoch": n, "layer": view.name, **_law_row(fit_entry_laws(view.matrix.detach().numpy()))}
+        for n in sorted(about.by_epoch)[:: max(1, len(about.by_epoch) // 2)]
+        for view in replace(about, f=about.by_epoch[n], by_epoch={}).network.layers
+    ]
     measured = about.measured("margins", "norms", "maps", "stability", examples=examples)
     evidence = Evidence(measured, seed=about.seed)
     theorems = [_tested(each, rows) for ref in _REFS for each in evaluate(evidence, only=ref)]
@@ -90,10 +96,11 @@ def shin21(
         about=about,
         settings={"trials": trials, "resamples": resamples, "examples": examples},
         tables=tuple(_tables(rows, redrawn)),
+        more=(listed("Laws of the entries over the training", over_epochs, _OVER),),
         theorems=theorems,
         networks={"g": g},
         certified={"g": certified},
-        quantities={"layers": rows, "redrawn": redrawn},
+        quantities={"layers": rows, "redrawn": redrawn, "over_epochs": over_epochs},
         drawings=tuple(_drawings(panels, rows, redrawn)),
         parts=(
             ("measure", "--families tails,spectra --tails-of absolute"),

@@ -16,7 +16,6 @@ from codebound_papers.arora18.noise_stability import (
     convolutional_risk_with_outliers,
     covering_nats,
     fully_connected_risk,
-    fully_connected_risk_with_logarithms,
     margin_numbers,
     noise_stability_bar,
     proven_numbers,
@@ -25,6 +24,7 @@ from codebound_papers.arora18.noise_stability import (
 from codebound_papers.arora18.projection_plan import published_total
 from codebound_papers.arora18.truncation import printed_spectral_margin_risk, spectral_margin_risk
 from codebound_papers.facts import NetworkFacts
+from codebound_papers.framework import dudley_integral
 
 RISKS = (spectral_margin_risk, printed_spectral_margin_risk, fully_connected_risk, convolutional_risk)
 STABILITY = (
@@ -55,26 +55,19 @@ def test_theorem_4_1_by_hand():
     assert fully_connected_risk(stable_network(), outliers=0.25).value == pytest.approx(expected + 0.25)
 
 
-def test_theorem_4_1_with_logarithms_is_the_entropy_integral_of_its_cover():
-    """By quadrature, with kappa by hand; no cover is smaller than one network."""
-    facts = stable_network()
-    found = fully_connected_risk_with_logarithms(facts)
-    q = margin_numbers(facts).value
-    mu = math.prod(layer.cushion for layer in facts.layers)
-    kappa = 2 * math.e**2 * 1.4**3 * 9 * 3 / (0.5 * mu)
-    width = max(max(layer.rows, layer.columns) for layer in facts.layers)
+def test_the_cover_of_theorem_4_1_and_its_entropy_integral():
+    """By quadrature; no cover is smaller than one network."""
+    q, width, log_kappa = 300, 50, 12.0
 
     def root(distance):
-        return math.sqrt(
-            covering_nats(q, width=width, log_kappa=math.log(kappa), log_distance=math.log(distance))
-        )
+        nats = covering_nats(q, width=width, log_kappa=log_kappa, log_distance=math.log(distance))
+        return math.sqrt(nats)
 
-    assert root(0.25) ** 2 == pytest.approx(2 * q * math.log(kappa * width / 0.25))
+    assert root(0.25) ** 2 == pytest.approx(2 * q * math.log(math.exp(log_kappa) * width / 0.25))
     integral, _ = integrate.quad(root, 0.0, 1.0)
-    assert found.value == pytest.approx(0.02 + integral / math.sqrt(50_000), rel=1e-6)
-    assert found.value > fully_connected_risk(facts).value
+    closed = dudley_integral(2 * q, log_kappa=log_kappa + math.log(width / (4 * q)))
+    assert closed == pytest.approx(integral, rel=1e-7)
     assert covering_nats(7, width=3, log_kappa=0.0, log_distance=5.0) == 0.0
-    assert fully_connected_risk_with_logarithms(stable_network(margin=-1.0)).value == math.inf
     with pytest.raises(UsageError, match="width"):
         covering_nats(7, width=0, log_kappa=0.0)
 

@@ -7,7 +7,6 @@ import pkgutil
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -222,10 +221,9 @@ def test_an_mlp_has_one_row_for_theorems_4_1_and_5_1():
 
 def test_a_g_that_lost_what_f_knows_is_no_evidence_for_the_framework():
     mine = certificate().facts
-    broken = SimpleNamespace(facts=replace(mine, errors=70))
-    assert "errs on 58.33 % of the sample, f on 1.67 %" in _collapse(broken, 2)
-    assert _collapse(SimpleNamespace(facts=replace(mine, errors=40)), 2) == ""  # half of 2 and 80 is 41
-    assert _collapse(SimpleNamespace(facts=replace(mine, errors=42)), 2)
+    assert "errs on 58.33 % of the sample, f on 1.67 %" in _collapse(replace(mine, errors=70), 2)
+    assert _collapse(replace(mine, errors=40), 2) == ""  # half of 2 and 80 is 41
+    assert _collapse(replace(mine, errors=42), 2)
     evidence = Evidence(measured=bare().measured, lost="it is lost.")
     (refused,) = evaluate(evidence, only="G-ThmD.1")
     assert refused.reason == "it is lost."

@@ -48,7 +48,7 @@ def test_the_outcomes_that_are_installed_are_those_of_the_results():
     full = RECORD | {"sentences": ["We agree in part: at times."]}
     found = outcomes({"quick": {"S-Fig1": RECORD}, "full": {"S-Fig1": full}})
     assert found["S-Fig1"] == {
-        "verdict": "in part",
+        "verdict": "We agree in part",
         "quick results": "12 s of one core",
         "full results": "12 s of one core",
     }
