@@ -36,7 +36,7 @@ def test_the_list_names_costs_and_committed_results(command, tmp_path):
     assert max(map(len, lines)) <= 100
     known = [row["item"] for row in json.loads(command("list", "--format", "json")[1])]
     assert [line.split()[0] for line in lines[: len(known)]] == known
-    assert "S-Fig3            Open             Stable rank of last layers" in out
+    assert "S-Fig3           Open            Stable rank of last layers" in out
 
 
 def test_the_list_says_what_cannot_be_had(command, monkeypatch):

@@ -85,9 +85,7 @@ def _list(output: Format, models: Path | None) -> None:
         }
         for item in known_items().values()
     ]
-    lines = [
-        f"{row['item']:<16}  {row['verdict']:<15}  {str(row['title']).partition(' (')[0]}" for row in rows
-    ]
+    lines = [f"{row['item']:<16} {row['verdict']:<15} {str(row['title']).partition(' (')[0]}" for row in rows]
     emit(rows, output, [*lines, _LEGEND], rows=rows)
 
 

@@ -94,7 +94,7 @@ def _sentences(rows: Sequence[Row], fits: Sequence[Row], settings: Settings) -> 
     cases = [correlation["stable_rank"], *within.values()]
     agreed = sum(each > 0.0 for each in cases)
     word = verdict(agreed, of=len(cases), settings=settings, differs=other) if theirs else f"Open ({other})"
-    parts = "; ".join(f"{value:.2f} on {data or 'others'}" for data, value in within.items())
+    parts = "; ".join(f"{round(value, 2) + 0.0:.2f} on {data or 'others'}" for data, value in within.items())
     yield (
         f"{word}: a small exponent goes with a small stable rank. Over {len(rows)} last layers the "
         f"correlation of the stable rank with alpha is {correlation['stable_rank']:.2f}."
