@@ -70,10 +70,8 @@ def _list(output: Format, models: Path | None) -> None:
     from codebound_papers.reproduce.items import Settings, known_items
     from codebound_papers.reproduce.run import models_folder
 
-    shipped, settings = (
-        read_json(OUTCOMES, advice="Install codebound again."),
-        Settings(models=models_folder(models)),
-    )
+    shipped = read_json(OUTCOMES, advice="Install codebound again.")
+    settings = Settings(models=models_folder(models))
     rows = [
         {
             "item": item.id,
