@@ -87,7 +87,7 @@ class PublishedValue:
 
     @property
     def conditions(self) -> str:
-        """How many conditions are met, not met and unknown, in words."""
+        """Counts of the conditions met, not met and unknown, in words."""
         found = [each.holds for each in self.hypotheses]
         counted = (
             (found.count(True), "met"),

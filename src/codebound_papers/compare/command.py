@@ -144,9 +144,9 @@ def compare_epochs_from_options(
 
     def point(epoch: int, path: Path) -> dict[str, Any]:
         network, like = load_network(options["model"], sample, path), options["like_for_like"]
-        chosen = {name: options[name] for name in OF_PRUNING}
-        asked = partial(compare, effort=None, settings=measured, like_for_like=like, engine=engine, **chosen)
-        return {"epoch": epoch, **_point(asked(network, shuffled, test_set))}
+        asked = {"settings": measured, "like_for_like": like, "engine": engine, "effort": None}
+        asked |= {name: options[name] for name in OF_PRUNING}
+        return {"epoch": epoch, **_point(compare(network, shuffled, test_set, **asked))}
 
     points, journal = [], Journal(folder / "epochs.json", run=identity)
     with listener.bar("epochs") as progress:

@@ -143,8 +143,8 @@ def guha23(
     The other arguments are rho, eps, lambda and C of the theorems; ``widths`` are those of other networks.
 
     >>> found = guha23(subject("linear", epochs=2), d=1.0)
-    >>> [row["layer"] for row in found.record()["layers"]]
-    ['linear1']
+    >>> print(*(row["layer"] for row in found.record()["layers"]))
+    linear1
     """
     about = subject() if about is None else about
     chosen = _Settings(prune, levels, rho, eps, lambda_, constant)

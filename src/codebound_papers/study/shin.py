@@ -56,8 +56,8 @@ def shin21(
     verdict on a power law rests on so many ``resamples``, noise stability on so many ``examples``.
 
     >>> found = shin21(subject("linear", epochs=1), trials=2, resamples=20)
-    >>> [row["layer"] for row in found.record()["layers"]]
-    ['linear1']
+    >>> print(*(row["layer"] for row in found.record()["layers"]))
+    linear1
     """
     about = subject() if about is None else about
     if trials < 1:
