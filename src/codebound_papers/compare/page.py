@@ -142,7 +142,7 @@ def compare_page(record: Record) -> str:
                 for each in record["details"]
                 if each["hypotheses"]
             ],
-            "settings": [(name.replace("_", " "), _plain(value)) for name, value in settings.items()],
+            "settings": [(name.replace("_", " "), plain(value)) for name, value in settings.items()],
         },
         package="codebound_papers.report",
     )
@@ -170,9 +170,12 @@ def condition_rows(detail: Record) -> list[dict[str, str]]:
     ]
 
 
-def _plain(setting: object) -> str:
-    if isinstance(setting, list):
-        return ", ".join(setting) or NONE
+def plain(setting: object) -> str:
+    """A setting as people read it."""
+    if isinstance(setting, float):
+        return f"{setting:.6g}"
+    if isinstance(setting, Sequence) and not isinstance(setting, str):
+        return ", ".join(map(str, setting)) or NONE
     return NONE if setting is None else str(setting)
 
 

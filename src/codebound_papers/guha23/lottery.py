@@ -195,9 +195,10 @@ def ticket_distances(
     """
     matrices, flat = [view.matrix.detach().float() for view in network.layers], inputs.flatten(1).float()
     sides = [flat.shape[1], *(matrix.shape[0] for matrix in matrices)]
-    if [matrix.shape[1] for matrix in matrices] != sides[:-1]:
-        return []
-    if not torch.allclose(_forward(matrices, flat), network.model(inputs).float(), rtol=1e-3, atol=1e-4):
+    is_chain = [matrix.shape[1] for matrix in matrices] == sides[:-1]
+    if not is_chain or not torch.allclose(
+        _forward(matrices, flat), network.model(inputs).float(), 1e-3, 1e-4
+    ):
         return []
     sizes = (max(float(torch.linalg.matrix_norm(m, 2)), float(m.abs().max()) * math.sqrt(m.shape[0]))
              for m in matrices)  # fmt: skip

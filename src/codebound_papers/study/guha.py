@@ -52,21 +52,18 @@ _CLAIM = (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class _Settings:
-    """Options of the study."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Settings(PruningChoice):
+    """Options of the study; rho is rounded to the nearest step that can be coded."""
 
     prune: Pruning  # by algorithm 1, by magnitude, or in rounds with rewinding
-    levels: int  # values that a weight can take, odd
-    rho: float | None  # the step of rounding in place of levels, to the nearest that can be coded
-    eps: float | None  # eps_l of all layers; None: four times their number
-    lambda_: float | None  # lambda_l of all layers; likewise
+    levels: int  # values that a weight can take, odd, where there is no rho
     constant: float  # C of lemma 4.2
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.prune not in get_args(Pruning):
             raise UsageError(f"pruning is by {', '.join(get_args(Pruning))}. Got {self.prune!r}.")
-        PruningChoice(eps=self.eps, lambda_=self.lambda_, rho=self.rho)
         pruning.expected_change_norm(1, 1, strength=1.0, variance=1.0, constant=self.constant)
 
 
@@ -147,7 +144,7 @@ def guha23(
     linear1
     """
     about = subject() if about is None else about
-    chosen = _Settings(prune, levels, rho, eps, lambda_, constant)
+    chosen = _Settings(prune=prune, levels=levels, rho=rho, eps=eps, lambda_=lambda_, constant=constant)
     wider = {width: about.widened(width) for width in widths}
     strengths = [strength_for(kept) for kept in (_KEPT_TRAINED if prune == "iterative" else _KEPT)]
     strengths = sorted({*strengths, *(() if d is None else (d,))})

@@ -16,7 +16,7 @@ from codebound.report.html import rendered
 from codebound.report.tables import Table, tabulate
 from codebound.run.files import finite, make_folder, write_json, write_text
 from codebound.run.tensor_files import save_weights, state_tensors
-from codebound_papers.compare.page import condition_rows, shown
+from codebound_papers.compare.page import condition_rows, plain, shown
 from codebound_papers.compare.rows import decimal_log, rate_text
 from codebound_papers.report.figures import Figure, Mark, Marks, Plot, Series
 from codebound_papers.report.measures import Drawing
@@ -155,7 +155,7 @@ class StudyResult:
                 "details": [{**each, "conditions": condition_rows(each)} for each in details],
                 "notes": [*self.about.notes, *self.notes],
                 "commands": self.commands,
-                "settings": [(name.replace("_", " "), _plain(value)) for name, value in settings.items()],
+                "settings": [(name.replace("_", " "), plain(value)) for name, value in settings.items()],
             },
             package="codebound_papers.report",
         )
@@ -227,14 +227,6 @@ def _said_of(value: PublishedValue | Refused) -> str:
     beyond = "" if value.log_value < 0.0 else " (above 100 % it says nothing)"
     unmet, count = len(value.unmet), len(value.hypotheses)
     return f"{value.name} prints {_value_text(value)}{beyond}; {unmet} of its {count} conditions are not met."
-
-
-def _plain(setting: object) -> str:
-    if isinstance(setting, float):
-        return f"{setting:.6g}"
-    if isinstance(setting, Sequence) and not isinstance(setting, str):
-        return ", ".join(map(str, setting)) or "-"
-    return "-" if setting is None else str(setting)
 
 
 def listed(title: str, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], **legend: str) -> Table:
