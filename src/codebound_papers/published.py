@@ -92,10 +92,10 @@ class Evidence:
         if kind != "all" and measured.obstacle:
             raise ModelError(measured.obstacle)
         facts = measured.facts
-        if kind.startswith("convolutions"):
+        if kind.endswith("convolutions"):
             if not any(layer.patch is not None for layer in facts.layers):
                 raise ModelError("it is about convolutions, and there is none: theorem 4.1 is its form here.")
-            return self.facts("without outliers" if kind.endswith("outliers") else "stability")
+            return self.facts("without outliers" if kind.startswith("best") else "stability")
         if kind in ("all", "chain"):
             return facts
         if kind == "least margin":

@@ -144,10 +144,8 @@ class Refused:
         return {"name": self.name, "reference": self.ref, "reason": self.reason}
 
 
-FactsKind = Literal[
-    "all", "chain", "stability", "least margin", "distance", "without outliers", "convolutions",
-    "convolutions without outliers",
-]  # fmt: skip
+FactsKind = Literal["all", "chain", "stability", "least margin", "distance", "without outliers",
+                    "convolutions", "best of convolutions"]  # fmt: skip
 """Facts for an expression.
 
 All of them; those of a chain of layers; with its noise stability; at the smallest margin; relative to the

@@ -192,11 +192,7 @@ def convolutional_risk(facts: NetworkFacts) -> PublishedValue:
     )
 
 
-@expression(
-    "A-CorC.1",
-    name=f"Arora 5.1: noise stability, {OUTLIERS:.0%} outliers",
-    facts="convolutions without outliers",
-)
+@expression("A-CorC.1", name=_WITH_OUTLIERS.replace("4.1", "5.1"), facts="best of convolutions")
 def convolutional_risk_with_outliers(facts: NetworkFacts, *, outliers: float = OUTLIERS) -> PublishedValue:
     """The same, measured on all but a share of the sample, zeta, which is added."""
     return replace(convolutional_risk(facts), log_value=_log_risk(facts, outliers))

@@ -224,8 +224,7 @@ def _collapse(facts: CertificateFacts, errors: int) -> str:
     if lost <= (wrong + 1.0 - 1.0 / (facts.classes or 2)) / 2.0:
         return ""
     return (
-        f"it is about a network g that decides like f, and the g of the certificate errs on {rate(lost)} of "
-        f"the sample, f on {rate(wrong)}: give the certificate of a better one."
+        f"the g of the certificate errs on {rate(lost)} of the sample, f on {rate(wrong)}: give a better one."
     )
 
 

@@ -157,8 +157,7 @@ def find_ticket(
 
     As in the proof (Malach et al. 2020), a unit of every first of two layers takes one input, and the nearest
     product of two random weights stands for a weight of the target, unless zero is nearer. An input of either
-    sign needs units of both signs, one behind a ReLU the positive ones. Weights in the mask are counted, and
-    all that were drawn.
+    sign needs units of both signs, one behind a ReLU the positive ones. Beside it: weights kept, and drawn.
     """
     stream, modules, active, drawn = torch_stream(seed, "wide ticket"), list[nn.Module](), 0, 0
     for place, matrix in enumerate(target):
@@ -200,18 +199,18 @@ def ticket_distances(
         _forward(matrices, flat), network.model(inputs).float(), 1e-3, 1e-4
     ):
         return []
-    sizes = (max(float(torch.linalg.matrix_norm(m, 2)), float(m.abs().max()) * math.sqrt(m.shape[0]))
-             for m in matrices)  # fmt: skip
-    target = [matrix / (size or 1.0) for matrix, size in zip(matrices, sizes, strict=True)]
+    target = [
+        m / max(torch.linalg.matrix_norm(m, 2), m.abs().max() * math.sqrt(m.shape[0])) for m in matrices
+    ]
     flat = flat / float(flat.norm(dim=1).max())
     scores, width, found = _forward(target, flat), max(sides[1:]), []
     for factor in (each for each in factors if each * width * max(sides) <= _MOST):
         ticket, active, drawn = find_ticket(target, random_width=factor * width, seed=seed)
         own = ticket(flat)
-        agrees = (own.argmax(dim=1) == scores.argmax(dim=1)).float().mean()
-        sums = {"random_width": factor * width, "drawn": drawn, "active": active, "agreement": float(agrees)}
-        distance, largest = float((own - scores).abs().max()), float(scores.abs().max())
-        found.append({**sums, "distance": distance, "largest_score": largest})
+        agrees = float((own.argmax(dim=1) == scores.argmax(dim=1)).float().mean())
+        ends = {"distance": float((own - scores).abs().max()), "largest_score": float(scores.abs().max())}
+        sums = {"random_width": factor * width, "drawn": drawn, "active": active}
+        found.append({**sums, **ends, "agreement": agrees})
     return found
 
 

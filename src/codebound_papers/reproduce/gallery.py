@@ -20,8 +20,7 @@ RESULTS = Path("results/reproduce")
 SIZES = {"quick": Path(), "full": Path("full")}
 """Folders of the results, by size, below that folder."""
 PAGE = Path("results/reproduction.md")
-OUTCOMES = Path(__file__).with_name("outcomes.json")
-"""Verdict and time of every item, which are installed with the package."""
+OUTCOMES = Path(__file__).with_name("outcomes.json")  # installed with the package
 
 _MOST_ROWS = 20  # of a table on the page; longer ones are in the file of the results
 _VERDICTS = (IN_PART, AGREE, DISAGREE, "Open")
@@ -72,8 +71,7 @@ def outcomes(results: Mapping[str, Mapping[str, Record]]) -> dict[str, dict[str,
         records = {size: results[size].get(id) for size in SIZES}
         said = next((lead(record) for record in reversed(records.values()) if record), "")
         word = next((each for each in _VERDICTS if said.startswith(each)), "-")
-        times = {f"{size} results": outcome(record) for size, record in records.items()}
-        found[id] = {"verdict": word, **times}
+        found[id] = {"verdict": word, **{f"{size} results": outcome(x) for size, x in records.items()}}
     return found
 
 
