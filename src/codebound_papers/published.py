@@ -11,7 +11,7 @@ from codebound_papers.arora18 import noise_stability, truncation
 from codebound_papers.arora18.noise_stability import OUTLIERS
 from codebound_papers.facts import NetworkFacts
 from codebound_papers.guha23 import kappa, lottery, pruning, sketching
-from codebound_papers.guha23.kappa import prune_for_margin, released_needed_margin
+from codebound_papers.guha23.kappa import PruningChoice, prune_for_margin, released_needed_margin
 from codebound_papers.guha23.pruning import PruningFacts
 from codebound_papers.measure.proximity import Closeness
 from codebound_papers.measure.record import Measured, with_stability
@@ -32,12 +32,14 @@ class Evidence:
     # length of the message of a compressed network g, and how close it is to f; None without g
     message: tuple[int, Closeness] | None = None
     seed: int = 0  # of the drawn prunings
+    choice: PruningChoice | None = None  # of the numbers that theorem 5.2 leaves open
+    lost: str = ""  # why a network g that was made is no evidence
 
     @cached_property
     def pruning(self) -> PruningFacts:
-        """Pruning as published, as strong as gamma allows."""
+        """Pruning as published, as strong as gamma allows or as was chosen."""
         network, facts = self.measured.network, self.facts("chain")
-        return prune_for_margin(network, facts, keep_diagonal=True, seed=self.seed)
+        return prune_for_margin(network, facts, keep_diagonal=True, choice=self.choice, seed=self.seed)
 
     @cached_property
     def released_pruning(self) -> PruningFacts:
@@ -74,10 +76,11 @@ class Evidence:
     @property
     def _message(self) -> tuple[int, Closeness]:
         if self.message is None:
-            raise UsageError(
+            missing = (
                 "it is about a network g that a message compresses this one to, and there is none (one that "
                 "was learned from examples is no such g): give the certificate of one, or let one be made."
             )
+            raise UsageError(self.lost or missing)
         return self.message
 
     def facts(self, kind: FactsKind) -> NetworkFacts:
@@ -89,6 +92,10 @@ class Evidence:
         if kind != "all" and measured.obstacle:
             raise ModelError(measured.obstacle)
         facts = measured.facts
+        if kind.endswith("convolutions"):
+            if not any(layer.patch is not None for layer in facts.layers):
+                raise ModelError("it is about convolutions, and there is none: theorem 4.1 is its form here.")
+            return self.facts("without outliers" if kind.startswith("best") else "stability")
         if kind in ("all", "chain"):
             return facts
         if kind == "least margin":

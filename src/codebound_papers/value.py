@@ -86,6 +86,17 @@ class PublishedValue:
         return self.log_value / math.log(10.0)
 
     @property
+    def conditions(self) -> str:
+        """Counts of the conditions met, not met and unknown, in words."""
+        found = [each.holds for each in self.hypotheses]
+        counted = (
+            (found.count(True), "met"),
+            (found.count(False), "NOT met"),
+            (found.count(None), "unknown"),
+        )
+        return ", ".join(f"{count} {word}" for count, word in counted if count) or "none"
+
+    @property
     def unmet(self) -> tuple[Hypothesis, ...]:
         """The conditions that fail on this network."""
         return tuple(each for each in self.hypotheses if each.holds is False)
@@ -133,11 +144,12 @@ class Refused:
         return {"name": self.name, "reference": self.ref, "reason": self.reason}
 
 
-FactsKind = Literal["all", "chain", "stability", "least margin", "distance", "without outliers"]
+FactsKind = Literal["all", "chain", "stability", "least margin", "distance", "without outliers",
+                    "convolutions", "best of convolutions"]  # fmt: skip
 """Facts for an expression.
 
 All of them; those of a chain of layers; with its noise stability; at the smallest margin; relative to the
-distance from the initial weights; on the best examples alone.
+distance from the initial weights; on the best examples alone; stability where there are convolutions.
 """
 P = ParamSpec("P")
 V = TypeVar("V", PublishedValue, tuple[PublishedValue, ...])

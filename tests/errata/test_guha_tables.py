@@ -33,6 +33,12 @@ def test_g_e22_like_for_like_bartlett_is_20_to_51_times_smaller():
     assert (min(factors), max(factors)) == pytest.approx((20, 51), abs=0.9)
 
 
+def test_g_e22_on_cifar10_the_comparison_stands():
+    like_for_like = (22.40 - math.log(40_000)) / 2.0
+    assert like_for_like == pytest.approx(5.90, abs=0.01)
+    assert math.exp(4.68 - like_for_like) == pytest.approx(0.295, abs=0.001)
+
+
 def test_g_e22_the_true_errors():
     assert math.exp(-3.84) == pytest.approx(0.021, abs=5e-4)  # MNIST, width 784
     assert math.exp(-2.41) == pytest.approx(0.09, abs=5e-4)  # of a perceptron on CIFAR-10: hardly

@@ -13,7 +13,7 @@ from codebound_papers.arora18.noise_stability import (
 )
 from codebound_papers.arora18.truncation import spectral_margin_risk
 from codebound_papers.facts import LayerFacts, NetworkFacts
-from codebound_papers.shin21.heavy_tails import _scaled_erfc, dudley_integral
+from codebound_papers.framework import _scaled_erfc, dudley_integral
 
 
 @pytest.fixture(autouse=True)

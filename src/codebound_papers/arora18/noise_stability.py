@@ -125,6 +125,20 @@ def fully_connected_risk(facts: NetworkFacts, *, outliers: float = 0.0) -> Publi
     )
 
 
+@implements("A-Thm4.1:cover", kind="published-form")
+def covering_nats(numbers: float, *, width: int, log_kappa: float, log_distance: float = 0.0) -> float:
+    """``2 q ln(kappa h / eps)``: log of the networks of q numbers of which one is within eps of any other.
+
+    For theorems 4.1 and 5.1; the integral of its root is ``dudley_integral(2 q)`` at ``kappa h / (4 q)``.
+
+    >>> round(covering_nats(100, width=50, log_kappa=3.0, log_distance=-1.0), 1)
+    1582.4
+    """
+    if numbers < 0 or width < 1:
+        raise UsageError(f"a network has numbers, and layers of a width. Got {numbers} and {width}.")
+    return 2.0 * numbers * max(0.0, log_kappa + math.log(width) - log_distance)
+
+
 @expression("A-Imp-i", name="Arora: noise stability, from the initial weights", facts="distance", kind=None)
 def noise_stability_from_initial(facts: NetworkFacts) -> tuple[PublishedValue, ...]:
     """Theorem 5.1 or, without a convolution, 4.1, with cushions relative to the distance from the start."""
@@ -160,7 +174,7 @@ def convolutional_numbers(facts: NetworkFacts) -> PublishedValue:
     )
 
 
-@expression("A-Thm5.1", name="Arora 5.1: noise stability", facts="stability")
+@expression("A-Thm5.1", name="Arora 5.1: noise stability", facts="convolutions")
 def convolutional_risk(facts: NetworkFacts) -> PublishedValue:
     """Theorem 4.1 with a factor ``beta^2 ceil(kappa/s)^2`` in the sum, about g.
 
@@ -178,7 +192,7 @@ def convolutional_risk(facts: NetworkFacts) -> PublishedValue:
     )
 
 
-@expression("A-CorC.1", name=f"Arora 5.1: noise stability, {OUTLIERS:.0%} outliers", facts="without outliers")
+@expression("A-CorC.1", name=_WITH_OUTLIERS.replace("4.1", "5.1"), facts="best of convolutions")
 def convolutional_risk_with_outliers(facts: NetworkFacts, *, outliers: float = OUTLIERS) -> PublishedValue:
     """The same, measured on all but a share of the sample, zeta, which is added."""
     return replace(convolutional_risk(facts), log_value=_log_risk(facts, outliers))

@@ -23,6 +23,8 @@ _LIKE_FOR_LIKE = "Divide the bars of figures by n and take the root, as in the o
 _WHOLE = "A row for every bound that is infinite, in place of a line with the reason."
 _EXAMPLES = """Examples for cushions and Jacobians, drawn at random, and at most 50 for smoothness; margins
 are those of all."""
+_GUHA, _SLACK = "Guha's theorems", "of all layers (default: four times their number)."
+_D = "Strength of pruning (default: as strong as the margin allows)."
 _OUT = """New folder for compare.json, compare.csv, compare.svg and a page. With --over it may exist (default:
 RUN/compare)."""
 
@@ -46,6 +48,10 @@ def command(
     margin_share: Annotated[float, option(own.MARGIN_SHARE, _WHAT)] = 0.05,
     examples: Annotated[int, option(_EXAMPLES, _WHAT)] = 1000,
     initial: own.Initial = None,
+    d: Annotated[float | None, option(_D, _GUHA, "--d")] = None,
+    eps: Annotated[float | None, option(f"eps {_SLACK}", _GUHA)] = None,
+    lambda_: Annotated[float | None, option(f"lambda {_SLACK}", _GUHA, "--lambda")] = None,
+    rho: Annotated[float | None, option("Step of rounding (default: 255 levels).", _GUHA)] = None,
     delta: opt.Delta = 0.05,
     chunk_size: own.ChunkSize = 256,
     device: opt.Device = "auto",

@@ -8,13 +8,16 @@ from typing import Annotated, Any
 import typer
 
 from codebound.cli import options as opt
-from codebound.cli.console import Format, cell, emit, emit_rows, note
+from codebound.cli.console import Format, cell, emit, note
 from codebound.cli.options import RUN, option
 from codebound.report.tables import Table
+from codebound.run.files import read_json
 from codebound.run.progress import progress_bar
 from codebound_papers.reproduce import words
 
 _OUT = f"{words.OUT} (default:\nruns/reproduce/ITEM-quick-SEED, with -epochsN)."
+
+_LEGEND = "\nThe verdicts are those of the largest run that came with codebound; --format json has costs."
 
 
 def command(
@@ -63,23 +66,25 @@ def command(
 
 
 def _list(output: Format, models: Path | None) -> None:
-    from codebound_papers.reproduce.gallery import SIZES, outcome, read_results
+    from codebound_papers.reproduce.gallery import OUTCOMES
     from codebound_papers.reproduce.items import Settings, known_items
     from codebound_papers.reproduce.run import models_folder
 
-    committed, settings = read_results(), Settings(models=models_folder(models))
+    shipped = read_json(OUTCOMES, advice="Install codebound again.")
+    settings = Settings(models=models_folder(models))
     rows = [
         {
             "item": item.id,
             "title": item.title,
             "quick": item.quick,
             "full": item.full,
-            **{f"{size} results": outcome(committed[size].get(item.id)) for size in SIZES},
+            **shipped[item.id],
             "not here": "; ".join(item.lacks(settings)) or "-",
         }
         for item in known_items().values()
     ]
-    emit_rows(rows, output)
+    lines = [f"{row['item']:<16} {row['verdict']:<15} {str(row['title']).partition(' (')[0]}" for row in rows]
+    emit(rows, output, [*lines, _LEGEND], rows=rows)
 
 
 def _shown(record: dict[str, Any]) -> Iterator[Table | str]:

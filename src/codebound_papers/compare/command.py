@@ -31,6 +31,10 @@ from codebound_papers.measure.record import MeasureSettings
 Options = Mapping[str, Any]
 
 
+OF_PRUNING = ("d", "eps", "lambda_", "rho")
+"""Options of the rows of Guha."""
+
+
 def compare_from_options(
     options: Options, *, out: Path | None = None, engine: Engine | None = None, listener: Listener = NOBODY
 ) -> dict[str, Any]:
@@ -60,6 +64,7 @@ def compare_from_options(
             initial=None if initial is None else load_network(model, sample, initial),
             like_for_like=options["like_for_like"],
             trained_on=trained_on,
+            **{name: options[name] for name in OF_PRUNING},
             engine=engine,
             progress=progress,
         )
@@ -140,8 +145,9 @@ def compare_epochs_from_options(
 
     def point(epoch: int, path: Path) -> dict[str, Any]:
         network, like = load_network(options["model"], sample, path), options["like_for_like"]
-        asked = partial(compare, effort=None, settings=measured, like_for_like=like, engine=engine)
-        return {"epoch": epoch, **_point(asked(network, shuffled, test_set))}
+        asked = {"settings": measured, "like_for_like": like, "engine": engine, "effort": None}
+        asked |= {name: options[name] for name in OF_PRUNING}
+        return {"epoch": epoch, **_point(compare(network, shuffled, test_set, **asked))}
 
     points, journal = [], Journal(folder / "epochs.json", run=identity)
     with listener.bar("epochs") as progress:

@@ -32,6 +32,7 @@ def compare_table(record: Record, *, whole: bool = False) -> Table:
             "value": value_text(row),
             "about": row["subject"],
             "kind": _kind(row),
+            "conditions": row["conditions"] or NONE,
         }
         for row in record["rows"]
         if applies(row) and (whole or not is_infinite(row))
@@ -42,6 +43,7 @@ def compare_table(record: Record, *, whole: bool = False) -> Table:
         "kind": "what is certified or a hold-out bound is true as printed, with probability 1 - delta, "
         "unless it says no guarantee; vacuous ones say no more than guessing, a capacity as "
         "sqrt(capacity / n).",
+        "conditions": "of the theorem, on this network; unknown is what was not measured or cannot be.",
     }
     return Table("Bounds", rows, legend)
 
@@ -140,7 +142,7 @@ def compare_page(record: Record) -> str:
                 for each in record["details"]
                 if each["hypotheses"]
             ],
-            "settings": [(name.replace("_", " "), _plain(value)) for name, value in settings.items()],
+            "settings": [(name.replace("_", " "), plain(value)) for name, value in settings.items()],
         },
         package="codebound_papers.report",
     )
@@ -168,9 +170,12 @@ def condition_rows(detail: Record) -> list[dict[str, str]]:
     ]
 
 
-def _plain(setting: object) -> str:
-    if isinstance(setting, list):
-        return ", ".join(setting) or NONE
+def plain(setting: object) -> str:
+    """A setting as people read it."""
+    if isinstance(setting, float):
+        return f"{setting:.6g}"
+    if isinstance(setting, Sequence) and not isinstance(setting, str):
+        return ", ".join(map(str, setting)) or NONE
     return NONE if setting is None else str(setting)
 
 

@@ -36,6 +36,7 @@ class Row:
     subject: Subject  # whose error it is about: f, the network, or g, what it was compressed to
     guarantee: bool = False  # whether it is true as printed
     vacuous: bool | None = None  # whether it says no more than guessing; None where there is no value
+    conditions: str = ""  # how many conditions of a published theorem are met here; empty for others
     note: str  # what it is, or why it has no value
 
     def record(self) -> dict[str, object]:
@@ -85,6 +86,7 @@ def published_row(value: PublishedValue, *, examples: int, classes: int, like_fo
         failing = "; ".join(each.statement for each in shown.unmet)
         notes.append(f"Not met here, {len(shown.unmet)} of {len(shown.hypotheses)} conditions: {failing}.")
     row = Row(name=shown.name, reference=shown.ref, subject=shown.subject, note=" ".join(notes))
+    row = replace(row, conditions=shown.conditions)
     is_vacuous = comparable.value >= 1.0 - 1.0 / classes
     return replace(row, value=shown.value, log10=shown.log10, vacuous=is_vacuous)
 

@@ -14,7 +14,8 @@ from codebound.bounds.facts import HoldoutFacts, OccamFacts, Subject
 from codebound.bounds.held_out import holdout
 from codebound.bounds.lengths import raw_weight_bits
 from codebound.bounds.occam import occam_binomial
-from codebound.certificate.file import Certificate
+from codebound.bounds.risk import rate
+from codebound.certificate.file import Certificate, CertificateFacts
 from codebound.certification import certify
 from codebound.known.provenance import origin_of
 from codebound.methods.search import Effort
@@ -29,6 +30,7 @@ from codebound_papers.arora18.noise_stability import LayerComplexity, table_rows
 from codebound_papers.compare import rows as lines
 from codebound_papers.compare.compressed import Compressed, labels, verified
 from codebound_papers.facts import NetworkFacts
+from codebound_papers.guha23.kappa import PruningChoice
 from codebound_papers.measure.outputs import evaluate_sample
 from codebound_papers.measure.proximity import closeness_of_each
 from codebound_papers.measure.record import Measured, MeasureSettings, measure_facts
@@ -63,6 +65,7 @@ class Comparison:
     measured: Measured = field(repr=False)  # what was measured of f
     like_for_like: bool  # whether bars of figures are shown as excess risks
     notes: tuple[str, ...]  # what a reader should know, in sentences
+    pruning: dict[str, float]  # d, chi(d), eps, lambda, rho and C of the rows of Guha; empty if none has them
 
     def record(self) -> dict[str, object]:
         """Everything, ready for JSON; null is infinite, or does not apply: the note says which."""
@@ -76,6 +79,7 @@ class Comparison:
             ],
             "facts": finite(asdict(self.measured.facts)),
             "like_for_like": self.like_for_like,
+            "pruning": self.pruning,
             "notes": list(self.notes),
         }
 
@@ -101,6 +105,10 @@ def compare(
     initial: nn.Module | None = None,
     like_for_like: bool = False,
     trained_on: str | None = None,
+    d: float | None = None,
+    eps: float | None = None,
+    lambda_: float | None = None,
+    rho: float | None = None,
     engine: Engine | None = None,
     progress: Progress = silent,
 ) -> Comparison:
@@ -115,7 +123,9 @@ def compare(
     training, for the bound relative to the distance from it (A-Imp-i). Like for like, bars of figures are
     divided by n and square-rooted, as the other bounds are. ``trained_on`` is the ``sha256`` of the sample
     that f was trained on, where it is known, as it is of networks that ``fit`` trained: the test examples
-    may be among other data.
+    may be among other data. ``d``, ``eps``, ``lambda_`` and ``rho`` are those of Guha's theorems; without
+    them pruning is as strong as the margin allows, eps and lambda are four times the number of layers, and a
+    weight has 255 levels.
 
     >>> from codebound.sample.load import load_dataset
     >>> from codebound_networks.reading.loading import load_model
@@ -125,6 +135,7 @@ def compare(
     (['certified', 'published'], True)
     """
     settings = settings or MeasureSettings()
+    choice = PruningChoice(d=d, eps=eps, lambda_=lambda_, rho=rho)
     network = model if isinstance(model, Network) else _read(model, sample)
     module = network.model if isinstance(network, Network) else network
     _check_test_set(sample, test_set)
@@ -160,7 +171,7 @@ def compare(
     def tell_closeness(done: int, total: int | None, note: str = "") -> None:
         progress(done, total, "closeness")
 
-    evidence = Evidence(measured, seed=settings.seed)
+    evidence = Evidence(measured, seed=settings.seed, choice=choice)
     plain = [each for each in compressed if each.is_plain]
     networks = [each.network.to(settings.device) for each in plain if each.network is not None]
     closes = (
@@ -168,8 +179,12 @@ def compare(
     )
     for each, close in zip(plain, closes, strict=True):
         rows.append(each.margin_row(close))
-        if each is min(plain, key=lambda one: one.certificate.claim.bound):
-            evidence = Evidence(measured, (each.certificate.facts.code_bits, close), settings.seed)
+        if each is not min(plain, key=lambda one: one.certificate.claim.bound):
+            continue
+        if lost := _collapse(each.certificate.facts, errors):
+            evidence = replace(evidence, lost=lost)
+        else:
+            evidence = replace(evidence, message=(each.certificate.facts.code_bits, close))
     notes += [f"{each.name}. {each.declared}" for each in compressed if each.declared]
     if not like_for_like and not measured.obstacle:
         notes.append(BARS)
@@ -180,7 +195,9 @@ def compare(
         rows += [_with_doubts(row, doubts) for row in fresh]
         notes += [] if trained_on or doubts["f"] else [_IF]
         notes += dict.fromkeys(doubt for doubt in doubts.values() if doubt)
-    found = evaluate(evidence)
+    found, pruning = evaluate(evidence), _pruning(evidence)
+    numbers = ", ".join(f"{name} = {value:.4g}" for name, value in pruning.items())
+    notes += [f"Guha's theorems have {numbers}."] if pruning else []
     bounds = [each for each in found if each.unit in _BOUNDS]
     details = tuple(each.record() for each in bounds if isinstance(each, PublishedValue))
     lemmas = tuple(each.record() for each in found if each.unit not in _BOUNDS)
@@ -197,7 +214,29 @@ def compare(
         measured=measured,
         like_for_like=like_for_like,
         notes=tuple(notes),
+        pruning=pruning,
     )
+
+
+def _collapse(facts: CertificateFacts, errors: int) -> str:
+    """Return the reason why a g that has lost most of what f knows is no compression of f."""
+    lost, wrong = facts.errors / facts.n, errors / facts.n
+    if lost <= (wrong + 1.0 - 1.0 / (facts.classes or 2)) / 2.0:
+        return ""
+    return (
+        f"the g of the certificate errs on {rate(lost)} of the sample, f on {rate(wrong)}: give a better one."
+    )
+
+
+def _pruning(evidence: Evidence) -> dict[str, float]:
+    """The numbers in the rows of Guha, the largest of all layers; empty where the network is no chain."""
+    try:
+        found = evidence.pruning
+    except CodeboundError:
+        return {}
+    first, rho = found.layers[0], max(layer.step for layer in found.layers)
+    constants = {"eps": found.slack, "lambda": found.sparsity_slack, "rho": rho, "C": found.constant}
+    return {"d": first.strength, "chi(d)": first.kept_share, **constants}
 
 
 def _read(model: nn.Module, sample: Dataset) -> nn.Module | Network:

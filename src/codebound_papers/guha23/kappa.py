@@ -7,7 +7,7 @@ prunes by the margin that these deviations ask for: ``prune_for_margin`` does th
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -216,14 +216,35 @@ def kappa_diagnostics(
     return tuple(kappas)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PruningChoice:
+    """The numbers that theorem 5.2 leaves to its user, for all layers."""
+
+    d: float | None = None  # strength; None: as strong as the margin allows
+    eps: float | None = None  # None: four times the number of layers, as in the next
+    lambda_: float | None = None
+    rho: float | None = None  # step of rounding; None: 255 levels of every layer
+
+    def __post_init__(self) -> None:
+        for name in ("d", "eps", "lambda_", "rho"):
+            value = getattr(self, name)
+            if value is not None and not (0.0 if name == "d" else math.ulp(0.0)) <= value < math.inf:
+                raise UsageError(f"{name.rstrip('_')} is a finite number above 0. Got {value}.")
+
+
 def prune_for_margin(
-    network: Network, facts: NetworkFacts, *, keep_diagonal: bool, seed: int = 0
+    network: Network,
+    facts: NetworkFacts,
+    *,
+    keep_diagonal: bool,
+    choice: PruningChoice | None = None,
+    seed: int = 0,
 ) -> PruningFacts:
     """Prunes a network as strongly as its margin allows, by what the released code of Guha et al. asks for.
 
     The strength is found by bisection, as there; nothing is pruned where the margin is not positive, or where
     even the weakest pruning asks for more. All strengths use the same random numbers. As published the
-    diagonal is never pruned; the released code prunes it.
+    diagonal is never pruned; the released code prunes it. The ``choice`` of a user comes first.
 
     >>> from codebound_papers.measure.record import measure_facts
     >>> from codebound.sample.load import load_dataset
@@ -234,19 +255,24 @@ def prune_for_margin(
     >>> layer.strength, layer.change  # an untrained network has no margin
     (0.0, 0.0)
     """
+    choice = choice or PruningChoice()
 
     def drawn(strength: float) -> PruningFacts:
-        layers = tuple(
+        layers = (
             _pruned(view, layer, strength=strength, keep_diagonal=keep_diagonal, seed=seed)
             for view, layer in zip(network.layers, facts.layers, strict=True)
         )
+        rounded = tuple(replace(each, step=choice.rho or each.step) for each in layers)
         slack = SLACK * facts.depth
-        return PruningFacts(layers=layers, slack=slack, sparsity_slack=slack)
+        eps, sparsity = choice.eps or slack, choice.lambda_ or slack
+        return PruningFacts(layers=rounded, slack=eps, sparsity_slack=sparsity)
 
     def is_allowed(strength: float) -> bool:
         needed = released_needed_margin(facts, pruning=drawn(strength))
         return needed.log_value <= math.log(facts.margin)
 
+    if choice.d is not None:
+        return drawn(choice.d)
     if facts.margin <= 0.0 or not is_allowed(TOLERANCE):
         return drawn(0.0)
     low, high = TOLERANCE, STRONGEST

@@ -4,15 +4,22 @@ The better code of a ticket names its mask and no values: K-LT, ``masks.ticket_b
 """
 
 import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
 
 from codebound.run.errors import UsageError
 from codebound.run.references import implements
+from codebound_networks.reading.walk import Network
+from codebound_networks.train.rng import torch_stream
 from codebound_papers.conditions import has_no_biases, is_fully_connected, separates
 from codebound_papers.facts import NetworkFacts
 from codebound_papers.framework import big_o_risk
 from codebound_papers.logs import safe_log
 from codebound_papers.value import BIG_O, Constant, Hypothesis, PublishedValue, expression
 
+_MOST = 2**24  # random weights of a layer that is built
 _WIDENING = 16  # of the random network over the target; the paper says "poly"
 
 
@@ -140,3 +147,76 @@ def _random_width(facts: NetworkFacts, given: int | None) -> int:
             f"`random_width` is at least the width of the target, {facts.width}. Got {random_width}."
         )
     return random_width
+
+
+@implements("G-Thm6.1:ticket", kind="algorithm")
+def find_ticket(
+    target: Sequence[Tensor], *, random_width: int, seed: int = 0
+) -> tuple[nn.Sequential, int, int]:
+    """The ticket of theorem 6.1 for a ReLU network, in a wide one of uniform weights in [-1, 1].
+
+    As in the proof (Malach et al. 2020), a unit of every first of two layers takes one input, and the nearest
+    product of two random weights stands for a weight of the target, unless zero is nearer. An input of either
+    sign needs units of both signs, one behind a ReLU the positive ones. Beside it: weights kept, and drawn.
+    """
+    stream, modules, active, drawn = torch_stream(seed, "wide ticket"), list[nn.Module](), 0, 0
+    for place, matrix in enumerate(target):
+        rows, columns = matrix.shape
+        into, out = (2.0 * torch.rand(size, generator=stream) - 1.0
+                     for size in ((random_width, columns), (rows, random_width)))  # fmt: skip
+        takes, gives = torch.zeros_like(into), torch.zeros_like(out)
+        for column in range(columns):
+            units = torch.arange(column, random_width, columns)
+            positive = into[units, column] > 0.0
+            for chosen in (units[positive], units[~positive][: None if place == 0 else 0]):
+                if chosen.numel() == 0:
+                    continue
+                products = out[:, chosen] * into[chosen, column]
+                least, best = (products - matrix[:, column : column + 1]).abs().min(dim=1)
+                kept = (least < matrix[:, column].abs()).nonzero().flatten()
+                used = chosen[best[kept]]
+                takes[used, column] = gives[kept, used] = 1.0
+        for weights, mask in ((into, takes), (out, gives)):
+            layer = nn.Linear(weights.shape[1], weights.shape[0], bias=False).requires_grad_(False)
+            layer.weight.copy_(weights * mask)
+            modules += [layer, nn.ReLU()]
+            active, drawn = active + int(mask.sum()), drawn + weights.numel()
+    return nn.Sequential(*modules[:-1]), active, drawn
+
+
+@torch.no_grad()
+def ticket_distances(
+    network: Network, inputs: Tensor, *, factors: Sequence[int] = (4, 16, 64), seed: int = 0
+) -> list[dict[str, float]]:
+    """Distances of tickets in networks so many times wider from a network; empty if it is no ReLU perceptron.
+
+    Layers and inputs are scaled to what theorem 6.1 asks for, which keeps every label without biases.
+    """
+    matrices, flat = [view.matrix.detach().float() for view in network.layers], inputs.flatten(1).float()
+    sides = [flat.shape[1], *(matrix.shape[0] for matrix in matrices)]
+    is_chain = [matrix.shape[1] for matrix in matrices] == sides[:-1]
+    if not is_chain or not torch.allclose(
+        _forward(matrices, flat), network.model(inputs).float(), 1e-3, 1e-4
+    ):
+        return []
+    target = [
+        m / max(torch.linalg.matrix_norm(m, 2), m.abs().max() * math.sqrt(m.shape[0])) for m in matrices
+    ]
+    flat = flat / float(flat.norm(dim=1).max())
+    scores, width, found = _forward(target, flat), max(sides[1:]), []
+    for factor in (each for each in factors if each * width * max(sides) <= _MOST):
+        ticket, active, drawn = find_ticket(target, random_width=factor * width, seed=seed)
+        own = ticket(flat)
+        agrees = float((own.argmax(dim=1) == scores.argmax(dim=1)).float().mean())
+        ends = {"distance": float((own - scores).abs().max()), "largest_score": float(scores.abs().max())}
+        sums = {"random_width": factor * width, "drawn": drawn, "active": active}
+        found.append({**sums, **ends, "agreement": agrees})
+    return found
+
+
+def _forward(matrices: Sequence[Tensor], x: Tensor) -> Tensor:
+    """The scores of a ReLU network without biases."""
+    *hidden, last = matrices
+    for matrix in hidden:
+        x = (x @ matrix.T).relu()
+    return x @ last.T

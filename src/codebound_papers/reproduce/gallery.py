@@ -1,4 +1,4 @@
-"""The page ``results/reproduction.md``: ``python -m codebound_papers.reproduce.gallery``.
+"""The page ``results/reproduction.md``: ``python -m codebound_papers.reproduce.gallery``, and its summary.
 
 Run it in the root of the repository after results in ``results/reproduce`` have changed. Those of full runs
 are in its folder ``full``.
@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from codebound.run.errors import FormatError
-from codebound.run.files import read_json, write_text
+from codebound.run.files import read_json, write_json, write_text
 from codebound_papers.journal import JOURNAL
-from codebound_papers.reproduce.items import Item, known_items
+from codebound_papers.reproduce.items import AGREE, DISAGREE, IN_PART, Item, known_items
 
 Record = Mapping[str, Any]
 
@@ -20,9 +20,10 @@ RESULTS = Path("results/reproduce")
 SIZES = {"quick": Path(), "full": Path("full")}
 """Folders of the results, by size, below that folder."""
 PAGE = Path("results/reproduction.md")
+OUTCOMES = Path(__file__).with_name("outcomes.json")  # installed with the package
 
 _MOST_ROWS = 20  # of a table on the page; longer ones are in the file of the results
-_VERDICTS = ("We agree", "We do not agree", "Open")
+_VERDICTS = (IN_PART, AGREE, DISAGREE, "Open")
 
 
 def read_results(folder: Path = RESULTS) -> dict[str, dict[str, dict[str, Any]]]:
@@ -61,6 +62,17 @@ def outcome(record: Record | None) -> str:
         return "not run"
     left = len(record["not_run"])
     return cost(record) + (f"; {left} part{'s' * (left > 1)} not run" if left else "")
+
+
+def outcomes(results: Mapping[str, Mapping[str, Record]]) -> dict[str, dict[str, str]]:
+    """The verdict of the largest run of every item, and the times of all."""
+    found = {}
+    for id in known_items():
+        records = {size: results[size].get(id) for size in SIZES}
+        said = next((lead(record) for record in reversed(records.values()) if record), "")
+        word = next((each for each in _VERDICTS if said.startswith(each)), "-")
+        found[id] = {"verdict": word, **{f"{size} results": outcome(x) for size, x in records.items()}}
+    return found
 
 
 def page(results: Mapping[str, Mapping[str, Record]], *, folder: str = "reproduce") -> str:
@@ -166,4 +178,5 @@ def _anchor(id: str) -> str:
 
 if __name__ == "__main__":
     write_text(PAGE, page(read_results()))
-    sys.stdout.write(f"Written: {PAGE}.\n")
+    write_json(OUTCOMES, outcomes(read_results()))
+    sys.stdout.write(f"Written: {PAGE}, {OUTCOMES}.\n")

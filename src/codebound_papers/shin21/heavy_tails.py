@@ -9,7 +9,7 @@ from codebound.run.references import implements
 from codebound_papers.arora18 import projection_plan
 from codebound_papers.conditions import is_fully_connected, separates
 from codebound_papers.facts import NetworkFacts
-from codebound_papers.framework import big_o_risk
+from codebound_papers.framework import big_o_risk, dudley_integral
 from codebound_papers.logs import log_sum, safe_log
 from codebound_papers.shin21 import compressor
 from codebound_papers.value import BIG_O, Hypothesis, PublishedValue, expression
@@ -101,39 +101,6 @@ def heavy_tail_risk_with_logarithms(facts: NetworkFacts, *, kept: Sequence[int])
     sentence = """Margin loss of f plus the entropy integral of the weights above the thresholds over the root
         of n."""
     return _risk(facts, kept, log_nats=2.0 * safe_log(integral), sentence=sentence)
-
-
-@implements("S-Thm2:integral", kind="numerics")
-def dudley_integral(numbers: float, *, log_kappa: float, diameter: float = 1.0) -> float:
-    """``int_0^D sqrt(q log(2 q kappa / e)) de`` in closed form, finite for any kappa.
-
-    With ``Lam = log(2 q kappa / D)`` it is ``D sqrt(q) (sqrt(Lam) + sqrt(pi)/2 exp(Lam) erfc(sqrt(Lam)))``.
-    Where ``D > 2 q kappa`` one network covers all, and the integral ends at ``2 q kappa``. ``numbers`` is q,
-    and ``diameter`` is D, that of the losses.
-
-    >>> round(dudley_integral(100, log_kappa=5.0), 3)
-    33.582
-    """
-    if numbers < 0 or not 0.0 < diameter < math.inf:
-        raise UsageError(f"q is at least 0 and D positive. Got {numbers} and {diameter}.")
-    if numbers == 0 or log_kappa == -math.inf:
-        return 0.0
-    log_end = math.log(2.0 * numbers) + log_kappa
-    log_diameter = min(math.log(diameter), log_end)
-    root = math.sqrt(log_end - log_diameter)
-    tail = root + math.sqrt(math.pi) / 2.0 * _scaled_erfc(root)
-    return math.exp(log_diameter) * math.sqrt(numbers) * tail
-
-
-def _scaled_erfc(x: float) -> float:
-    """``exp(x^2) erfc(x)`` for x >= 0, to about 1e-13 relative."""
-    if x <= 20.0:
-        return math.exp(x * x) * math.erfc(x)
-    total = term = 1.0
-    for i in range(1, 8):  # the asymptotic series; its terms fall below 1e-16 here
-        term *= -(2 * i - 1) / (2.0 * x * x)
-        total += term
-    return total / (x * math.sqrt(math.pi))
 
 
 def _risk(facts: NetworkFacts, kept: Sequence[int], *, log_nats: float, sentence: str) -> PublishedValue:

@@ -42,6 +42,9 @@ _BATCH = 128
 _FINE = 4095  # levels of what is rounded again
 _KEPT = (0.9, 0.7, 0.5, 0.3, 0.2, 0.1, 0.05, 0.02)  # of Gaussian weights, at the strengths of the range
 _KEPT_TRAINED = (0.5, 0.2, 0.1, 0.05)  # where every strength is a training
+_TICKETS = {
+    "random_width": "random width|,", "active": "weights in the ticket|,", "distance": "distance|.3g",
+    "largest_score": "largest score|.3g", "agreement": "same labels|%"}  # fmt: skip
 _COST = 0.01  # of the accuracy, where d is chosen here
 _VERBS = {"algorithm1": "mbp", "magnitude": "naive", "iterative": "imp"}  # names of ``compress``
 _CLAIM = (
@@ -145,8 +148,8 @@ def guha23(
     The other arguments are rho, eps and lambda of the theorems; ``widths`` are those of other networks.
 
     >>> found = guha23(subject("linear", epochs=2), d=1.0)
-    >>> [row["layer"] for row in found.record()["layers"]]
-    ['linear1']
+    >>> print(*(row["layer"] for row in found.record()["layers"]))
+    linear1
     """
     about = subject() if about is None else about
     if prune not in get_args(Pruning):
@@ -171,6 +174,7 @@ def guha23(
     rows, exact = [layer.record() for layer in layers], [x for x in layers if x.attempt.code is not None]
     g = about.build({layer.name: layer.weight for layer in layers})
     gaussian = [_gaussian_row(view.name, view.matrix, sorted(strengths)) for view in about.network.layers]
+    tickets = lottery.ticket_distances(about.network, about.first(200), seed=about.seed)
     facts = _pruning_facts(about, measured.facts, layers, d, chosen)
     theorems = _theorems(about, measured, facts, g, rows, gaussian)
     codes = {layer.name: layer.code for layer in layers}
@@ -190,7 +194,10 @@ def guha23(
         f"{len(layers)} layers come back exactly from their sketches.",
         about=about,
         settings={"prune": prune, "levels": levels, "rho asked for": rho, **constants},
-        tables=tuple(_tables(rows, constants, points, gaussian)),
+        tables=(
+            *_tables(rows, constants, points, gaussian),
+            listed("Theorem 6.1, measured", tickets, _TICKETS),
+        ),
         theorems=theorems,
         networks={"g": g, "g recovered": about.build({layer.name: layer.decoded for layer in layers})},
         certified=certified,
@@ -198,6 +205,7 @@ def guha23(
             "layers": rows,
             "working_range": points,
             "assumption_3_1": gaussian,
+            "tickets": tickets,
             "over_epochs": over_epochs,
             "over_widths": over_widths,
         },

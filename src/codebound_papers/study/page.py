@@ -16,7 +16,7 @@ from codebound.report.html import rendered
 from codebound.report.tables import Table, tabulate
 from codebound.run.files import finite, make_folder, write_json, write_text
 from codebound.run.tensor_files import save_weights, state_tensors
-from codebound_papers.compare.page import condition_rows, shown
+from codebound_papers.compare.page import condition_rows, plain, shown
 from codebound_papers.compare.rows import decimal_log, rate_text
 from codebound_papers.report.figures import Figure, Mark, Marks, Plot, Series
 from codebound_papers.report.measures import Drawing
@@ -153,13 +153,7 @@ class StudyResult:
                 "details": [{**each, "conditions": condition_rows(each)} for each in details],
                 "notes": [*self.about.notes, *self.notes],
                 "commands": self.commands,
-                "settings": [
-                    (
-                        name.replace("_", " "),
-                        f"{value:.6g}" if isinstance(value, float) else "-" if value is None else value,
-                    )
-                    for name, value in settings.items()
-                ],
+                "settings": [(name.replace("_", " "), plain(value)) for name, value in settings.items()],
             },
             package="codebound_papers.report",
         )
@@ -211,13 +205,11 @@ def _claim_record(found: Certificate | str) -> dict[str, object]:
 def _published_row(each: PublishedValue | Refused) -> dict[str, str]:
     if isinstance(each, Refused):
         return {"statement": each.name, "value": "unknown", "conditions": each.reason, "fails": "-"}
-    found = [condition.holds for condition in each.hypotheses]
-    counted = ((found.count(True), "met"), (found.count(False), "NOT met"), (found.count(None), "unknown"))
     fails = ["-" if p is None else f"{p:.3g}" for p in (each.failure_published, each.failure_corrected)]
     return {
         "statement": each.name,
         "value": _value_text(each),
-        "conditions": ", ".join(f"{count} {word}" for count, word in counted if count) or "none",
+        "conditions": each.conditions,
         "fails": " / ".join(fails),
     }
 

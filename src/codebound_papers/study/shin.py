@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from codebound.bounds.risk import rate
 from codebound.certificate.file import Certificate
@@ -29,6 +29,7 @@ from codebound_papers.study.subjects import Subject, subject
 from codebound_papers.value import Hypothesis, PublishedValue, Refused
 
 _TAILS: dict[TailValues, tuple[Family, ...]] = {"absolute": ("tails",), "eigenvalues": ("spectra", "tails")}
+_OVER = {"epoch": "epoch", "layer": "layer", "law": "law of the entries", "alpha": "stable index|.3g"}
 _FINE = 31  # levels of the layers that stay
 _MASKS: tuple[PlainMask, ...] = ("absolute", "signed")  # of the released code, and of the text
 _REFS = ("S-Thm2", "S-Thm2:dudley", "S-Prop1.1:network", "S-Prop1.1x:network", "I-17")
@@ -53,8 +54,8 @@ def shin21(
     verdict on a power law rests on so many ``resamples``, noise stability on so many ``examples``.
 
     >>> found = shin21(subject("linear", epochs=1), trials=2, resamples=20)
-    >>> [row["layer"] for row in found.record()["layers"]]
-    ['linear1']
+    >>> print(*(row["layer"] for row in found.record()["layers"]))
+    linear1
     """
     about = subject() if about is None else about
     if trials < 1:
@@ -66,14 +67,22 @@ def shin21(
         records.append({**(summary := summary_of(of_tails[of])).record(), "curves": summary.curves})
     rows = []
     for view, entries, eigenvalues in zip(about.network.layers, *(x["layers"] for x in records), strict=True):
-        laws, tails = fit_entry_laws(view.matrix.detach().double().cpu().numpy()), eigenvalues["alpha"]
-        row = {"layer": view.name, "stable_rank": eigenvalues["stable_rank"], "law": laws.verdict}
+        laws, tails = _laws(view.matrix), eigenvalues["alpha"]
+        row = {"layer": view.name, "stable_rank": eigenvalues["stable_rank"], **_law_row(laws)}
         row |= {"entries": entries["alpha"], "eigenvalues": tails, "exponent": tails["tail_exponent"]}
-        row |= {"laws": [asdict(fit) for fit in laws.fits], "usual_distance": laws.usual_distance}
         spectrum = of_tails["eigenvalues"].spectra[view.name].eigenvalues
         rows.append(row | _nearest_law(laws, view.matrix.shape, spectrum, seed=about.seed))
     progress(len(_TAILS), len(_TAILS) + 2, "redraws")
     redrawn, refusal = _redrawn(about, trials)
+    over_epochs = [
+        {
+            "epoch": n,
+            "layer": view.name,
+            **_law_row(_laws(view.matrix)),
+        }
+        for n in sorted(about.by_epoch)[:: max(1, len(about.by_epoch) // 2)]
+        for view in replace(about, f=about.by_epoch[n], by_epoch={}).network.layers
+    ]
     stability = about.measured("margins", "norms", "maps", "stability", examples=examples)
     evidence = Evidence(stability, seed=about.seed)
     theorems = [_tested(each, rows) for ref in _REFS for each in evaluate(evidence, only=ref)]
@@ -90,11 +99,12 @@ def shin21(
             *_tables(rows, redrawn),
             *measure_tables(records[0]),
             *(replace(each, legend={}) for each in measure_tables(records[1])),  # it is the same
+            listed("Laws of the entries over the training", over_epochs, _OVER),
         ),
         theorems=theorems,
         networks={"g": g},
         certified={"g": certified},
-        quantities={"layers": rows, "redrawn": redrawn},
+        quantities={"layers": rows, "redrawn": redrawn, "over_epochs": over_epochs},
         drawings=(
             *(each for record in records for each in measure_figures(record)),
             *_drawings(rows),
@@ -107,6 +117,16 @@ def shin21(
             ("plan", "--method heavytail"),
         ),
     )
+
+
+def _laws(matrix: Tensor) -> EntryLaws:
+    return fit_entry_laws(matrix.detach().double().cpu().numpy())
+
+
+def _law_row(laws: EntryLaws) -> Row:
+    alpha = next(fit.alpha for fit in laws.fits if fit.law == "stable")
+    fits = [asdict(fit) for fit in laws.fits]
+    return {"law": laws.verdict, "alpha": alpha, "laws": fits, "usual_distance": laws.usual_distance}
 
 
 def _nearest_law(

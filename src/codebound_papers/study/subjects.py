@@ -90,6 +90,10 @@ class Subject:
         )
         return measure_facts(self.folded, self.sample, asked)
 
+    def first(self, count: int) -> Tensor:
+        """The first inputs of the sample, in the precision of f."""
+        return next(self.sample.on("cpu").chunks(count, next(self.f.parameters()).dtype))[0]
+
     def errors(self, module: nn.Module) -> tuple[float, float | None]:
         """Shares of the sample and of the test examples that a network gets wrong; None without any."""
 

@@ -84,15 +84,21 @@ def _fit_row(fit: RegressionMixture, rank: str, algorithm: str, ends: int) -> Ro
 
 
 def _sentences(rows: Sequence[Row], fits: Sequence[Row], settings: Settings) -> Iterator[str]:
-    alphas = [row["alpha_positive"] for row in rows]
-    correlation = {rank: float(np.corrcoef(alphas, [row[rank] for row in rows])[0, 1]) for rank in _RANKS}
+    correlation = {rank: _correlation(rows, rank) for rank in _RANKS}
     theirs = sum(row["source"] == "pytorchcv" for row in rows)
     other = f"{theirs} of the 41 published networks are among these" if theirs < len(_NETWORKS) else ""
-    word = verdict(int(correlation["stable_rank"] > 0.0), of=1, settings=settings, differs=other)
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(row["network"].partition(" on ")[2], []).append(row)
+    within = {data: _correlation(each, "stable_rank") for data, each in groups.items() if len(each) > 2}
+    cases = [correlation["stable_rank"], *within.values()]
+    agreed = sum(each > 0.0 for each in cases)
+    word = verdict(agreed, of=len(cases), settings=settings, differs=other) if theirs else f"Open ({other})"
+    parts = "; ".join(f"{round(value, 2) + 0.0:.2f} on {data or 'others'}" for data, value in within.items())
     yield (
         f"{word}: a small exponent goes with a small stable rank. Over {len(rows)} last layers the "
-        f"correlation of the stable rank with alpha is {correlation['stable_rank']:.2f}"
-        + (f" ({other})." if other else ".")
+        f"correlation of the stable rank with alpha is {correlation['stable_rank']:.2f}."
+        + (f" Among networks of one dataset it is {parts}." if parts else "")
         + " In matrices of independent entries it is so without exception (S-5.3:synthetic)."
     )
     below = sum(row["released_stable_rank"] < 1.0 for row in rows)
@@ -106,6 +112,11 @@ def _sentences(rows: Sequence[Row], fits: Sequence[Row], settings: Settings) -> 
     )
     heavy = sum(row["verdict_positive"] == "power law" for row in rows)
     yield f"The tail is one that the data can call a power law in {heavy} of {len(rows)} layers."
+
+
+def _correlation(rows: Sequence[Row], rank: str) -> float:
+    """The correlation of a rank with the exponent."""
+    return float(np.corrcoef([row["alpha_positive"] for row in rows], [row[rank] for row in rows])[0, 1])
 
 
 def _plot(rows: Sequence[Row], fits: Sequence[Row], rank: str) -> Plot:

@@ -14,6 +14,7 @@ from codebound_networks.views.fold import fold_batch_norms
 from codebound_papers.arora18.items import networks
 from codebound_papers.arora18.items.bounds import (
     PUBLISHED,
+    _bar_sentences,
     arora_figure2_middle,
     arora_figure2_right,
     arora_table1,
@@ -358,3 +359,25 @@ def test_a_histogram_is_drawn_as_its_outline():
     ]  # fmt: skip
     (first, second) = bins([("cushion", {"net": layer})])
     assert (first["examples"], second["from"], second["to"]) == (1, 1.0, 2.0)
+
+
+def test_the_bars_of_figure_2_are_judged_at_the_worst_examples(study):
+    """Medians below the older bounds do not help; a missing order of magnitude is spread over the layers."""
+    facts = replace(facts_of(study.measured_vgg19()), examples=50_000)
+    bars = [
+        {"bar": "spectral l1,2 (Bartlett17)", "kind": "older", "log10": 8.8},
+        {"bar": "Parameters", "kind": "parameters", "log10": 7.3},
+        {"bar": "worst", "kind": "noise stability", "log10": 11.4},
+        {"bar": "medians", "kind": "noise stability", "log10": 5.0},
+    ]
+    lower, why, fewer, _ = map(one_line, _bar_sentences(bars, facts, Settings(size="full")))
+    assert lower.startswith("We do not agree:")
+    assert "10^2.6" in lower
+    assert fewer.startswith("We do not agree:")
+    factor = 10.0 ** (6.2 / (2 * len(facts.layers)))
+    assert f"a factor of {factor:.2f} in each layer" in why
+    bars[2]["log10"] = 7.0
+    assert all(
+        each.startswith("We agree:")
+        for each in list(map(one_line, _bar_sentences(bars, facts, Settings(size="full"))))[::2]
+    )

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import integrate
 from worlds.facts import is_met, stable_layer, stable_network
 
 from codebound.run.errors import UsageError
@@ -13,6 +14,7 @@ from codebound_papers.arora18.noise_stability import (
     convolutional_numbers,
     convolutional_risk,
     convolutional_risk_with_outliers,
+    covering_nats,
     fully_connected_risk,
     margin_numbers,
     noise_stability_bar,
@@ -22,6 +24,7 @@ from codebound_papers.arora18.noise_stability import (
 from codebound_papers.arora18.projection_plan import published_total
 from codebound_papers.arora18.truncation import printed_spectral_margin_risk, spectral_margin_risk
 from codebound_papers.facts import NetworkFacts
+from codebound_papers.framework import dudley_integral
 
 RISKS = (spectral_margin_risk, printed_spectral_margin_risk, fully_connected_risk, convolutional_risk)
 STABILITY = (
@@ -50,6 +53,23 @@ def test_theorem_4_1_by_hand():
     assert found.failure_corrected == pytest.approx(0.1)
     assert fully_connected_risk(stable_network()).failure_corrected == pytest.approx(0.1)
     assert fully_connected_risk(stable_network(), outliers=0.25).value == pytest.approx(expected + 0.25)
+
+
+def test_the_cover_of_theorem_4_1_and_its_entropy_integral():
+    """By quadrature; no cover is smaller than one network."""
+    q, width, log_kappa = 300, 50, 12.0
+
+    def root(distance):
+        nats = covering_nats(q, width=width, log_kappa=log_kappa, log_distance=math.log(distance))
+        return math.sqrt(nats)
+
+    assert root(0.25) ** 2 == pytest.approx(2 * q * math.log(math.exp(log_kappa) * width / 0.25))
+    integral, _ = integrate.quad(root, 0.0, 1.0)
+    closed = dudley_integral(2 * q, log_kappa=log_kappa + math.log(width / (4 * q)))
+    assert closed == pytest.approx(integral, rel=1e-7)
+    assert covering_nats(7, width=3, log_kappa=0.0, log_distance=5.0) == 0.0
+    with pytest.raises(UsageError, match="width"):
+        covering_nats(7, width=0, log_kappa=0.0)
 
 
 def test_theorem_5_1_by_hand():

@@ -26,7 +26,10 @@ class Residual(nn.Module):
 def wide():
     return nn.Linear(7, 3)
 """
-KEYS = ["name", "reference", "value", "log10", "kind", "subject", "guarantee", "vacuous", "note"]
+KEYS = [
+    *("name", "reference", "value", "log10", "kind", "subject", "guarantee", "vacuous"),
+    *("conditions", "note"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +79,7 @@ def test_the_table_has_plain_columns_and_one_sentence(compare):
     code, out, _ = compare("--no-certify")
     assert code == 0
     header = next(line for line in out.splitlines() if "reference" in line)
-    assert header.split() == ["bound", "reference", "value", "about", "kind"]
+    assert header.split() == ["bound", "reference", "value", "about", "kind", "conditions"]
     assert out.count("Infinite: divided by a margin of f") == 1  # it is not trained: a line for all of them
     assert "Only certified and hold-out rows are guarantees" in out
     assert "Without a number here" in out

@@ -20,6 +20,7 @@ HOSTILE = "<script>alert(1)</script> $x_1$"
 
 def row(name: str, value: float | None, log10: float | None, **other: object) -> dict:
     plain = {"kind": "published", "subject": "f", "guarantee": False, "vacuous": True, "note": "A note."}
+    plain |= {"conditions": "1 met, 2 NOT met"}
     return {"name": name, "reference": "I-17", "value": value, "log10": log10} | plain | other
 
 
@@ -68,6 +69,7 @@ def test_guarantees_are_rounded_up_and_the_rest_is_not():
     assert table["beyond doubles"]["kind"] == "published, no guarantee, vacuous"
     assert table["beyond doubles"]["value"] == "10^402.2 %"
     assert table["counted"]["reference"] == "-"
+    assert table[HOSTILE]["conditions"] == "1 met, 2 NOT met"
     assert "no chain 1" not in table
 
 

@@ -29,13 +29,16 @@ from codebound_papers.compare.command import comparison_record
 from codebound_papers.compare.compressed import labels
 from codebound_papers.compare.page import compare_page
 from codebound_papers.compare.rows import ORDER, published_row
-from codebound_papers.compare.table import Comparison, compare
+from codebound_papers.compare.table import Comparison, _collapse, compare
 from codebound_papers.measure.record import MeasureSettings
 from codebound_papers.published import Evidence, evaluate
 from codebound_papers.value import EXPRESSIONS, PublishedValue, expression
 
 PLAN = MeasureSettings(examples=15)
-KEYS = ["name", "reference", "value", "log10", "kind", "subject", "guarantee", "vacuous", "note"]
+KEYS = [
+    *("name", "reference", "value", "log10", "kind", "subject", "guarantee", "vacuous"),
+    *("conditions", "note"),
+]
 
 
 def blobs(n: int, *, seed: int, role: str = "train") -> Dataset:
@@ -194,6 +197,56 @@ def test_a_bound_against_its_formula_by_hand():
     row = next(row for row in bare().rows if row.name == "Neyshabur 2015")
     excess = facts.input_norm * 4 * norms[0] * norms[1] / (facts.margin * math.sqrt(120))
     assert row.value == pytest.approx(facts.margin_loss + excess, rel=1e-9)
+
+
+def test_a_published_row_counts_its_conditions_and_others_have_none():
+    details = {each["name"]: each["hypotheses"] for each in table().details}
+    for row in table().rows:
+        if row.name in details:
+            found = [each["holds"] for each in details[row.name]]
+            counts = {"met": found.count(True), "NOT met": found.count(False), "unknown": found.count(None)}
+            words = dict(reversed(part.split(" ", 1)) for part in row.conditions.split(", ")[: len(found)])
+            assert words == {word: str(count) for word, count in counts.items() if count} or not found
+        if row.kind != "published" or row.value is None:
+            assert row.conditions == ""
+
+
+def test_an_mlp_has_one_row_for_theorems_4_1_and_5_1():
+    rows = {row.reference: row for row in bare().rows}
+    assert rows["A-Thm4.1"].value is not None
+    for ref in ("A-Thm5.1", "A-CorC.1"):
+        assert rows[ref].value is None
+        assert "theorem 4.1 is its form here" in rows[ref].note
+
+
+def test_a_g_that_lost_what_f_knows_is_no_evidence_for_the_framework():
+    mine = certificate().facts
+    assert "errs on 58.33 % of the sample, f on 1.67 %" in _collapse(replace(mine, errors=70), 2)
+    assert _collapse(replace(mine, errors=40), 2) == ""  # half of 2 and 80 is 41
+    assert _collapse(replace(mine, errors=42), 2)
+    evidence = Evidence(measured=bare().measured, lost="it is lost.")
+    (refused,) = evaluate(evidence, only="G-ThmD.1")
+    assert refused.reason == "it is lost."
+
+
+def test_the_numbers_of_theorem_5_2_are_options_and_in_the_record():
+    chosen = {"d": 0.7, "eps": 30.0, "lambda_": 5.0, "rho": 0.01}
+    found = compare(trained(), blobs(120, seed=1), effort=None, settings=PLAN, **chosen)
+    pruning, facts = found.record()["pruning"], found.measured.facts
+    chi = 1.0 - math.sqrt(0.7 / 2.7)
+    assert pruning == pytest.approx(
+        {"d": 0.7, "chi(d)": chi, "eps": 30.0, "lambda": 5.0, "rho": 0.01, "C": 1.0}
+    )
+    assert any("d = 0.7, chi(d) = 0.4908, eps = 30, lambda = 5, rho = 0.01" in note for note in found.notes)
+    numbers = sum(
+        3 * 5.0 * chi * x.rows * x.columns * math.log(max(x.rows, x.columns)) ** 2 for x in facts.layers
+    )
+    row = next(row for row in found.rows if row.reference == "G-Thm5.2")
+    excess = math.sqrt(numbers * math.log(100.0) / 120)
+    assert row.value == pytest.approx(facts.margin_loss + excess, rel=1e-9)
+    assert bare().pruning["eps"] == bare().pruning["lambda"] == 8.0
+    with pytest.raises(UsageError, match="lambda is a finite number above 0"):
+        compare(trained(), blobs(120, seed=1), effort=None, settings=PLAN, lambda_=0.0)
 
 
 def test_without_a_certificate_the_framework_says_what_is_missing():

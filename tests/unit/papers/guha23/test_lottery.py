@@ -3,12 +3,16 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
+import torch
 from worlds.facts import layers_between, network_facts
 
 from codebound.run.errors import UsageError
+from codebound_networks.reading.loading import load_model
+from codebound_networks.reading.walk import wrap
 from codebound_papers.facts import NetworkFacts
-from codebound_papers.guha23.lottery import ticket_risk, ticket_weights
+from codebound_papers.guha23.lottery import find_ticket, ticket_distances, ticket_risk, ticket_weights
 
 
 def target(*, spectral=0.9, input_norm=1.0, margin=0.5) -> NetworkFacts:
@@ -74,3 +78,62 @@ def test_limits():
         ticket_risk(target(), random_width=900, step=0.0)
     wide = replace(target(), input_size=10**6)
     assert ticket_weights(wide, random_width=10**9).log10 == pytest.approx(math.log10(3e18 + 1e15))
+
+
+def random_target(sides=(5, 4, 3), seed=0):
+    rng = np.random.default_rng(seed)
+    pairs = zip(sides[1:], sides[:-1], strict=True)
+    return [torch.from_numpy(rng.uniform(-0.5, 0.5, size=pair)).float() for pair in pairs]
+
+
+def test_a_ticket_is_a_part_of_a_random_network_of_twice_the_depth():
+    target, width = random_target(), 3000
+    ticket, active, drawn = find_ticket(target, random_width=width, seed=3)
+    weights = [layer.weight.double().numpy() for layer in ticket if hasattr(layer, "weight")]
+    assert [each.shape for each in weights] == [(width, 5), (4, width), (width, 4), (3, width)]
+    assert drawn == width * (5 + 4 + 4 + 3)
+    assert sum(np.count_nonzero(each) for each in weights) == active
+    assert active <= 2 * 2 * (5 * 4) + 2 * 4 * 3
+    assert all(np.abs(each).max() <= 1.0 for each in weights)
+    for into in weights[::2]:
+        assert np.count_nonzero(into, axis=1).max() == 1  # a unit takes one input
+    for place, matrix in enumerate(target):
+        into, out = weights[2 * place], weights[2 * place + 1]
+        for sign in (1.0, -1.0) if place == 0 else (1.0,):
+            heard = np.where(sign * into > 0.0, into, 0.0)
+            assert np.abs(out @ heard - matrix.double().numpy()).max() < 0.02
+
+
+def test_a_weight_of_the_target_is_one_product_or_zero_whichever_is_nearest():
+    matrix = np.array([[0.31, 0.0], [-0.004, 0.2]])
+    ticket, _, _ = find_ticket([torch.from_numpy(matrix).float()], random_width=40, seed=1)
+    into, out = (ticket[place].weight.double().numpy() for place in (0, 2))
+    for sign in (1.0, -1.0):
+        products = out[:, :, None] * np.where(sign * into > 0.0, into, 0.0)[None]  # rows, units, columns
+        assert np.count_nonzero(products, axis=1).max() <= 1
+        assert (np.abs(products.sum(axis=1) - matrix) <= np.abs(matrix) + 1e-7).all()
+
+
+def test_distances_shrink_with_the_width_and_are_those_of_a_forward_pass():
+    model = load_model("mlp:depth=3,width=8,bias=false", input_shape=(1, 3, 3), classes=4, seed=5)
+    x = torch.randn((40, 1, 3, 3), generator=torch.Generator().manual_seed(0))
+    rows = ticket_distances(wrap(model), x, factors=(4, 64, 1024), seed=0)
+    assert [row["random_width"] for row in rows] == [32, 512, 8192]
+    assert rows[2]["distance"] < rows[1]["distance"] < rows[0]["distance"]
+    assert rows[2]["distance"] < 0.02 * rows[2]["largest_score"]
+    assert rows[2]["agreement"] == 1.0
+    matrices = [each.detach().double().numpy() for each in model.parameters()]
+    scaled = [
+        each / max(np.linalg.norm(each, 2), np.abs(each).max() * math.sqrt(len(each))) for each in matrices
+    ]
+    flat = x.flatten(1).double().numpy()
+    hidden = flat / np.linalg.norm(flat, axis=1).max()
+    for each in scaled[:-1]:
+        hidden = np.maximum(hidden @ each.T, 0.0)
+    assert rows[0]["largest_score"] == pytest.approx(np.abs(hidden @ scaled[-1].T).max(), rel=1e-4)
+
+
+@pytest.mark.parametrize("spec", ["mlp:depth=2,width=8", "lenet5"])
+def test_there_are_no_distances_of_a_network_with_biases_or_convolutions(spec):
+    model, x = load_model(spec, input_shape=(1, 8, 8), classes=4), torch.randn(3, 1, 8, 8)
+    assert ticket_distances(wrap(model), x) == []

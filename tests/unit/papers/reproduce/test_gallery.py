@@ -6,7 +6,17 @@ from pathlib import Path
 import pytest
 
 from codebound.run.errors import FormatError
-from codebound_papers.reproduce.gallery import PAGE, RESULTS, SIZES, cost, outcome, page, read_results
+from codebound_papers.reproduce.gallery import (
+    OUTCOMES,
+    PAGE,
+    RESULTS,
+    SIZES,
+    cost,
+    outcome,
+    outcomes,
+    page,
+    read_results,
+)
 
 ROOT = Path(__file__).parents[4]
 RECORD = {
@@ -31,6 +41,18 @@ RECORD = {
 def test_the_page_is_up_to_date():
     written = (ROOT / PAGE).read_text(encoding="utf-8")
     assert written == page(read_results(ROOT / RESULTS)), "run: python -m codebound_papers.reproduce.gallery"
+
+
+def test_the_outcomes_that_are_installed_are_those_of_the_results():
+    assert json.loads(OUTCOMES.read_text()) == outcomes(read_results(ROOT / RESULTS))
+    full = RECORD | {"sentences": ["We agree in part: at times."]}
+    found = outcomes({"quick": {"S-Fig1": RECORD}, "full": {"S-Fig1": full}})
+    assert found["S-Fig1"] == {
+        "verdict": "We agree in part",
+        "quick results": "12 s of one core",
+        "full results": "12 s of one core",
+    }
+    assert found["S-Fig2"] == {"verdict": "-", "quick results": "not run", "full results": "not run"}
 
 
 def test_every_figure_of_the_page_is_there():

@@ -14,6 +14,7 @@ from codebound_papers.shin21.laws import (
     Stable,
     asymptotic_bracket_probability,
     bracket_probability,
+    pareto_matrix_bounds,
     published_spiked_second_moment,
     released_resilience,
     resilience,
@@ -158,3 +159,30 @@ def test_symmetric_spikes_have_no_cross_terms():
 def test_infinite_moments_are_refused():
     with pytest.raises(UsageError, match="above 2"):
         spiked_second_moment([1.0], PowerLaw(2.0, 1.0), threshold=1.5)
+
+
+@pytest.mark.parametrize(("alpha", "shape"), [(1.2, (6, 9)), (1.7, (4, 4)), (0.6, (10, 3))])
+def test_heavy_matrices_keep_to_the_bounds_on_rank_and_largest_eigenvalue(alpha, shape):
+    """Simulated; the bounds are no more than three times off, so that a wrong exponent would show."""
+    rng = np.random.default_rng(1)
+    sizes = rng.uniform(size=(4000, *shape)) ** (-1.0 / alpha)
+    entries = sizes * rng.choice([-1.0, 1.0], size=(4000, *shape))
+    largest = np.linalg.norm(entries, 2, axis=(1, 2)) ** 2
+    ranks = (entries**2).sum(axis=(1, 2)) / largest
+    count = math.prod(shape)
+    size = float(np.quantile(largest, 0.97))
+    limit, lower, upper = pareto_matrix_bounds(alpha, entries=count, size=size)
+    assert limit == pytest.approx(2.0 / (2.0 - alpha))
+    assert 1.0 <= ranks.mean() <= limit
+    share = (largest >= size).mean()
+    assert lower - 0.01 <= share <= upper
+    assert upper <= 3.5 * share * limit
+    direct = 1.0 - (1.0 - size ** (-alpha / 2.0)) ** count
+    assert lower == pytest.approx(direct)
+
+
+def test_the_bounds_on_heavy_matrices_need_an_exponent_below_two():
+    assert pareto_matrix_bounds(1.0, entries=5, size=1.0) == (2.0, 1.0, 1.0)
+    for alpha, size in ((2.0, 5.0), (0.0, 5.0), (1.0, 0.5)):
+        with pytest.raises(UsageError, match="below 2"):
+            pareto_matrix_bounds(alpha, entries=5, size=size)

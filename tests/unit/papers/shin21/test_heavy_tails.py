@@ -10,8 +10,8 @@ from worlds.facts import is_met, layers_between, stable_network
 
 from codebound.run.errors import UsageError
 from codebound_papers.facts import NetworkFacts
+from codebound_papers.framework import dudley_integral
 from codebound_papers.shin21.heavy_tails import (
-    dudley_integral,
     heavy_tail_risk,
     heavy_tail_risk_with_logarithms,
     published_replacement_failure,

@@ -14,7 +14,7 @@ from codebound_papers.arora18.items.networks import Study
 from codebound_papers.journal import Journal
 from codebound_papers.measure.tails import estimate_tail
 from codebound_papers.reproduce.items import Settings
-from codebound_papers.shin21.items.figure3 import _NETWORKS, shin_figure3
+from codebound_papers.shin21.items.figure3 import _NETWORKS, _sentences, shin_figure3
 from codebound_papers.shin21.items.figures import shin_figure1, shin_figure2
 from codebound_papers.shin21.items.files import last_dense, read_checkpoint, read_svhn
 from codebound_papers.shin21.items.layers import shin_layers, shin_synthetic
@@ -292,3 +292,39 @@ def test_tails_of_every_layer_are_followed_over_the_training():
     assert ends[0]["alpha of entries"] == estimate_tail(np.abs(weight[weight != 0])).density_exponent
     values = np.linalg.svd(weight, compute_uv=False) ** 2
     assert ends[0]["eigenvalues: alpha"] == pytest.approx(estimate_tail(values).density_exponent, rel=1e-4)
+
+
+def clouds(*, offset, count=8, slope=0.0):
+    """Last layers of networks on two datasets, whose alphas and ranks differ by an offset."""
+    rng = np.random.default_rng(0)
+    return [
+        {
+            "network": f"net{i} on {data}",
+            "source": "this run",
+            "alpha_positive": far + rng.normal(),
+            "stable_rank": far + slope * i + rng.normal(),
+            "released_stable_rank": rng.random(),
+            "verdict_positive": "undecided",
+        }
+        for data, far in (("mnist", offset), ("fashion-mnist", 0.0))
+        for i in range(count)
+    ]
+
+
+def test_figure_3_is_open_without_a_published_network_however_large_the_correlation():
+    rows = clouds(offset=20.0)
+    first = next(_sentences(rows, [], Settings(size="full")))
+    assert first.startswith("Open (0 of the 41 published networks are among these)")
+    assert "the correlation of the stable rank with alpha is 0.9" in first
+    found = stats.pearsonr(*([row[key] for row in rows[:8]] for key in ("alpha_positive", "stable_rank")))
+    assert f"{found.statistic:.2f} on mnist" in first
+
+
+def test_figure_3_asks_for_the_correlation_within_every_dataset():
+    """Two clouds that lie apart are a difference of datasets."""
+    for slope, word in ((20.0, "We agree:"), (-20.0, "Open (16 of the 41 published")):
+        rows = [{**row, "source": "pytorchcv"} for row in clouds(offset=20.0, slope=slope)]
+        for i, row in enumerate(rows):
+            row["alpha_positive"] += 20.0 * (i % 8)
+        first = next(_sentences(rows, [], Settings(size="full")))
+        assert first.startswith(word)

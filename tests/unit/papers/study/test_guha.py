@@ -211,3 +211,13 @@ def test_widths_epochs_and_rewinding_on_a_network_that_is_trained_here():
 def test_a_step_of_rounding_is_the_nearest_that_can_be_coded(about):
     for row in guha23(about, prune="magnitude", d=2.0, rho=0.05).record()["layers"]:
         assert row["rho"] == pytest.approx(0.05, rel=2 ** (1 / 16) - 1)
+
+
+def test_tickets_in_wide_random_networks_come_near_the_scaled_network(found):
+    rows = found.record()["tickets"]
+    assert [row["random_width"] for row in rows] == [4 * 24, 16 * 24, 64 * 24]
+    assert rows[-1]["distance"] < rows[0]["distance"]
+    for row in rows:
+        assert row["drawn"] == row["random_width"] * (12 + 24 + 24 + 3)
+        assert row["active"] <= 4 * (12 * 24) + 2 * (24 * 3)
+    assert "Theorem 6.1, measured" in found.page()

@@ -7,6 +7,7 @@ import torch
 from codebound.run.errors import UsageError
 from codebound_networks.train.rng import torch_stream
 from codebound_papers.study.shin import shin21
+from codebound_papers.study.subjects import subject
 
 
 @pytest.fixture(scope="module")
@@ -73,3 +74,13 @@ def test_a_network_that_ends_otherwise_is_not_redrawn(about):
 def test_bad_options_get_one_sentence(about):
     with pytest.raises(UsageError, match="at least one trial"):
         shin21(about, trials=0)
+
+
+def test_laws_over_the_training_end_with_those_of_the_network():
+    found = shin21(subject("linear", epochs=4), trials=1, resamples=20, examples=10)
+    rows, (last,) = found.record()["over_epochs"], found.record()["layers"]
+    assert [row["epoch"] for row in rows] == [0, 2, 4]
+    assert {key: rows[-1][key] for key in ("law", "alpha", "laws")} == {
+        key: last[key] for key in ("law", "alpha", "laws")
+    }
+    assert rows[0]["alpha"] == 2.0  # uniform weights, before the training
