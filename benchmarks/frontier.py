@@ -21,7 +21,7 @@ from codebound.certificate.task import Task
 from codebound_networks.chains.from_module import chain_of
 from codebound_networks.chains.message import Message
 from codebound_networks.codes.choose import best_tensor_code
-from codebound_networks.methods.units import rescaled, without_biases
+from codebound_networks.methods.hidden_units import rescaled, without_biases
 from codebound_networks.train.pruning import PruneSettings, prune
 
 ROOT = Path(__file__).parents[1]

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 import codebound as cb
-from codebound.known.encoder import encoded
+from codebound.known.encoder import encode_sample
 from codebound.run.errors import CodeboundError
 
 CHANNELS, LENGTH = 12, 29
@@ -45,8 +45,8 @@ def main() -> None:
     """Encodes the recordings, certifies the table, and checks it."""
     encoder = cb.load_encoder("voices:summary")
     try:
-        sample = encoded(encoder, cb.load_dataset("public_sets:japanese_vowels"))
-        test = encoded(encoder, cb.load_dataset("public_sets:japanese_vowels_test", role="test"))
+        sample = encode_sample(encoder, cb.load_dataset("public_sets:japanese_vowels"))
+        test = encode_sample(encoder, cb.load_dataset("public_sets:japanese_vowels_test", role="test"))
     except CodeboundError as error:
         print(f"Skipped: {error}")
         return

@@ -42,7 +42,7 @@ from codebound.certificate.claims import prior_and_rest
 from codebound.certification import certify
 from codebound.learn.features import RoomError
 from codebound.methods import holdout_baseline as rivals
-from codebound.methods.holdout_baseline import HeldOut, held_out_shares
+from codebound.methods.holdout_baseline import HoldoutBound, bound_shares
 from codebound.methods.kernel_share import kernel_helper
 from codebound.run.errors import ModelError
 from codebound.sample.formats.catalogue import KNOWN
@@ -93,23 +93,23 @@ def recorded(sample: Dataset, device: str) -> tuple[Certification, list[Rule]]:
     """Default certification, and the learners that it compared with hold-out sets."""
     rules: list[Rule] = []
 
-    def noted(rule: Rule, *args: Any, **named: Any) -> list[HeldOut]:
+    def noted(rule: Rule, *args: Any, **named: Any) -> list[HoldoutBound]:
         rules.append(rule)
-        return held_out_shares(rule, *args, **named)
+        return bound_shares(rule, *args, **named)
 
-    rivals.held_out_shares = noted
+    rivals.bound_shares = noted
     found = certify(None, sample, delta=DELTA, device=device, allow_copies=True)
     return found, list(dict.fromkeys(rules))
 
 
-def held_out(sample: Dataset, rules: list[Rule], device: str) -> list[HeldOut]:
+def held_out(sample: Dataset, rules: list[Rule], device: str) -> list[HoldoutBound]:
     """Every share for every learner, counted."""
-    found: list[HeldOut] = []
+    found: list[HoldoutBound] = []
     for rule in rules:
         copies = 1 if rule.is_mirrored else len(rule.changes())
         for keeps_copies in (False, True)[: 1 + (copies > 1 and copies * sample.n <= _MOST_SUPPORTS)]:
             with suppress(ModelError, RoomError):  # which certify skips too
-                found += held_out_shares(
+                found += bound_shares(
                     rule, sample, delta=DELTA, keeps_copies=keeps_copies, counts_all=True, device=device
                 )
     return found

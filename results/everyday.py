@@ -149,7 +149,7 @@ def linear_head(weight: NDArray[np.float32], bias: NDArray[np.float32], name: st
 
 def best_held_out(rule: Rule, sample: Dataset, delta: float) -> float:
     """The smallest hold-out bound of a learner over the shares of the sample, which are paid for."""
-    return min(each.value for each in rivals.held_out_shares(rule, sample, delta=delta))
+    return min(each.value for each in rivals.bound_shares(rule, sample, delta=delta))
 
 
 def bounds_of(name: str, sample: Dataset) -> dict[str, list[float]]:

@@ -35,8 +35,8 @@ from codebound.bounds.held_out import holdout
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.picked import picked_risk
 from codebound.certification import certify
-from codebound.known.encoder import SCALING, Encoder, digest, stored
-from codebound.known.provenance import made_of_words
+from codebound.known.encoder import SCALING, Encoder, digest, quantise_rows
+from codebound.known.provenance import declare_share
 from codebound.learn.picking import permutation
 from codebound.methods.inputs import largest_input
 from codebound.methods.kernel_share import linear_helper
@@ -273,7 +273,7 @@ def train(asked: argparse.Namespace) -> None:
 
     models, rows, test_rows = made(first, plan.networks, "helper")
     record["sha256"] = digest(SOURCE, nn.ModuleList(models))
-    table, test_table = stored(rows, "helper"), stored(test_rows, "helper")
+    table, test_table = quantise_rows(rows, "helper"), quantise_rows(test_rows, "helper")
     head = linear_helper(Dataset("first part", "train", table[:first], y[order[:first]], 10, SCALING))
     weight, bias = (value.numpy() for value in head.state_dict().values())
     save(out / f"{asked.name}-rest.npz", x=table[first:], y=y[order[first:]], weight=weight, bias=bias)
@@ -451,7 +451,7 @@ def encoder_of(record: dict[str, Any], function: Callable[[Tensor], Tensor]) -> 
         hashlib.sha256(f"{record['sha256']} {record['head_sha256']}".encode()).hexdigest(),
         licence="MIT",
         origin="nothing else went into it",
-        made_of=made_of_words(record["first"], record["n"]),
+        made_of=declare_share(record["first"], record["n"]),
         has_scores=True,
     )
 

@@ -31,7 +31,7 @@ from codebound.certificate.versions import PAGES, Page
 from codebound.certification import certify
 from codebound.classifier import load_classifier
 from codebound.known.base import Pretrained
-from codebound.methods.registry import METHODS, Method, known_methods
+from codebound.methods.registry import METHODS, Method, list_methods
 from codebound.methods.search import UnsuitedError
 from codebound.report.html import formulas, scale_rows
 from codebound.run.errors import CertificateError
@@ -305,7 +305,7 @@ def test_a_method_is_a_function_and_a_line(monkeypatch, digits):
 
     def propose(search) -> None:
         seen.append(search.running)
-        known_methods()["prune"].propose(search)
+        list_methods()["prune"].propose(search)
 
     monkeypatch.setitem(METHODS, "toy", Method("Says that it ran, then prunes.", propose))
     found = certify(linear(digits), digits, effort="quick", method="toy")

@@ -10,7 +10,7 @@ import pytest
 import codebound
 import codebound_papers
 from codebound.run.references import REGISTRY, implements
-from codebound_papers.reproduce.items import known_items
+from codebound_papers.reproduce.items import list_items
 
 ROOT = Path(__file__).parents[1]
 STATUSES = {"certified", "corrected", "as published", "diagnostic", "rule", "experiment"}
@@ -75,7 +75,7 @@ def test_every_registered_function_has_its_row(registry):
 
 def test_every_row_with_a_function_is_registered(registry):
     """With its ID, or for an experiment as an item of ``codebound reproduce``."""
-    items = {f"{item.run.__module__}.{item.run.__qualname__}" for item in known_items().values()}
+    items = {f"{item.run.__module__}.{item.run.__qualname__}" for item in list_items().values()}
     for ref, row in rows().items():
         if row["status"] == "experiment":
             assert row["function"] in items, f"{ref}: {row['function']} is no item"

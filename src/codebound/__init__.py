@@ -72,12 +72,12 @@ __all__ = ["__version__", *_HOME, *_EXTENDED]
 
 
 def __getattr__(name: str) -> Any:
-    from codebound.run.extensions import find_extensions, loaded
+    from codebound.run.extensions import find_extensions, resolve
 
     if name in _HOME:
-        return loaded(f"{_HOME[name]}:{name}")
+        return resolve(f"{_HOME[name]}:{name}")
     if not name.startswith("_") and name in find_extensions()["NAMES"]:
-        return loaded(find_extensions()["NAMES"][name])
+        return resolve(find_extensions()["NAMES"][name])
     raise AttributeError(f"module 'codebound' has no attribute {name!r}.{find_extensions().advice}")
 
 

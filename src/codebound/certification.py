@@ -16,24 +16,24 @@ from codebound.certificate.claims import (
     OnDomain,
     require_shape,
 )
-from codebound.certificate.evaluate import answered, count_errors, differing
+from codebound.certificate.evaluate import collect_answers, count_differences, count_errors
 from codebound.known.provenance import UNKNOWN, Origin, origin_of, remember
 from codebound.methods.inputs import (
     ENCODES,
-    Start,
-    encoded_rest,
-    own_message_words,
-    why_no_features,
+    Networks,
+    describe_own_message,
+    encode_rest,
+    explain_no_features,
 )
 from codebound.methods.offers import BY_HELPER
-from codebound.methods.registry import known_methods, require_method
+from codebound.methods.registry import list_methods, require_method
 from codebound.methods.search import EFFORTS, Effort
-from codebound.methods.strategy import Course
+from codebound.methods.strategy import Strategy
 from codebound.report.folder import Certification
 from codebound.run.device import resolve_device
 from codebound.run.errors import DataError, UsageError
 from codebound.run.extensions import form_of, reader
-from codebound.run.progress import Progress, silent, watched
+from codebound.run.progress import Progress, show_progress, silent
 from codebound.sample.dataset import as_dataset, cross_duplicates, require_certifiable, seen_rows
 from codebound.sample.losses import WRONG, parse_loss, possible_examples
 
@@ -54,7 +54,7 @@ SHARES = (3, 5, 7, 8, 9)
 """Tenths of a sample that a helper is made of where the best is asked for."""
 
 
-@watched
+@show_progress
 def certify(
     model: nn.Module | Any | None,
     sample: Any,
@@ -89,7 +89,7 @@ def certify(
             samples are given in the same ways.
         claim: What to certify, one of ``codebound.certificate.claims``; by default ``AboutG()``, the error of
             the compressed network.
-        method: A name of ``known_methods()``, or ``auto`` for the best of them.
+        method: A name of ``list_methods()``, or ``auto`` for the best of them.
         minutes: Time for the search; the best until then is verified. None: as long as ``effort`` takes.
         effort: How far each method goes, the same on every machine: ``quick`` trains no network, ``standard``
             does, ``max`` for much longer. (The helper of a large share, which is made where all else is far
@@ -148,7 +148,7 @@ def certify(
     if helper is not None and prior_tenths is not None and method in ENCODES:
         if any(each is not None for each in (claim, unlabelled, input_range, base)):
             raise UsageError("a helper of the first part encodes the rest: give no base and no other claim.")
-        encoder, sample, test_set = encoded_rest(
+        encoder, sample, test_set = encode_rest(
             helper,
             sample,
             test_set,
@@ -166,12 +166,12 @@ def certify(
         for each in _claims(claim, unlabelled, input_range, prior_tenths)
     ]
     stated = claims[0]
-    _check_given(stated, sample, test_set, base=base, helper=helper, by_class=by_class)
+    _check_arguments(stated, sample, test_set, base=base, helper=helper, by_class=by_class)
     given = None if model is None else reader("modules")(model)
     module: nn.Module | None = None if given is None else given.model
-    start = Start(None)
+    start = Networks(None)
     if given is not None:
-        start = form_of("start")(
+        start = form_of("networks")(
             given, base, sample, stated=stated, method=method, has_helper=helper is not None
         )
     elif base is not None or stated.is_about_f:
@@ -179,7 +179,7 @@ def certify(
     f = start.original
     here = sample.on("cpu")  # held until the end: whoever counts on the whole sample has the same
     original_errors = None if f is None else count_errors(f.build(), here, engine=engine).errors
-    course = Course(
+    course = Strategy(
         sample=sample,
         start=start,
         claims=claims,
@@ -201,12 +201,12 @@ def certify(
     )
     tested = {"holdout": None, "copies": None} if test_set is None else _test(course, found, test_set)
     notes, search = start.notes, found.search
-    is_new = base is None and (found.method == BY_HELPER or known_methods()[found.method].is_own)
+    is_new = base is None and (found.method == BY_HELPER or list_methods()[found.method].is_own)
     if f is not None and is_new and method == "auto" and stated == AboutG():
-        costs = own_message_words(f, sample, delta=delta, bound=found.best.bound.value)
-        notes += (costs, why_no_features(origin, sample))
+        costs = describe_own_message(f, sample, delta=delta, bound=found.best.bound.value)
+        notes += (costs, explain_no_features(origin, sample))
     network = found.best.network.float()
-    remember(network, replace(origin, is_whole=False).trained(sample.sha256, seen_rows(sample)))
+    remember(network, replace(origin, is_whole=False).add_training(sample.sha256, seen_rows(sample)))
     return Certification(
         certificate=certificate,
         network=network,
@@ -255,7 +255,7 @@ def _check_settings(method: str, effort: str, minutes: float | None, delta: floa
         )
 
 
-def _check_given(
+def _check_arguments(
     stated: AbstractClaim,
     sample: Dataset,
     test_set: Dataset | None,
@@ -281,26 +281,26 @@ def _check_given(
             )
 
 
-def _test(course: Course, found: Attempt, test_set: Dataset) -> dict[str, Any]:
+def _test(course: Strategy, found: Attempt, test_set: Dataset) -> dict[str, Any]:
     """Evaluate g, and f beside it, on a test sample; each result is an attribute of ``Certification``."""
     original, claim = course.start.original, found.task.claim
     rows = course.table(found.encoder, test_set)
     tested = {
-        "holdout": held_out(found.best, found.task, rows, course.engine),
+        "holdout": bound_by_test(found.best, found.task, rows, course.engine),
         "copies": cross_duplicates(course.sample, test_set).count,
     }
     if original is None or claim.loss != WRONG or claim.is_about_f:
         return tested
-    of_f = answered(original.build(), test_set.on("cpu"), engine=course.engine)
+    of_f = collect_answers(original.build(), test_set.on("cpu"), engine=course.engine)
     facts = HoldoutFacts(errors=of_f.errors, n=test_set.n, delta=course.delta)
     tested["holdout_f"] = holdout(replace(facts, classes=test_set.classes, subject="f"))
     if not tested["copies"]:
-        differ = differing(of_f, found.best.network, rows, takes_stored=found.best.kind.is_learned)
+        differ = count_differences(of_f, found.best.network, rows, takes_stored=found.best.kind.is_learned)
         tested["disagreement"] = replace(facts, errors=differ)
     return tested
 
 
-def held_out(best: AbstractAssessed, task: Task, test_set: Dataset, engine: Engine | None) -> RiskBound:
+def bound_by_test(best: AbstractAssessed, task: Task, test_set: Dataset, engine: Engine | None) -> RiskBound:
     """Hold-out bound of the certified network on fresh data."""
     loss = task.claim.loss
     tested = possible_examples(loss, test_set)

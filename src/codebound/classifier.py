@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from codebound.bounds.risk import count_of
-from codebound.certificate.declarations import unnamed
+from codebound.certificate.declarations import find_unnamed
 from codebound.certificate.decoding import decode
 from codebound.certificate.file import Certificate
 from codebound.certificate.verification import CERTIFICATE
@@ -32,7 +32,7 @@ from codebound.run.tensor_files import load_arrays
 from codebound.sample.columns import Title
 from codebound.sample.dataset import LARGEST, Scaling
 from codebound.sample.frames import rows_like
-from codebound.sample.tables import is_frame, titled, values_of
+from codebound.sample.tables import is_frame, read_frame, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -100,18 +100,18 @@ class Classifier(nn.Module):
             UsageError: The inputs have another shape, or are no rows of the encoder that it stands behind.
         """
         if is_frame(x):
-            x = self._rows(titled(x, name="the frame"))
+            x = self._rows(read_frame(x, name="the frame"))
         elif isinstance(x, Mapping):
             cells = {name: each if _is_column(each) else [each] for name, each in x.items()}
             x = self._rows(
                 [(Title(str(name)), values_of(each, name=f"column {name!r}")) for name, each in cells.items()]
             )
         if not isinstance(self.network, Encoded):
-            x = self._stored(x)
+            x = self._convert(x)
         elif not self.network.encoder.takes_texts:
             x = self._numbers(x)
         if isinstance(x, torch.Tensor):
-            x = self._filled(x)
+            x = self._fill(x)
         outputs: Tensor = self.network(x if self.scaling is None else self.scaling.apply(torch.as_tensor(x)))
         return outputs
 
@@ -124,7 +124,7 @@ class Classifier(nn.Module):
             )
         return torch.from_numpy(rows_like(table, self.columns, name="the table"))
 
-    def _stored(self, x: ArrayLike | Tensor | Sequence[str]) -> Tensor:
+    def _convert(self, x: ArrayLike | Tensor | Sequence[str]) -> Tensor:
         """The inputs as a tensor; refuses those of another shape, and what has not been encoded."""
         shape = tuple(getattr(x, "shape", ()))[1:]
         if self.encoder and shape != self.input_shape:
@@ -159,7 +159,7 @@ class Classifier(nn.Module):
         columns = zip(names, cells.T, strict=True)
         return self._rows([(Title(name), values_of(each, name=f"column {name!r}")) for name, each in columns])
 
-    def _filled(self, x: Tensor) -> Tensor:
+    def _fill(self, x: Tensor) -> Tensor:
         """The inputs with the typical value in place of what no sample holds."""
         if not x.is_floating_point():
             return x
@@ -208,7 +208,7 @@ class Classifier(nn.Module):
         picks = self.network.picks if isinstance(self.network, PickedNetwork) else torch.zeros(())
         batch = torch.zeros(_EXAMPLES, *self.input_shape, dtype=picks.dtype)
         subject = _WithLabel(self)
-        with tempfile.TemporaryDirectory() as folder, _quietly():
+        with tempfile.TemporaryDirectory() as folder, _silence_exporter():
             file = Path(folder) / "g.onnx"
             try:
                 subject(batch)  # values that are computed once must be there before
@@ -266,7 +266,7 @@ class _WithLabel(nn.Module):
 
 
 @contextmanager
-def _quietly() -> Iterator[None]:
+def _silence_exporter() -> Iterator[None]:
     """Silence the exporter, whose warnings are for its authors."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
@@ -324,7 +324,7 @@ def load_classifier(
     is_learned = certificate.kind.is_learned
     kept: Tensor | None = None
     if helper.base is not None:
-        base = base or _beside(file, BASE_FILE)
+        base = base or _sibling(file, BASE_FILE)
     scaling, shape = helper.scaling, helper.input_shape
     if encoder is None and file.with_name(HELPER).is_file() and _is_of_kernel(certificate):
         from codebound.methods.kernel_share import load_helper
@@ -338,7 +338,7 @@ def load_classifier(
     network = decode(
         certificate,
         base=None if base is None else load_arrays(base),
-        weights=weights or _beside(file, WEIGHTS) if is_learned else None,
+        weights=weights or _sibling(file, WEIGHTS) if is_learned else None,
         encoder=encoder,
     )
     if isinstance(network, PickedNetwork):
@@ -346,7 +346,7 @@ def load_classifier(
     result: dict[str, Any] = {}
     with suppress(FormatError):  # a certificate alone has no names
         result = read_json(file.with_name(RESULT), advice="")
-    strange = unnamed(certificate, result)
+    strange = find_unnamed(certificate, result)
     told = result.get("class_names")
     names = tuple(map(str, told)) if isinstance(told, list) else ()
     return Classifier(
@@ -379,7 +379,7 @@ def _is_of_kernel(certificate: Certificate) -> bool:
     return len(names) == 1 and names[0] in KERNELS and certificate.helper.scaling == Scaling()
 
 
-def _beside(file: Path, name: str) -> Path:
+def _sibling(file: Path, name: str) -> Path:
     found = file.with_name(name)
     if not found.is_file():
         raise FormatError(

@@ -45,10 +45,10 @@ METHODS = {
 }
 
 READERS = {
-    "modules": "codebound_networks.about_f.given:traced",
-    "networks": "codebound_networks.about_f.given:load_network",
-    "bases": "codebound_networks.about_f.given:given_base",
-    "class names": "codebound_networks.about_f.given:named_head",
+    "modules": "codebound_networks.about_f.models:as_traced",
+    "networks": "codebound_networks.about_f.models:load_network",
+    "bases": "codebound_networks.about_f.models:base_from_options",
+    "class names": "codebound_networks.about_f.models:head_from_names",
     "models": "codebound_networks.reading.loading:load_model",
 }
 
@@ -65,7 +65,7 @@ FORMS = {
     "message": "codebound_networks.chains.message:decode",
     "network": "codebound_networks.chains.original:Original.read",
     "f": "codebound_networks.methods.inputs:read_original",
-    "start": "codebound_networks.methods.inputs:read_start",
+    "networks": "codebound_networks.methods.inputs:read_networks",
     "helper": "codebound_networks.methods.inputs:known_of_prior",
     "theta": "codebound_networks.about_f.domain:covering_theta",
     "rounding": "codebound_networks.about_f.rounding:RoundingBound",

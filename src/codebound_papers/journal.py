@@ -11,7 +11,7 @@ from typing import Any, Literal
 from codebound.run.errors import CodeboundError, FormatError, UsageError
 from codebound.run.files import read_json, write_text
 from codebound.run.progress import Progress, silent
-from codebound.run.store import BusyError, differences, lock_beside, locked
+from codebound.run.store import BusyError, differences, hold_lock, lock_beside
 
 Value = Mapping[str, Any]
 
@@ -158,12 +158,12 @@ class Journal:
         return parts
 
 
-def computed_once(path: Path, name: str, compute: Callable[[], Value]) -> Value:
+def compute_once(path: Path, name: str, compute: Callable[[], Value]) -> Value:
     """A value of a journal that many processes share; one of them computes it.
 
     ``BusyError`` says that another process computes it now.
     """
     if name in (found := Journal(path)):
         return found.get(name, compute)
-    with locked(lock_beside(path), str(path)):
+    with hold_lock(lock_beside(path), str(path)):
         return Journal(path).get(name, compute)  # read again: another may just have finished it

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Given:
-    """Whatever is given beside a file and its sample.
+class Options:
+    """Options of a verification, beside the file and its sample.
 
     Attributes:
         base: The tensors of the base, if the header names one.
@@ -72,7 +72,7 @@ class Checklist:
     A step whose ground is missing is left out: there is a reason already.
     """
 
-    def __init__(self, certificate: Certificate, x: Inputs, y: Inputs, given: Given) -> None:
+    def __init__(self, certificate: Certificate, x: Inputs, y: Inputs, given: Options) -> None:
         self.certificate, self.header, self.given = certificate, certificate.header, given
         self._data = x, y
         self.reasons: list[str] = []

@@ -91,7 +91,7 @@ def _certificate(file: Path, given: GivenFiles, progress: Progress | None) -> Ve
         raise Refused(
             "the sample is needed, and no sample.npz lies beside the certificate: give it with --data"
         )
-    if (header := _header(file)) is not None and (lacking := _lacking(header, given)):
+    if (header := _header(file)) is not None and (lacking := _list_missing(header, given)):
         raise Refused(f"this certificate cannot be checked without {' and '.join(lacking)}")
     from .data import TooLarge, load_data
     from .verdict import Verdict, verify
@@ -143,7 +143,7 @@ def _numbers(header: Header) -> tuple[int | None, int | None]:
     return examples and each * examples, unlabelled and each * unlabelled
 
 
-def _lacking(header: Header, given: GivenFiles) -> list[str]:
+def _list_missing(header: Header, given: GivenFiles) -> list[str]:
     """Inputs that the header asks for and that were not given."""
     needed = {
         "its base (--base)": header.base is not None and not given.base,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from .losses import WRONG, Loss, read_loss
-from .refusal import Refused, shown
+from .refusal import Refused, quote
 
 if TYPE_CHECKING:
     from .versions import Version
@@ -154,7 +154,7 @@ class _Fields:
         self.reasons: list[str] = []
 
     def wrong(self, name: str, expected: str, value: object) -> None:
-        self.reasons.append(f"Header: {name} must be {expected}; found {shown(value)}.")
+        self.reasons.append(f"Header: {name} must be {expected}; found {quote(value)}.")
 
     def record(self, value: object, name: str, keys: str) -> dict[str, object]:
         expected = sorted(keys.split())

@@ -121,7 +121,7 @@ def read_loss(text: object, classes: int, *, has_new: bool) -> Loss | None:
 
 
 def _cost_above(words: list[str], classes: int) -> Loss | None:
-    costs = _spelled_costs(words[1], classes) if len(words) == 2 else None
+    costs = _read_costs(words[1], classes) if len(words) == 2 else None
     if costs is None:
         return None
     limits = {str(limit): limit for limit in range(max(map(max, costs)))}
@@ -129,7 +129,7 @@ def _cost_above(words: list[str], classes: int) -> Loss | None:
     return None if named is None else Loss("cost-above", (named,), spelled=words[1], costs=costs)
 
 
-def _spelled_costs(text: str, classes: int) -> Costs | None:
+def _read_costs(text: str, classes: int) -> Costs | None:
     """The costs of a header, if they are those of so many classes, of which a damaged header has none."""
     if classes < 2:
         return None

@@ -9,11 +9,11 @@ class Refused(Exception):  # noqa: N818 - not an error of the program: it become
         self.reasons = reasons
 
 
-def shown(value: object) -> str:
+def quote(value: object) -> str:
     """A short quotation of something that a file contains.
 
     Example:
-        >>> shown("x" * 100)
+        >>> quote("x" * 100)
         "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx ..."
     """
     text = repr(value)

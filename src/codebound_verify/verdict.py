@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from .checklist import Checklist, Given, read_message
+from .checklist import Checklist, Options, read_message
 from .checks import guessing
 from .container import Source, load, read
 from .development import find_development
@@ -86,7 +86,7 @@ def verify(source: Source, x: Inputs, y: Inputs, **given: Any) -> Verdict:
         certificate = read(load(source))
     except Refused as refused:
         return Verdict("REFUSE", refused.reasons, None)
-    checklist = Checklist(certificate, x, y, Given(**given))
+    checklist = Checklist(certificate, x, y, Options(**given))
     checklist.check_numbers()
     checklist.check_sample()
     checklist.check_message()

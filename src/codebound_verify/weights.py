@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from .refusal import Refused, shown
+from .refusal import Refused, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -65,7 +65,7 @@ def tensors_sha256(tensors: Mapping[str, Floats]) -> str:
     digest = hashlib.sha256()
     for name in sorted(tensors):
         if "|" in name or not (name.isascii() and name.isprintable()):  # else two sets could have one hash
-            raise Refused(f"Tensors: the name {shown(name)} is not of printable ASCII characters without |.")
+            raise Refused(f"Tensors: the name {quote(name)} is not of printable ASCII characters without |.")
         digest.update(f"{name}|{','.join(map(str, tensors[name].shape))}|".encode())
         digest.update(np.ascontiguousarray(tensors[name], dtype="<f4").tobytes())
     return digest.hexdigest()

@@ -35,7 +35,7 @@ from worlds.files import archive, npy
 
 from codebound.any_learner.rerun_file import RerunCertificate
 from codebound.certificate.file import Certificate
-from codebound.holdout.ledger import parsed_ledger
+from codebound.holdout.ledger import parse_ledger
 from codebound.holdout.sealed import SealSettings, seal
 from codebound.run.errors import CodeboundError
 from codebound.run.files import read_json, read_toml
@@ -177,7 +177,7 @@ def _parsers() -> dict[str, Target]:
         "table": Target(lambda path: load_dataset(str(path)), [TABLE], ".csv"),
         "toml": Target(lambda path: read_toml(path, "the file"), [PLAN], ".toml"),
         "plan": Target(lambda path: read_plan(path, VERBS), [PLAN], ".toml"),
-        "ledger": Target(lambda path: parsed_ledger(path, path.read_bytes()), [ledger]),
+        "ledger": Target(lambda path: parse_ledger(path, path.read_bytes()), [ledger]),
         "ledger, verifier": Target(lambda path: verify_ledger(path.read_bytes()), [ledger]),
         "row": Target(
             in_folder(lambda path: JobFolder(path).result(), "result.json"),

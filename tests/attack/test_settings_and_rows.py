@@ -16,7 +16,7 @@ from codebound.certificate.task import Task
 from codebound.certification import certify
 from codebound.run.errors import CertificateError, CodeboundError, DataError
 from codebound.sample.arrays import from_arrays
-from codebound.sample.caveats import rows_of
+from codebound.sample.caveats import count_copies
 from codebound.sample.dataset import Scaling
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.operations import Linear
@@ -233,7 +233,7 @@ def test_copies_that_differ_in_the_sign_of_a_zero(dtype):
 def test_near_copies_are_declared_and_not_found():
     """A millionth more makes another number: no program can tell it from another draw."""
     x = np.concatenate([X + np.float32(1e-6 * k) for k in range(4)]).astype(np.float32)
-    assert rows_of(from_arrays(x, np.tile(Y, 4), name="near", scaling=Scaling(16.0))).equal < 16
+    assert count_copies(from_arrays(x, np.tile(Y, 4), name="near", scaling=Scaling(16.0))).equal < 16
     assert any("Independent draws" in line for line in verify(claimed(), X, Y).assumptions)
 
 
@@ -241,7 +241,7 @@ def test_copies_that_the_header_does_not_count():
     x, y = np.concatenate([X, X[:4]]), np.concatenate([Y, Y[:2], (Y[2:4] + 1) % 3])
     assert writer.repeats(x, y) == (2, 2)
     assert verify(claimed(x, y), x, y).is_accepted
-    rows = rows_of(from_arrays(x, y, name="few", scaling=Scaling(16.0)))
+    rows = count_copies(from_arrays(x, y, name="few", scaling=Scaling(16.0)))
     assert (rows.n, rows.copies, rows.contradictions) == (404, 2, 2)
     for name in ("copies", "contradictions"):
         message = writer.Message(LINEAR, TENSORS, scaling=SIXTEEN)

@@ -94,7 +94,7 @@ def test_every_head_has_the_bits_of_the_page():
         if biases:
             codes[list(codes)[-1]] = Dense(np.array(biases, dtype=np.int32), -8 * 5, 1)
         setting = Setting(3, Scaling(16.0), parse_loss(loss, classes=3))
-        made = Message(Options(tenths, None, True, setting), chain, codes).shortened()
+        made = Message(Options(tenths, None, True, setting), chain, codes).shorten()
         bits, ledger = made.encode()
         literal = short.Head(
             loss=loss,
@@ -119,11 +119,11 @@ def test_what_is_no_small_head_is_not_short():
     one = np.array([1, 0, 0], dtype=np.int32)
     for last in (Dense(one, -39, 1), Dense(2 * one, -40, 2), Dense(one, 32, 1), Raw(np.ones(3, np.float32))):
         made = Message(options, chain, {**zeros, "0.bias": last})
-        assert made.shortened() is made
+        assert made.shorten() is made
     other = Message(options, chain, {**zeros, "0.weight": Dense(np.ones((3, 4), dtype=np.int32), 0, 1)})
     without = Message(Options(setting=options.setting), chain, zeros)
     margin = Message(Options(None, 3, True, options.setting), chain, zeros)
-    assert not any(each.shortened().is_short for each in (other, without, margin))
+    assert not any(each.shorten().is_short for each in (other, without, margin))
 
 
 FALSE = {

@@ -22,7 +22,7 @@ from codebound_papers.compress.compressors import (
     CompressedLayer,
     Job,
     compress,
-    rounded,
+    round_weight,
     weight_of,
 )
 from codebound_papers.compress.methods import parse_options, run_method
@@ -157,7 +157,7 @@ class Signs(AbstractCompressor):
     def compress(self, layer, *, seed):
         weight = weight_of(layer)
         signs = weight.sign() * weight.abs().mean() * self.share
-        return CompressedLayer(layer.name, rounded(signs, 3).code)
+        return CompressedLayer(layer.name, round_weight(signs, 3).code)
 
     @classmethod
     def grid(cls):

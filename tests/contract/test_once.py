@@ -28,7 +28,7 @@ PLACES = {
     wrap.__code__: "wrap",
     fold_batch_norms.__code__: "fold",
     plain_network.__code__: "export",
-    dataset._sent.__code__: "send",
+    dataset._send.__code__: "send",
 }
 
 

@@ -83,7 +83,7 @@ def codes_itself(operation, shape):
 
 def describes_itself(operation, shape):
     chain = Chain(shape, (operation, Linear(2, False)))
-    name, *sizes = json.loads(json.dumps(chain.described()))[0]
+    name, *sizes = json.loads(json.dumps(chain.describe()))[0]
     assert (name, tuple(sizes)) == (operation.name, astuple(operation))
     assert type(operation)(*sizes) == operation
 
@@ -150,7 +150,7 @@ def drops_units(operation, shape):
         return
     tensors, x = weights(operation, shape), inputs(shape)
     rest = {name: value[1:] for name, value in tensors.items()}
-    fewer = computed(operation.changed("out", operation.out - 1), shape, rest, x)
+    fewer = computed(operation.with_field("out", operation.out - 1), shape, rest, x)
     torch.testing.assert_close(fewer, computed(operation, shape, tensors, x)[:, 1:])
 
 

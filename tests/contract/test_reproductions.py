@@ -9,10 +9,10 @@ import pytest
 
 from codebound.run.errors import UsageError
 from codebound_papers.guha23.items import phase
-from codebound_papers.reproduce.items import Settings, known_items
+from codebound_papers.reproduce.items import Settings, list_items
 from codebound_papers.reproduce.run import find_item, reproduce
 
-ITEMS = known_items()
+ITEMS = list_items()
 ALL = pytest.mark.parametrize("id", ITEMS)
 REQUIRED = {
     *("G-Exp1a", "G-Exp1b", "G-Exp1c", "G-Exp2", "G-Tab1", "G-Tab2", "G-ExpX1", "G-ExpX2"),

@@ -38,7 +38,7 @@ from codebound_papers.guha23.sketch.codec import solved
 from codebound_verify import Refused
 from codebound_verify.container import read
 from codebound_verify.message import Message as TheirMessage
-from codebound_verify.networks.chain import described_chain
+from codebound_verify.networks.chain import parse_chain
 from codebound_verify.networks.network import decode
 
 SHAPES = arrays.array_shapes(min_dims=0, max_dims=5, max_side=4) | st.sampled_from([(3, 130), (2, 65, 2)])
@@ -219,7 +219,7 @@ def test_chains_with_local_convolutions_have_the_same_tensors():
         ["conv", 2, 1, 1, 0, True],
         ["linear", 3, True],
     ]
-    assert dict(described_chain(entries, (1, 2, 2), 3).layout()) == chain.tensor_shapes()
+    assert dict(parse_chain(entries, (1, 2, 2), 3).layout()) == chain.tensor_shapes()
     weights = {name: Raw(np.ones(shape, np.float32)) for name, shape in chain.tensor_shapes().items()}
     weights["0.weight"] = Mixed((9, 3, 1, 2, 2), Dense(np.int32([1, -2]), 0, 2), mixes=3, seed=1)
     message = Message(Options(setting=SETTING), chain, weights)

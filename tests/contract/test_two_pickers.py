@@ -72,7 +72,7 @@ def require_agreement(rule: Rule, sample: Dataset, fresh: Dataset | None = None)
     first = sample.x[learned.picked[: rule.first]]
     labels = sample.y[learned.picked[: rule.first]]
     made = feature_map(own, first, divisor=sample.scaling.divisor, labels=labels)
-    assert np.array_equal(made.vectors(made.prepared(sample.x)), picked.features(torch.from_numpy(sample.x)))
+    assert np.array_equal(made.vectors(made.prepare(sample.x)), picked.features(torch.from_numpy(sample.x)))
     if fresh is not None:
         assert learned.count_errors(fresh.x, fresh.y) == count_losses(assessed.network, fresh)
 

@@ -13,7 +13,7 @@ from codebound.certificate.decoding import decode
 from codebound.certificate.verification import verify
 from codebound.certification import certify
 from codebound.cli.main import app
-from codebound.methods.registry import known_methods
+from codebound.methods.registry import list_methods
 from codebound.methods.search import UnsuitedError
 from codebound.run.errors import CertificateError
 from codebound.sample.load import load_dataset
@@ -24,7 +24,7 @@ from codebound_papers.guha23 import masks as trained
 
 NETWORKS = ("linear", "mlp:widths=12", "lenet5")
 TRAINED = ("features", "subspace", "subspace-f", "lottery", "imp")  # never at the effort quick
-METHODS = known_methods()
+METHODS = list_methods()
 RULES = ("picks", "split")  # g is learned from the sample: its weights are not in the message
 POST_HOC = [name for name in METHODS if name not in (*TRAINED, *RULES, "biases", "prune", "conv")]
 

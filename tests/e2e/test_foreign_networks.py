@@ -19,7 +19,7 @@ from codebound.run.errors import CodeboundError
 from codebound.sample.load import load_dataset
 from codebound_networks.chains.from_module import chain_of
 from codebound_networks.reading.export import plain_network
-from codebound_networks.reading.layered import with_layers
+from codebound_networks.reading.layer_modules import with_layers
 from codebound_networks.reading.loading import load_model
 from codebound_networks.reading.walk import wrap
 from codebound_networks.views.zoo import ResidualBlock

@@ -7,7 +7,7 @@ import pytest
 from worlds.bright_rows import images, solved
 
 from codebound.certification import certify
-from codebound.methods.registry import known_methods
+from codebound.methods.registry import list_methods
 from codebound.run.errors import CertificateError, ModelError
 from codebound.sample.arrays import from_arrays
 from codebound.sample.load import load_dataset
@@ -47,7 +47,7 @@ WORLDS = {
 def bounds(sample, model, effort):
     """What every method that suits comes to by itself."""
     found = {}
-    for name in known_methods():
+    for name in list_methods():
         with suppress(CertificateError, ModelError):
             found[name] = certify(model, sample, method=name, effort=effort).bound
     return found
@@ -74,6 +74,6 @@ def test_it_would_be_noticed(monkeypatch):
     """The same comparison fails where all but the first method are given up."""
     sample, model = images(), solved().build()
     alone = certify(model, sample, method="prune", effort="quick").bound
-    first = dict(list(known_methods().items())[:1])
-    monkeypatch.setattr("codebound.methods.search.known_methods", lambda: first)
+    first = dict(list(list_methods().items())[:1])
+    monkeypatch.setattr("codebound.methods.search.list_methods", lambda: first)
     assert certify(model, sample, effort="quick").bound > alone

@@ -19,7 +19,7 @@ def in_place(path):
         time.sleep(0.1)
         yield file
 
-codebound.run.files.replacing = in_place
+codebound.run.files.replace_file = in_place
 killing.disturb("train", 20, 0)
 """
 

@@ -19,8 +19,8 @@ from worlds.samples import cloud_arrays
 
 from codebound.certificate.file import Certificate
 from codebound.certification import certify
-from codebound.run.interrupts import finishing, interrupt_on_signals
-from codebound.run.store import BusyError, locked
+from codebound.run.interrupts import finish_block, interrupt_on_signals
+from codebound.run.store import BusyError, hold_lock
 from codebound.sample.load import load_dataset
 from codebound_verify.__main__ import main as verify_main
 
@@ -100,7 +100,7 @@ def test_nohup_is_respected(sigterm):
 
 
 def test_what_is_nearly_done_is_finished_unless_somebody_insists(sigterm):
-    with finishing():
+    with finish_block():
         signal.raise_signal(signal.SIGTERM)
         done = True
     assert done
@@ -111,7 +111,7 @@ def test_what_is_nearly_done_is_finished_unless_somebody_insists(sigterm):
 
 
 def insist():
-    with finishing():
+    with finish_block():
         signal.raise_signal(signal.SIGTERM)
         signal.raise_signal(signal.SIGTERM)
         pytest.fail("the second signal was lost")
@@ -156,7 +156,7 @@ def remove(monkeypatch, written):
 )
 def test_two_processes_never_share_a_run_folder(sample, codebound, command):
     Path("busy").mkdir()
-    with locked(Path("busy"), "another"):
+    with hold_lock(Path("busy"), "another"):
         code, _, err = codebound(*command)
     assert code == 2
     assert "busy is being run by another process. Wait for it, or stop it first." in err
@@ -169,7 +169,7 @@ def test_one_process_fetches_at_a_time(empty_folder, codebound, monkeypatch):
     monkeypatch.setenv("CODEBOUND_CACHE", str(empty_folder))
     monkeypatch.setattr("codebound.sample.formats.download._OTHER_SECONDS", 0.1)
     (empty_folder / "data").mkdir()
-    with locked(empty_folder / "data", "another"):
+    with hold_lock(empty_folder / "data", "another"):
         code, _, err = codebound("data", "get", "mnist")
     assert code == 2
     assert "is being run by another process" in err
@@ -350,19 +350,19 @@ def test_a_look_leaves_nothing_hidden_and_is_made_whole_or_not_at_all(
 def test_a_lock_that_its_holder_removed_is_taken_anew(tmp_path):
     """Who waited for it holds the file that has the name, not the one that is gone."""
     path = tmp_path / "lock"
-    with locked(path, "this", is_kept=False):
+    with hold_lock(path, "this", is_kept=False):
         waiting = threading.Thread(target=hold_for_a_while, args=(path,))
         waiting.start()
         time.sleep(0.2)
     time.sleep(0.2)
-    with pytest.raises(BusyError), locked(path, "this", is_kept=False):
+    with pytest.raises(BusyError), hold_lock(path, "this", is_kept=False):
         pass
     waiting.join()
     assert not path.exists()
 
 
 def hold_for_a_while(path):
-    with locked(path, "this", patience=5.0, is_kept=False):
+    with hold_lock(path, "this", patience=5.0, is_kept=False):
         time.sleep(1.0)
 
 

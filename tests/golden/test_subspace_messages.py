@@ -55,7 +55,7 @@ def values_of(tensors: dict[str, np.ndarray]) -> str:
 @pytest.mark.parametrize("name", GOLDEN)
 def test_golden_bytes(name):
     chain, ours, theirs, pinned, values = GOLDEN[name]
-    literal = reference.Message(chain.described(), theirs, version=1)
+    literal = reference.Message(chain.describe(), theirs, version=1)
     assert f"{len(literal.bits)}:{literal.packed().hex()}" == pinned
     assert values_of(theirs.values(chain.tensor_shapes())) == values
     bits, _ = Message(Options(), chain, ours).encode()

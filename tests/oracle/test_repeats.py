@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebound.sample.caveats import rows_of
+from codebound.sample.caveats import count_copies
 from codebound.sample.dataset import Dataset
 from codebound_verify import sample
 from codebound_verify.sample import count_repeats
@@ -30,7 +30,7 @@ def arrays(examples: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
 @given(EXAMPLES)
 def test_both_programs_count_what_the_page_says(examples):
     x, y = arrays(examples)
-    written = rows_of(Dataset("t", "train", x, y, 3), allow_copies=True)
+    written = count_copies(Dataset("t", "train", x, y, 3), allow_copies=True)
     checked = count_repeats(x, y)
     assert (written.copies, written.contradictions) == by_definition(examples)
     assert (checked.copies, checked.contradictions) == by_definition(examples)
@@ -41,7 +41,7 @@ def test_both_programs_count_equal_numbers_beside_equal_bytes(examples):
     """The page states copies byte for byte; what decides is how many are equal."""
     x, y = arrays(examples)
     stored = [(np.float32(value).tobytes(), label) for value, label in examples]
-    written = rows_of(Dataset("t", "train", x, y, 3), allow_copies=True)
+    written = count_copies(Dataset("t", "train", x, y, 3), allow_copies=True)
     for found in (written, count_repeats(x, y), count_repeats(x.astype(np.float64), y)):
         assert (found.copies, found.contradictions) == by_definition(stored)
         assert found.equal == by_definition(examples)[0]

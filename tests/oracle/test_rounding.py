@@ -112,10 +112,10 @@ def every_excess(name, seed, spread=0.0):
     with torch.no_grad():
         carried = RoundingBound().logits(network.double(), batch, Scaling(1.0, (0.0,), (1.0,)))
     yield excess(*carried, truth)
-    layers = evaluation.prepared(theirs, weights)
-    yield excess(*evaluation.evaluated(theirs, layers, rounding.exact(batch)), truth)
+    layers = evaluation.prepare(theirs, weights)
+    yield excess(*evaluation.evaluate(theirs, layers, rounding.exact(batch)), truth)
     for used in evaluation.lead_layers(layers):
-        yield excess(*evaluation.evaluated(theirs, used, rounding.exact(batch), dtype=torch.float32), truth)
+        yield excess(*evaluation.evaluate(theirs, used, rounding.exact(batch), dtype=torch.float32), truth)
 
 
 @pytest.mark.few(4)
@@ -137,8 +137,8 @@ def test_the_bound_has_teeth(dtype, monkeypatch):
     monkeypatch.setitem(rounding.UNITS, dtype, rounding.UNITS[dtype] * 2.0**-14)
     _, chain, tensors, x = drawn("three layers", 0)
     weights = parts(tensors, 3)
-    layers = evaluation.prepared(chain, weights)
-    found = evaluation.evaluated(chain, layers, rounding.exact(torch.from_numpy(x)), dtype=dtype)
+    layers = evaluation.prepare(chain, weights)
+    found = evaluation.evaluate(chain, layers, rounding.exact(torch.from_numpy(x)), dtype=dtype)
     assert excess(*found, true_logits(chain, weights, x)) > 1.0
 
 
@@ -155,8 +155,8 @@ def test_mirror_images_are_seen_through_filters_that_are_read_from_the_right(mon
 def test_both_programs_carry_the_same_bound(name, spread):
     """So what the writer counts as right the verifier counts as right: its limit is twice as high."""
     ours, theirs, tensors, x = drawn(name, 3, spread)
-    layers = evaluation.prepared(theirs, parts(tensors, len(theirs.operations)))
-    verifier = evaluation.evaluated(theirs, layers, rounding.exact(torch.from_numpy(x))).error
+    layers = evaluation.prepare(theirs, parts(tensors, len(theirs.operations)))
+    verifier = evaluation.evaluate(theirs, layers, rounding.exact(torch.from_numpy(x))).error
     network = ours.build({key: torch.from_numpy(value) for key, value in tensors.items()})
     for cast in (network.double, network.float):  # the writer may take the lengths from float32
         dtype = next(cast().parameters()).dtype
@@ -171,7 +171,7 @@ def _input_share(chain, layers, x):
     """What the rounding of inputs adds, which the writer always counts."""
     batch = torch.from_numpy(x)
     error = 1.1 * rounding.gamma(4, torch.float64) * rounding.lengths(batch)
-    return evaluation.evaluated(chain, layers, Rounded(batch, error)).error
+    return evaluation.evaluate(chain, layers, Rounded(batch, error)).error
 
 
 @pytest.mark.few(1)
@@ -258,9 +258,9 @@ def test_weights_in_parts_change_nothing_but_the_last_digits(name, monkeypatch):
     weights = parts(tensors, len(chain.operations))
 
     def found():
-        ways = evaluation.lead_layers(evaluation.prepared(chain, weights))
+        ways = evaluation.lead_layers(evaluation.prepare(chain, weights))
         return [
-            evaluation.evaluated(chain, way, rounding.exact(torch.from_numpy(x)), dtype=dtype)
+            evaluation.evaluate(chain, way, rounding.exact(torch.from_numpy(x)), dtype=dtype)
             for way in ways
             for dtype in (torch.float64, torch.float32)
         ]
@@ -316,7 +316,7 @@ def test_a_long_chain_has_few_ways_and_leading_digits_once(monkeypatch):
     made, with_lead = [], evaluation.with_lead
     monkeypatch.setattr(evaluation, "with_lead", lambda layer: made.append(layer) or with_lead(layer))
     chain = fit([Operation("linear", out=3)] * 200, (3,), 3)
-    layers = evaluation.prepared(chain, [{"weight": torch.eye(3)}] * 200)
+    layers = evaluation.prepare(chain, [{"weight": torch.eye(3)}] * 200)
     ways = evaluation.lead_layers(layers)
     assert len(made) == 200
     counts = [sum(own[""].lead is not None for own in way) for way in ways]

@@ -11,7 +11,7 @@ from codebound.certificate.assessment import assess
 from codebound.certificate.claims import AboutG
 from codebound.certificate.evaluate import count_errors
 from codebound.certificate.task import Task
-from codebound.certification import held_out
+from codebound.certification import bound_by_test
 from codebound.sample.losses import parse_loss
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.message import Message
@@ -66,7 +66,7 @@ def test_a_class_without_examples_has_no_limit():
 
 def test_the_test_sample_speaks_of_g():
     best, task = assessed()
-    found = held_out(best, task, TEST, None)
+    found = bound_by_test(best, task, TEST, None)
     errors = int(wrong(TEST, CODE.weights()).sum())
     assert (found.subject, found.facts.errors, found.facts.n) == ("g", errors, TEST.n)
     assert found.value == pytest.approx(limit(errors, TEST.n, DELTA), rel=1e-9)
@@ -74,7 +74,7 @@ def test_the_test_sample_speaks_of_g():
 
 def test_a_loss_is_counted_on_the_examples_that_it_is_about():
     best, task = assessed("class:2")
-    found = held_out(best, task, TEST, None)
+    found = bound_by_test(best, task, TEST, None)
     own = wrong(TEST, CODE.weights())[TEST.y == 2]
     assert (found.facts.errors, found.facts.n) == (own.sum(), len(own))
 

@@ -24,7 +24,7 @@ from codebound.sample.dataset import Dataset
 from codebound_networks.chains.from_module import chain_of
 from codebound_networks.chains.message import Message
 from codebound_networks.codes.choose import best_tensor_code
-from codebound_networks.methods.units import without_biases, without_dead_units
+from codebound_networks.methods.hidden_units import without_biases, without_dead_units
 from codebound_networks.train.config import TrainConfig
 from codebound_networks.train.harness import fit
 from codebound_networks.train.pruning import PruneSettings, prune

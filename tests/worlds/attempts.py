@@ -1,9 +1,9 @@
 """A course of attempts, of which a test says what it needs."""
 
-from codebound.methods.strategy import Course
+from codebound.methods.strategy import Strategy
 
 
-def course_of(**known) -> Course:
+def course_of(**known) -> Strategy:
     usual = {"method": "auto", "effort": "standard", "delta": 0.05, "allow_copies": False}
     others = (
         "sample",
@@ -17,4 +17,4 @@ def course_of(**known) -> Course:
         "engine",
         "progress",
     )
-    return Course(**(dict.fromkeys(others) | usual | known))
+    return Strategy(**(dict.fromkeys(others) | usual | known))

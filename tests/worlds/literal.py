@@ -6,7 +6,7 @@ import torch
 
 import codebound_verify
 from codebound_verify.networks.chain import Chain
-from codebound_verify.networks.evaluation import evaluated, prepared
+from codebound_verify.networks.evaluation import evaluate, prepare
 from codebound_verify.networks.rounding import exact
 
 
@@ -36,4 +36,4 @@ def wrong(logits: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def forward(chain: Chain, weights: list[dict[str, torch.Tensor]], x: torch.Tensor) -> torch.Tensor:
     """The logits of a chain of the second program, from the tensors of each operation."""
-    return evaluated(chain, prepared(chain, weights), exact(x)).values
+    return evaluate(chain, prepare(chain, weights), exact(x)).values

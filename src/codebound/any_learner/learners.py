@@ -76,24 +76,24 @@ class Fitter:
         half = len(rest) // 2
         places = np.arange(len(rest))
         others = (places[:half][::-1], places[half:][::-1])
-        return self._judged(model, rest, (places,)), self._judged(model, rest, others)
+        return self._judge(model, rest, (places,)), self._judge(model, rest, others)
 
     def is_repeatable(self, model: Any, picks: Positions) -> bool:
         """Return True if a refit on the same picks gives the same answers."""
         again = self.learn(picks)
         return all(
-            _is_alike(_answers(model, name, self.inputs), _answers(again, name, self.inputs))
+            _is_alike(_call_method(model, name, self.inputs), _call_method(again, name, self.inputs))
             for name in ("predict", *_SCORES)
             if hasattr(model, name)
         )
 
-    def _judged(self, model: Any, rest: Positions, parts: Iterable[Positions]) -> Judgement:
+    def _judge(self, model: Any, rest: Positions, parts: Iterable[Positions]) -> Judgement:
         wrong, score = np.zeros(len(rest), dtype=bool), np.zeros(len(rest))
         for part in parts:
             if not len(part):
                 continue
             at = rest[part]
-            predicted = _answers(model, "predict", _part(self.inputs, at))
+            predicted = _call_method(model, "predict", _part(self.inputs, at))
             if predicted.size != len(at):
                 raise LearnerError(
                     f"the learner {type(model).__name__} predicts values of shape {predicted.shape} for "
@@ -120,7 +120,7 @@ class Fitter:
                     f"({' or '.join(_SCORES)}), which this loss is about. Ask for another loss."
                 )
             inputs = _part(self.inputs, at)
-            return np.asarray(_rounded(*_margins(model, inputs, labels, best=loss.guesses)) <= 0.0)
+            return np.asarray(_round(*_margins(model, inputs, labels, best=loss.guesses)) <= 0.0)
         is_known = np.isin(predicted, np.arange(self.classes))  # others cost the most
         places = np.where(is_known, predicted, 0)
         guessed, right = (torch.from_numpy(each.astype(np.int64)) for each in (places, labels))
@@ -135,7 +135,7 @@ class Fitter:
         else:
             margins = self.tau - np.abs(predicted - self.labels[at])
             scale = np.maximum(np.abs(predicted), np.abs(self.labels[at]))
-        margins = _rounded(margins, scale)
+        margins = _round(margins, scale)
         return margins if self.aim is None else np.abs(margins + self.aim)
 
 
@@ -170,7 +170,7 @@ def _advice(inputs: Any) -> str:
     return "If these are too few for it, set more apart (`apart`) or begin with more picks (`first`)."
 
 
-def _answers(model: Any, method: str, inputs: Any) -> NDArray[Any]:
+def _call_method(model: Any, method: str, inputs: Any) -> NDArray[Any]:
     try:
         return np.asarray(getattr(model, method)(inputs))
     except Exception as error:  # of somebody else's learner
@@ -187,7 +187,7 @@ def _all_scores(model: Any, inputs: Any) -> NDArray[np.float64] | None:
     classes = getattr(model, "classes_", None)
     if method is None or classes is None or len(classes) < 2:
         return None
-    scores = _answers(model, method, inputs).astype(np.float64)
+    scores = _call_method(model, method, inputs).astype(np.float64)
     if scores.ndim == 1:
         scores = np.column_stack([-scores, scores])
     return scores if scores.shape == (_num_samples(inputs), len(classes)) else None
@@ -208,7 +208,7 @@ def _margins(
     return label - others, np.abs(scores).max(axis=1)
 
 
-def _rounded(margins: NDArray[np.float64], scale: NDArray[np.float64]) -> NDArray[np.float64]:
+def _round(margins: NDArray[np.float64], scale: NDArray[np.float64]) -> NDArray[np.float64]:
     """Margins on a grid that is set by the scale of each example alone; what is no number is the worst."""
     margins = np.where(np.isnan(margins), -np.inf, margins)
     step = np.ldexp(1.0, np.frexp(np.where(np.isfinite(scale), scale, 1.0))[1] - _SCORE_BITS)

@@ -21,7 +21,7 @@ from codebound.any_learner.picking_rule import RuleConstants
 from codebound.bounds.facts import check_bits, check_delta
 from codebound.bounds.risk import percent
 from codebound.run.errors import DataError, UsageError
-from codebound.run.progress import shown
+from codebound.run.progress import open_bar
 from codebound.sample.caveats import MOST_COPIES, STANDARDISED, looks_standardised
 from codebound.sample.dataset import permutation
 from codebound.sample.losses import WRONG, parse_loss
@@ -169,7 +169,7 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
     def fit_message(self, X: Any, y: ArrayLike, message: RuleMessage | None = None) -> PickToLearn:
         """The same for the one rule that a message names, without any choice; None: for the best of all."""
         sample = self._sample(X, y)
-        watched = shown("PickToLearn") if self.progress is None else nullcontext(self.progress)
+        watched = open_bar("PickToLearn") if self.progress is None else nullcontext(self.progress)
         variants = self._variants(sample)
         with watched as progress:
             search = RoundSearch(variants, message, progress)

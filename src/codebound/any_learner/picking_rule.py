@@ -144,7 +144,7 @@ def rounds(contents: Contents, learner: Fitter, rule: RuleConstants, *, apart: i
         if is_last:
             return
         count = rule.size(apart + len(picks))
-        next_picks = [rest[_chosen(each, count)] for each in judged]
+        next_picks = [rest[_choose(each, count)] for each in judged]
         if any(not np.array_equal(contents.ids[each], contents.ids[next_picks[0]]) for each in next_picks):
             raise UndecidedError("which example is picked")
         picks = np.concatenate([picks, next_picks[0]])
@@ -162,7 +162,7 @@ def _first(contents: Contents, count: int) -> Positions:
     return np.array(found, dtype=np.int64)
 
 
-def _chosen(judged: Judgement, count: int) -> Positions:
+def _choose(judged: Judgement, count: int) -> Positions:
     """Places of the next picks: wrong ones with the smallest scores, ties by content; in the order of all."""
     wrong = np.flatnonzero(judged.wrong)
     ranked = wrong[np.argsort(judged.score[wrong], kind="stable")]

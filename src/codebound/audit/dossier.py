@@ -15,8 +15,8 @@ from codebound.bounds.facts import HoldoutFacts
 from codebound.bounds.held_out import confront, holdout
 from codebound.bounds.risk import count_of, percent
 from codebound.certificate.file import Certificate
-from codebound.certificate.verification import CERTIFICATE, ask, asked_by, verdict_on, words_to_ask
-from codebound.report.html import rendered
+from codebound.certificate.verification import CERTIFICATE, command_of, options_of, verify_file, verify_folder
+from codebound.report.html import render
 from codebound.report.summary import loss_words
 from codebound.run.errors import FormatError, UsageError
 from codebound.run.files import read_json, read_toml, write_text
@@ -82,11 +82,11 @@ def write_dossier(folder: Path, *, profile: str = "plain", ledger: Path | None =
     path = folder / CERTIFICATE
     certificate = Certificate.load(path)
     result = read_json(folder / "result.json", advice="`codebound certify` writes it beside a certificate.")
-    words, asked = author_words(folder, certificate), asked_by(folder, result)
-    verdict, today = ask(folder, asked), datetime.date.today().isoformat()
+    words, asked = author_words(folder, certificate), options_of(folder, result)
+    verdict, today = verify_folder(folder, asked), datetime.date.today().isoformat()
     found = {
-        "looks": _looks(None if ledger is None else verdict_on(ledger)),
-        "verifier": f"{verdict['verdict']}, {today}: {words_to_ask(asked)}",
+        "looks": _looks(None if ledger is None else verify_file(ledger)),
+        "verifier": f"{verdict['verdict']}, {today}: {command_of(asked)}",
     }
     try:
         program = f"codebound {certificate.made_by['codebound']}"
@@ -95,7 +95,7 @@ def write_dossier(folder: Path, *, profile: str = "plain", ledger: Path | None =
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise FormatError(f"{folder}/result.json is not what certify writes: {error!r}.") from error
     requirements = PROFILES[profile]
-    page = rendered(
+    page = render(
         "dossier.html.j2",
         {
             "title": "What was shown, and what it rests on",

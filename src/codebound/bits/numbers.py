@@ -92,7 +92,7 @@ class FlagContexts:
             self._zero[context] = zero + 2
         total += 2
         if total == 2 * _MAX_COUNT + 2:
-            zero, one = _halved(self._zero[context]), _halved(total - self._zero[context])
+            zero, one = _halve(self._zero[context]), _halve(total - self._zero[context])
             self._zero[context], total = zero, zero + one
         self._total[context] = total
         return value
@@ -121,7 +121,7 @@ class SymbolContext:
             node += node & -node
         if self._total == 2 * _MAX_COUNT + self._size:
             below = [self._below(i) for i in range(self._size + 1)]
-            self._build([_halved(below[i + 1] - below[i]) for i in range(self._size)])
+            self._build([_halve(below[i + 1] - below[i]) for i in range(self._size)])
         return value
 
     def _build(self, weights: list[int]) -> None:
@@ -151,6 +151,6 @@ class SymbolContext:
         return node, cum
 
 
-def _halved(weight: int) -> int:
+def _halve(weight: int) -> int:
     """The weight 2 n + 1 after n became (n + 1) // 2."""
     return 2 * ((weight - 1) // 2 + 1 >> 1) + 1

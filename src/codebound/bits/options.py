@@ -83,7 +83,7 @@ class AbstractMessage(Protocol):
     def with_options(self, options: Options) -> Self:
         """The same network behind other options."""
 
-    def shortened(self) -> Self:
+    def shorten(self) -> Self:
         """The same as a short message, if one can say it."""
 
     def encode(self) -> tuple[Bits, Ledger]:

@@ -124,7 +124,7 @@ def _code_costs(coder: AbstractCoder, given: Loss, classes: int) -> str:
     return ",".join(coded)
 
 
-def codable(scaling: Scaling, input_shape: tuple[int, ...]) -> Scaling:
+def round_scaling(scaling: Scaling, input_shape: tuple[int, ...]) -> Scaling:
     """The scaling as a message can say it: its constants are rounded to float32.
 
     Raises:
@@ -143,7 +143,7 @@ def codable(scaling: Scaling, input_shape: tuple[int, ...]) -> Scaling:
             "were fixed before the sample was seen."
         )
     means, deviations = (values * (count // len(values)) for values in (scaling.mean, scaling.std))
-    return Scaling(_rounded(scaling.divisor), tuple(map(_rounded, means)), tuple(map(_rounded, deviations)))
+    return Scaling(_round(scaling.divisor), tuple(map(_round, means)), tuple(map(_round, deviations)))
 
 
 def _channels(input_shape: tuple[int, ...]) -> int:
@@ -154,7 +154,7 @@ def _code_constants(coder: AbstractCoder, given: Scaling) -> Scaling:
     count = uniform(coder, len(given.mean) - 1, MAX_CONSTANTS) + 1
     values = given.divisor, *given.mean, *given.std
     coder.require(
-        all(_rounded(value) == value for value in values), f"scaling needs constants in float32. Got {given}."
+        all(_round(value) == value for value in values), f"scaling needs constants in float32. Got {given}."
     )
     numbers = values if len(values) == 2 * count + 1 else (0.0,) * (2 * count + 1)  # a reader has none yet
     divisor, *rest = (_number(float32(coder, _pattern(value))) for value in numbers)
@@ -171,5 +171,5 @@ def _number(pattern: int) -> float:
     return value
 
 
-def _rounded(value: float) -> float:
+def _round(value: float) -> float:
     return _number(_pattern(value))

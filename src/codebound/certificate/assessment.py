@@ -22,7 +22,7 @@ from codebound.bounds.original import grid_theta
 from codebound.bounds.picked import picked_risk
 from codebound.bounds.risk import count_of
 from codebound.certificate.claims import FromPicks
-from codebound.certificate.declarations import declared_by
+from codebound.certificate.declarations import list_assumptions
 from codebound.certificate.evaluate import Count, count_errors
 from codebound.certificate.file import Certificate, CertificateFacts, Claim
 from codebound.certificate.verification import verify
@@ -32,10 +32,10 @@ from codebound.learn.picking import losses_of, permutation
 from codebound.learn.rule import PickedMessage, decode_rule
 from codebound.run.errors import CertificateError, FormatError, RefusedError
 from codebound.run.extensions import form_of
-from codebound.run.interrupts import finishing
+from codebound.run.interrupts import finish_block
 from codebound.run.progress import Progress, silent
 from codebound.run.references import implements
-from codebound.sample.caveats import DEVELOPED, commonest
+from codebound.sample.caveats import DEVELOPED, count_commonest
 from codebound.sample.losses import WRONG, OfClass, possible_examples
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class AbstractAssessed(ABC):
         """Its errors on every class of the examples that count, with limits that hold at once."""
 
     @abstractmethod
-    def recounted(self, task: Task, *, engine: Engine | None) -> AbstractAssessed:
+    def recount(self, task: Task, *, engine: Engine | None) -> AbstractAssessed:
         """The same network with the loss of another task counted, which its message then names."""
 
     @property
@@ -173,7 +173,7 @@ class Assessed(AbstractAssessed):
             for label, ((errors, n), limit) in enumerate(zip(counts, limits, strict=True))
         )
 
-    def recounted(self, task: Task, *, engine: Engine | None) -> Assessed:  # noqa: D102
+    def recount(self, task: Task, *, engine: Engine | None) -> Assessed:  # noqa: D102
         options = replace(self.message.options, setting=task.options.setting)
         return assess(self.message.with_options(options), task, engine=engine)
 
@@ -217,12 +217,12 @@ class AssessedPicks(AbstractAssessed):
         for label in range(sample.classes):
             row = ClassBound(label, 0, 0, None)
             if (labels == label).any():
-                own = _on_part(self.picked, sample, OfClass(label), replace(self.facts, delta=delta))
+                own = _count_part(self.picked, sample, OfClass(label), replace(self.facts, delta=delta))
                 row = ClassBound(label, own.errors, own.n, picked_risk(own).value, own.picks)
             rows.append(row)
         return tuple(rows)
 
-    def recounted(self, task: Task, *, engine: Engine | None) -> AssessedPicks:  # noqa: D102
+    def recount(self, task: Task, *, engine: Engine | None) -> AssessedPicks:  # noqa: D102
         return assess_picked(self.picked, task)
 
 
@@ -259,7 +259,7 @@ def assess(
 ) -> Assessed:
     """Encodes a message, unless that was done, decodes it, and bounds the risk of the decoded network."""
     message = with_setting(message, task)
-    fitted = task.claim.fitted(message, task).shortened()
+    fitted = task.claim.complete(message, task).shorten()
     bits, ledger = encoded if encoded is not None and fitted is message else fitted.encode()
     read: AbstractMessage = form_of("message")(
         bits,
@@ -294,7 +294,7 @@ def assess_picked(picked: Picked, task: Task) -> AssessedPicks:
     bits, ledger = message.encode()
     facts = picked.facts(code_bits=bits.length, delta=task.delta, classes=sample.classes)
     if loss != WRONG:
-        facts = _on_part(picked, sample, loss, facts)
+        facts = _count_part(picked, sample, loss, facts)
     network = PickedNetwork.of(picked, torch.from_numpy(sample.x), sample.scaling.divisor)
     part = {"picks": facts.picks} if loss.has_part else None
     conclusion = FromPicks.conclude(facts, picks=picked.last.picks, part=part)
@@ -307,7 +307,7 @@ def assess_picked(picked: Picked, task: Task) -> AssessedPicks:
     )
 
 
-def _on_part(picked: Picked, sample: Dataset, loss: Loss, facts: PickedFacts) -> PickedFacts:
+def _count_part(picked: Picked, sample: Dataset, loss: Loss, facts: PickedFacts) -> PickedFacts:
     """Picks and losses on the examples that a loss is about (docs/format-3.md, section 10.7)."""
     labels = torch.from_numpy(sample.y)
     rest = torch.from_numpy(permutation(sample.n)[picked.rule.first :])
@@ -327,7 +327,7 @@ def issue(assessed: AbstractAssessed, task: Task, *, progress: Progress = silent
         RefusedError: The verifier refuses: the certificate was never issued.
     """
     certificate = draft(assessed, task)
-    with finishing():  # the search may have taken hours
+    with finish_block():  # the search may have taken hours
         verdict = verify(
             certificate,
             task.sample,
@@ -353,7 +353,7 @@ def issue(assessed: AbstractAssessed, task: Task, *, progress: Progress = silent
 
 def draft(assessed: AbstractAssessed, task: Task) -> Certificate:
     """The same before it is checked: no certificate yet."""
-    helper, common = task.helper, commonest(assessed.counted)
+    helper, common = task.helper, count_commonest(assessed.counted)
     return Certificate(
         claim=_claim(assessed, task, guessed=1.0 - common / assessed.facts.n),
         facts=CertificateFacts(
@@ -366,12 +366,12 @@ def draft(assessed: AbstractAssessed, task: Task) -> Certificate:
             contradictions=task.rows.contradictions,
             sample_sha256=task.sample.sha256,
             message_sha256=hashlib.sha256(assessed.bits.data).hexdigest(),
-            extra={**assessed.conclusion.counted, **task.claim.described(task)},
+            extra={**assessed.conclusion.counted, **task.claim.describe(task)},
             tally=assessed.conclusion.part,
         ),
         helper=helper,
         ledger=assessed.ledger,
-        declarations=declared_by(assessed, task, helper),
+        declarations=list_assumptions(assessed, task, helper),
         made_by={
             "codebound": __version__,
             "commit": code_commit(),

@@ -23,7 +23,7 @@ from codebound.learn.picking import permutation
 from codebound.run.errors import CertificateError, DataError, UsageError
 from codebound.run.extensions import form_of
 from codebound.run.references import implements
-from codebound.sample.caveats import require_disjoint, rows_of
+from codebound.sample.caveats import count_copies, require_disjoint
 from codebound.sample.losses import WRONG
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class AbstractClaim(AbstractStatement):
         """The options that all its messages have."""
         return Options(has_base=has_base)
 
-    def fitted(self, message: AbstractMessage, task: Task) -> AbstractMessage:
+    def complete(self, message: AbstractMessage, task: Task) -> AbstractMessage:
         """The message with the options that depend on what it says."""
         return message
 
@@ -106,7 +106,7 @@ class AbstractClaim(AbstractStatement):
             task: What it was made for.
         """
 
-    def described(self, task: Task) -> dict[str, Any]:
+    def describe(self, task: Task) -> dict[str, Any]:
         """Further facts that it states, keyed as in the certificate."""
         return {}
 
@@ -295,7 +295,7 @@ class OnDomain(AbstractClaimAboutF):
                 f"{least:g} to {most:g}. Got {self.low:g} and {self.high:g}."
             )
 
-    def fitted(self, message: AbstractMessage, task: Task) -> AbstractMessage:  # noqa: D102
+    def complete(self, message: AbstractMessage, task: Task) -> AbstractMessage:  # noqa: D102
         index = form_of("theta")(
             message, task.f.arrays, task.sample, self.low, self.high, base=task.base_tensors
         )
@@ -309,7 +309,7 @@ class OnDomain(AbstractClaimAboutF):
         without_theta = replace(facts, code_bits=facts.code_bits - grid_theta(index).code_bits)
         return Conclusion(occam_domain(without_theta, theta_index=index))
 
-    def described(self, task: Task) -> dict[str, Any]:  # noqa: D102
+    def describe(self, task: Task) -> dict[str, Any]:  # noqa: D102
         return {"input_low": float(self.low), "input_high": float(self.high), "subject_sha256": task.f.sha256}
 
     @staticmethod
@@ -343,7 +343,7 @@ class ByDisagreement(AbstractClaimAboutF):
     def check(self, task: Task) -> None:  # noqa: D102
         require_shape("unlabelled", self.unlabelled, task.sample)
         require_disjoint(self.unlabelled, task.sample)
-        rows_of(self.unlabelled, allow_copies=task.allow_copies)
+        count_copies(self.unlabelled, allow_copies=task.allow_copies)
         super().check(task)
 
     def conclude(  # noqa: D102
@@ -377,12 +377,12 @@ class ByDisagreement(AbstractClaimAboutF):
             part=part,
         )
 
-    def described(self, task: Task) -> dict[str, Any]:  # noqa: D102
+    def describe(self, task: Task) -> dict[str, Any]:  # noqa: D102
         assert task.f.chain is not None  # checked
         return {
             "unlabelled_sha256": self.unlabelled.sha256,
             "subject_sha256": task.f.sha256,
-            "subject_chain": task.f.chain.described(),
+            "subject_chain": task.f.chain.describe(),
         }
 
     @staticmethod

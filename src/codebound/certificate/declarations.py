@@ -32,12 +32,12 @@ _TENSORS = "The tensors of the network that was learned, as in g.safetensors, ha
 _NAMES = "The names of classes and columns, as in result.json, have SHA-256 "
 
 
-def declared_by(assessed: AbstractAssessed, task: Task, helper: Helper) -> tuple[str, ...]:
+def list_assumptions(assessed: AbstractAssessed, task: Task, helper: Helper) -> tuple[str, ...]:
     """The assumptions of the bound and the helper in words, the ones that are broken most easily first."""
     page = PAGES[assessed.version]
     named = f"version {assessed.version}, {page.named}"
     is_developed = bool(development_sample(task.sample, assessed.version))
-    lines = [] if helper.base is None else [helper.base.declared(assessed.kind.unseen)]
+    lines = [] if helper.base is None else [helper.base.declare(assessed.kind.unseen)]
     lines += task.sample.encoder.splitlines()
     lines.append(
         DEVELOPED if is_developed else f"The format ({named}) was fixed without looking at the sample."
@@ -49,7 +49,7 @@ def declared_by(assessed: AbstractAssessed, task: Task, helper: Helper) -> tuple
     )
     if task.rows.equal:
         lines.append(f"{task.rows.sentence}; they are independent draws that happen to be equal.")
-    lines += _naming(task.sample, assessed.network.state_dict() if assessed.kind.is_learned else None)
+    lines += _find_sentences(task.sample, assessed.network.state_dict() if assessed.kind.is_learned else None)
     lines.append(_setting(assessed))
     if not assessed.kind.is_learned:  # learned networks are defined to the last bit
         network = "The network behind the encoder" if task.sample.encoder else "The network"
@@ -78,7 +78,7 @@ def _setting(assessed: AbstractAssessed) -> str:
     return f"The message says that there are {classes} classes, and that {said}."
 
 
-def _naming(sample: Dataset, learned: Mapping[str, Tensor] | None) -> list[str]:
+def _find_sentences(sample: Dataset, learned: Mapping[str, Tensor] | None) -> list[str]:
     """The sentences of a certificate about its sample, and about what was learned from that."""
     names = [list(sample.class_names), [asdict(each) for each in sample.columns]]
     lines = [f"{_NAMES}{_names_sha256(names)}."] if any(names) else []
@@ -87,14 +87,14 @@ def _naming(sample: Dataset, learned: Mapping[str, Tensor] | None) -> list[str]:
 
 def require_learned(certificate: Certificate, tensors: Mapping[str, Tensor]) -> None:
     """Refuses other tensors than those that a certificate names; one of an older program names none."""
-    if (stated := _stated(certificate, _TENSORS)) not in ("", _tensors_sha256(tensors)):
+    if (stated := _find_hash(certificate, _TENSORS)) not in ("", _tensors_sha256(tensors)):
         raise FormatError(
             f"these are not the weights of this certificate, which names those of SHA-256 {stated}. Give the "
             "file g.safetensors that was saved beside it."
         )
 
 
-def unnamed(certificate: Certificate, result: Mapping[str, Any]) -> str:
+def find_unnamed(certificate: Certificate, result: Mapping[str, Any]) -> str:
     """Files and names whose hash is not in the certificate. Empty if there are none.
 
     Raises:
@@ -102,14 +102,14 @@ def unnamed(certificate: Certificate, result: Mapping[str, Any]) -> str:
     """
     inputs = result.get("inputs")
     names = [result.get("class_names", []), inputs.get("columns", []) if isinstance(inputs, dict) else []]
-    stated = _stated(certificate, _NAMES)
+    stated = _find_hash(certificate, _NAMES)
     if stated and result and _names_sha256(names) != stated:
         raise FormatError(
             "the names of classes and columns in result.json are not those of the certificate beside it: "
             "answers would have wrong names. Take the result.json that was saved with it."
         )
     parts = ["the names in result.json"] if any(names) and not stated else []
-    if certificate.kind.is_learned and not _stated(certificate, _TENSORS):
+    if certificate.kind.is_learned and not _find_hash(certificate, _TENSORS):
         parts.insert(0, "the weights in g.safetensors")
     return " and ".join(parts)
 
@@ -127,7 +127,7 @@ def _names_sha256(names: list[Any]) -> str:
     return hashlib.sha256(json.dumps(names, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def _stated(certificate: Certificate, beginning: str) -> str:
+def _find_hash(certificate: Certificate, beginning: str) -> str:
     """The hash in the sentence that begins so; one sentence only."""
     found = {each for each in certificate.declarations if each.startswith(beginning)}
     if len(found) > 1:

@@ -50,7 +50,7 @@ def decode(
 
         return Encoded(encoder, decode(certificate, base=base, weights=weights), takes_stored=is_learned)
     if is_learned:
-        return _learned(certificate, weights)
+        return _load_learned(certificate, weights)
     if helper.base is None:
         if base is not None:
             raise CertificateError("the certificate names no base: leave out the base.")
@@ -78,7 +78,7 @@ def require_declared(encoder: Encoder, certificate: Certificate) -> None:
         )
 
 
-def _learned(certificate: Certificate, weights: Path | str | None) -> nn.Module:
+def _load_learned(certificate: Certificate, weights: Path | str | None) -> nn.Module:
     """The network that was learned by the rule of the message, from its file."""
     from codebound.learn.kernel_network import PickedNetwork
     from codebound.run.tensor_files import load_weights

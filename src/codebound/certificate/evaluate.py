@@ -136,17 +136,17 @@ class _Evaluation:
         if self._bound is None:
             logits = self._network.float()(x.float())
             return logits, torch.ones(len(x), dtype=torch.bool, device=x.device)
-        return self._bounded(self._network.float(), x.float())
+        return self._evaluate_bounded(self._network.float(), x.float())
 
     def wide(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """In float64."""
         if self._bound is not None:
-            return self._bounded(self._wide, x)
+            return self._evaluate_bounded(self._wide, x)
         logits = self._wide(x)
         off = (self._network.float()(x.float()).double() - logits).abs().amax(dim=1)
         return logits, _FLOAT32_SHARE * off <= ROUNDING * logits.abs().amax(dim=1)
 
-    def _bounded(self, network: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
+    def _evaluate_bounded(self, network: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
         assert self._bound is not None
         logits, error = self._bound.logits(network, x, self._scaling)
         return logits, error <= ROUNDING * logits.abs().amax(dim=1)
@@ -166,7 +166,7 @@ def sure_share(network: nn.Module, sample: DeviceData) -> float:
 
 
 @torch.no_grad()
-def estimated_error_rate(network: nn.Module, sample: DeviceData) -> float:
+def estimate_error_rate(network: nn.Module, sample: DeviceData) -> float:
     """Share of the examples that are errors in float32: fast, for choosing among networks, for no claim."""
     narrow = network.float()
     chunks = sample.chunks(chunk_size_of(sample), torch.float32)
@@ -242,7 +242,7 @@ class Answers:
     errors: int = 0
 
 
-def answered(f: nn.Module, sample: DeviceData, *, engine: Engine | None = None) -> Answers:
+def collect_answers(f: nn.Module, sample: DeviceData, *, engine: Engine | None = None) -> Answers:
     """The answers of a network, and its errors: one evaluation in float64, of every example.
 
     For whoever needs all answers anyway: ``count_errors`` saves the float64 where float32 tells. There are
@@ -251,7 +251,7 @@ def answered(f: nn.Module, sample: DeviceData, *, engine: Engine | None = None) 
     given: dict[str, Any] = {"f": f, "sample": sample, "chunk_size": chunk_size_of(sample)}
     if engine is None:
         return answers_in(**given)
-    return joined(over_shards(f"{__name__}:answers_in", given, of="sample", engine=engine))
+    return join_answers(over_shards(f"{__name__}:answers_in", given, of="sample", engine=engine))
 
 
 @torch.no_grad()
@@ -263,17 +263,17 @@ def answers_in(f: nn.Module, sample: DeviceData, *, chunk_size: int) -> Answers:
         labels, is_clear = winners(logits)
         errors = int((_are_losses(logits, y, 0.0) | ~is_sure).sum())
         parts.append(Answers(labels, is_clear & is_sure, errors))
-    return joined(parts)
+    return join_answers(parts)
 
 
-def joined(parts: Sequence[Answers]) -> Answers:
+def join_answers(parts: Sequence[Answers]) -> Answers:
     """The answers of all parts, in their order."""
     labels, is_clear = (torch.cat([getattr(each, name) for each in parts]) for name in ("labels", "is_clear"))
     return Answers(labels, is_clear, sum(each.errors for each in parts))
 
 
 @torch.no_grad()
-def differing(said: Answers, g: nn.Module, rows: Dataset, *, takes_stored: bool) -> int:
+def count_differences(said: Answers, g: nn.Module, rows: Dataset, *, takes_stored: bool) -> int:
     """Inputs on which g predicts something else, or one of them not clearly; g takes the rows of them."""
     g = g if takes_stored else g.double().eval()
     total = 0

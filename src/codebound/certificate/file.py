@@ -17,7 +17,7 @@ from codebound.bounds.facts import Subject  # noqa: TC001  (read at run time, to
 from codebound.bounds.risk import claim_sentence, count_of, percent
 from codebound.certificate.claims import CLAIMS
 from codebound.certificate.statement import AbstractStatement, Counted
-from codebound.certificate.versions import PAGE, PAGES, VERSIONS, Page, version_of, with_new, without_new
+from codebound.certificate.versions import PAGE, PAGES, VERSIONS, Page, add_new, drop_new, version_of
 from codebound.known.provenance import declared_names, declared_part
 from codebound.run.errors import CodeboundError, FormatError
 from codebound.run.files import make_folder, require_file, write_atomically
@@ -78,7 +78,7 @@ class Base:
     name: str
     sha256: str
 
-    def declared(self, unseen: str) -> str:
+    def declare(self, unseen: str) -> str:
         """The sentence on which everything rests and that nobody can check; of what it has not seen."""
         return (
             f"The base, of SHA-256 {self.sha256}, was neither trained nor selected on {unseen}. It is said "
@@ -212,7 +212,7 @@ class Certificate:
     def base_declared(self) -> str:
         """Assumption about the base, whatever the file declares. Empty without one."""
         base = self.helper.base
-        return "" if base is None else base.declared(self.kind.unseen)
+        return "" if base is None else base.declare(self.kind.unseen)
 
     def __str__(self) -> str:
         counted = "; ".join(map(str, self.counts))
@@ -227,7 +227,7 @@ class Certificate:
         record = asdict(self)
         del record["message"], record["witness"]
         record["claim"] = {_WORDS.get(name, name): value for name, value in record["claim"].items()}
-        header = _canonical(without_new(record, self.version))
+        header = _canonical(drop_new(record, self.version))
         if len(header) > MAX_HEADER:
             raise FormatError(
                 f"the header has {len(header)} bytes, more than {MAX_HEADER}. Shorten its texts."
@@ -294,7 +294,7 @@ def _parse(content: bytes) -> Certificate:
         )
     if record["helper"]["architecture"] is not None:
         raise FormatError("it needs code of others (a factory), which this program does not run.")
-    record = with_new(record, version)
+    record = add_new(record, version)
     code_bits = record["facts"]["code_bits"]
     body = content[_START + size : -_HASH_BYTES]
     data, witness = (body, b"") if is_first else _split_witness(body, code_bits)
@@ -323,22 +323,22 @@ def _record(kind: type[T], value: object) -> T:
     if not isinstance(value, dict) or set(value) != set(keys.values()):
         names = ", ".join(sorted(keys.values()))
         raise FormatError(f"its {kind.__name__} must have the fields {names}.")
-    return kind(**{name: _typed(value[key], hints[name], key) for name, key in keys.items()})
+    return kind(**{name: _convert(value[key], hints[name], key) for name, key in keys.items()})
 
 
-def _typed(value: Any, hint: Any, name: str) -> Any:
+def _convert(value: Any, hint: Any, name: str) -> Any:
     """A value of a header as what its field expects; JSON has no tuples and no records."""
     expected = get_args(hint)
     if is_dataclass(hint) and isinstance(hint, type) and not isinstance(value, hint):
         return _record(hint, value)
     if type(None) in expected:
-        return None if value is None else _typed(value, expected[0], name)
+        return None if value is None else _convert(value, expected[0], name)
     if get_origin(hint) is tuple and isinstance(value, list):
         each = expected[:1] * len(value) if expected[-1] is ... else expected
         if len(each) == len(value):
-            return tuple(map(_typed, value, each, [name] * len(value)))
+            return tuple(map(_convert, value, each, [name] * len(value)))
     elif get_origin(hint) is dict and isinstance(value, dict):
-        return {key: _typed(item, expected[1], name) for key, item in value.items()}
+        return {key: _convert(item, expected[1], name) for key, item in value.items()}
     elif (get_origin(hint) is Literal and value in expected) or (
         hint is Any or type(value) is hint or (hint is float and type(value) is int)
     ):

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from codebound.bits.setting import Setting, codable
+from codebound.bits.setting import Setting, round_scaling
 from codebound.certificate.claims import AboutG
 from codebound.certificate.file import Base, Helper
 from codebound.run.errors import DataError, ModelError
 from codebound.run.tensor_files import float32_sha256
-from codebound.sample.caveats import require_fixed_scaling, rows_of
+from codebound.sample.caveats import count_copies, require_fixed_scaling
 from codebound.sample.losses import possible_examples
 
 if TYPE_CHECKING:
@@ -60,11 +60,11 @@ class AbstractOriginal(ABC):
         """The operations in words: equal for networks that differ by their tensors alone."""
 
     @abstractmethod
-    def unchanged(self, options: Options) -> AbstractMessage:
+    def unchanged_message(self, options: Options) -> AbstractMessage:
         """The message that a base of this architecture is taken as it is."""
 
     @abstractmethod
-    def viewed(self, input_shape: tuple[int, ...]) -> Any:
+    def view(self, input_shape: tuple[int, ...]) -> Any:
         """The network with its layers in view; its weights have the names of the message."""
 
     @cached_property
@@ -126,10 +126,10 @@ class Task:
                 f"{self.sample.name}: every label is 0, so there is nothing to tell apart. Give examples of "
                 "two classes, or the number of classes where one of them does not occur."
             )
-        scaling = codable(self.sample.scaling, self.sample.input_shape)
+        scaling = round_scaling(self.sample.scaling, self.sample.input_shape)
         self.sample = replace(self.sample, scaling=scaling)
         require_fixed_scaling(self.sample)
-        self.rows = rows_of(self.sample, allow_copies=self.allow_copies)
+        self.rows = count_copies(self.sample, allow_copies=self.allow_copies)
         self.claim.check(self)
         self.rest, loss = self.claim.split(self.sample)[1], self.claim.loss
         loss.check(self.sample.classes)
@@ -160,7 +160,7 @@ class Task:
     @cached_property
     def network(self) -> Any:
         """f with its layers in view; its weights have the names of the message."""
-        return self.f.viewed(self.sample.input_shape)
+        return self.f.view(self.sample.input_shape)
 
     @cached_property
     def base_network(self) -> Any:

@@ -83,7 +83,7 @@ def _arrays(path: Path) -> dict[str, NDArray[Any]]:
         raise FormatError(str(refused)) from refused
 
 
-def ways_to_ask(folder: Path, asked: Mapping[str, str | Path | bool]) -> dict[str, Any]:
+def list_commands(folder: Path, asked: Mapping[str, str | Path | bool]) -> dict[str, Any]:
     """Return the verify commands and the files they need from outside.
 
     ``verify`` runs in this directory and ``verify_here`` in the folder. Whoever gets the folder reads
@@ -94,12 +94,12 @@ def ways_to_ask(folder: Path, asked: Mapping[str, str | Path | bool]) -> dict[st
         asked: Options of the second program by name, with underscores. Files are paths, True is a switch.
     """
     inside = {
-        name: (way_to(each, folder) or each.name) if isinstance(each, Path) else each
+        name: (relative_path(each, folder) or each.name) if isinstance(each, Path) else each
         for name, each in asked.items()
     }
     return {
-        "verify": words_to_ask(asked, folder / CERTIFICATE),
-        "verify_here": words_to_ask(inside),
+        "verify": command_of(asked, folder / CERTIFICATE),
+        "verify_here": command_of(inside),
         "verify_needs": [
             inside[name] for name, each in asked.items() if isinstance(each, Path) and each.parent != folder
         ],
@@ -107,7 +107,7 @@ def ways_to_ask(folder: Path, asked: Mapping[str, str | Path | bool]) -> dict[st
     }
 
 
-def way_to(path: Path, folder: Path) -> str:
+def relative_path(path: Path, folder: Path) -> str:
     """Return the relative path from a folder, if both are in the current directory; else nothing.
 
     Beyond that directory a path would tell others how this machine and its users are called.
@@ -117,25 +117,25 @@ def way_to(path: Path, folder: Path) -> str:
     return os.path.relpath(target, start) if is_near or target.parent == start else ""
 
 
-def without_place(value: Any) -> Any:
+def strip_folders(value: Any) -> Any:
     """Return settings in which absolute paths are names of files.
 
     Example:
-        >>> without_place({"data": "/home/me/churn.csv:label", "weights": "runs/f", "holdout": 0.2})
+        >>> strip_folders({"data": "/home/me/churn.csv:label", "weights": "runs/f", "holdout": 0.2})
         {'data': 'churn.csv:label', 'weights': 'runs/f', 'holdout': 0.2}
     """
     if isinstance(value, dict):
-        return {name: without_place(each) for name, each in value.items()}
+        return {name: strip_folders(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
-        return [without_place(each) for each in value]
+        return [strip_folders(each) for each in value]
     return Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value
 
 
-def words_to_ask(asked: Mapping[str, str | Path | bool], file: Path = Path(CERTIFICATE)) -> str:
+def command_of(asked: Mapping[str, str | Path | bool], file: Path = Path(CERTIFICATE)) -> str:
     """Return the verify command as one line.
 
     Example:
-        >>> words_to_ask({"data": "digits", "allow_copies": True})
+        >>> command_of({"data": "digits", "allow_copies": True})
         'codebound-verify certificate.cbound --data digits --allow-copies'
     """
     words = ["codebound-verify", str(file)]
@@ -144,7 +144,7 @@ def words_to_ask(asked: Mapping[str, str | Path | bool], file: Path = Path(CERTI
     return shlex.join(words)
 
 
-def asked_by(folder: Path, result: Mapping[str, Any]) -> dict[str, str | bool]:
+def options_of(folder: Path, result: Mapping[str, Any]) -> dict[str, str | bool]:
     """The options that a folder names in its ``result.json``.
 
     A stranger may have written them: they decide which files are read, and not which certificate.
@@ -163,12 +163,12 @@ def asked_by(folder: Path, result: Mapping[str, Any]) -> dict[str, str | bool]:
     return asked
 
 
-def ask(folder: Path, asked: Mapping[str, str | bool]) -> dict[str, Any]:
+def verify_folder(folder: Path, asked: Mapping[str, str | bool]) -> dict[str, Any]:
     """Return the verdict on the certificate in a folder, as JSON.
 
     Args:
         folder: Where the certificate is; it may have been moved.
-        asked: What the folder names (``asked_by``).
+        asked: What the folder names (``options_of``).
 
     Raises:
         FormatError: Something in the folder is called like a dataset that the second program knows.
@@ -185,10 +185,10 @@ def ask(folder: Path, asked: Mapping[str, str | bool]) -> dict[str, Any]:
         if is_here and given[name].partition(":")[0] in NAMES:
             raise FormatError(f"{place} is called like a dataset: it is unclear which of them is meant.")
         given[name] = str(place) if is_here else given[name]
-    return verdict_on(folder / CERTIFICATE, **given)
+    return verify_file(folder / CERTIFICATE, **given)
 
 
-def verdict_on(file: Path, **given: Any) -> dict[str, Any]:
+def verify_file(file: Path, **given: Any) -> dict[str, Any]:
     """Return the verdict on a file, such as a ledger of looks, as JSON."""
     from codebound_verify.files import GivenFiles, verdict_record, verify_file
     from codebound_verify.refusal import Refused

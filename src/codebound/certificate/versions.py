@@ -75,21 +75,21 @@ def code_commit() -> str:
         return ""
 
 
-def without_new(header: dict[str, Any], version: int, where: str = "") -> dict[str, Any]:
+def drop_new(header: dict[str, Any], version: int, where: str = "") -> dict[str, Any]:
     """A header, or the object in it at ``where``, as a version has it."""
     return {
-        name: without_new(value, version, f"{where}.{name}".lstrip(".")) if isinstance(value, dict) else value
+        name: drop_new(value, version, f"{where}.{name}".lstrip(".")) if isinstance(value, dict) else value
         for name, value in header.items()
         if name not in _newer(version, where)
     }
 
 
-def with_new(header: dict[str, Any], version: int, where: str = "") -> dict[str, Any]:
+def add_new(header: dict[str, Any], version: int, where: str = "") -> dict[str, Any]:
     """A header of a version, or the object in it at ``where``, with None for what it does not have."""
     if early := set(header) & set(_newer(version, where)):
         raise FormatError(f"files of version {version} have no {', '.join(sorted(early))}.")
     inner = {
-        name: with_new(value, version, f"{where}.{name}".lstrip(".")) if isinstance(value, dict) else value
+        name: add_new(value, version, f"{where}.{name}".lstrip(".")) if isinstance(value, dict) else value
         for name, value in header.items()
     }
     return {**dict.fromkeys(_newer(version, where)), **inner}

@@ -21,7 +21,7 @@ from codebound.run.progress import NOBODY, Listener, Progress, silent
 from codebound.run.store import new_folder, source_sha256
 from codebound.run.tensor_files import state_sha256, state_tensors
 from codebound.sample.caveats import remarks
-from codebound.sample.dataset import as_read, split
+from codebound.sample.dataset import reading_options, split
 from codebound.sample.formats.catalogue import KNOWN
 from codebound.sample.load import load_dataset
 
@@ -87,8 +87,8 @@ def certify_from_options(
             )
     elif network is not None and options["weights"] is None and options["helper_weights"] is None:
         listener.note(f"Warning: no weights were given: {model} is as random as it was made.")
-    unlabelled = None if fresh is None else _loaded(fresh, "unlabelled", folder_of_data, encoder=encoder)
-    fraction, helper = options["prior_fraction"], _given_helper(options, sample)
+    unlabelled = None if fresh is None else _load(fresh, "unlabelled", folder_of_data, encoder=encoder)
+    fraction, helper = options["prior_fraction"], _load_helper(options, sample)
     is_encoding = helper is not None and options["method"] in ENCODES
     with new_folder(out) as folder, listener.bar("certify") as progress:
         found = certify(
@@ -96,7 +96,7 @@ def certify_from_options(
             sample,
             test_set=test_set,
             unlabelled=unlabelled,
-            prior_tenths=None if fraction is None else _tenths(fraction, is_one=is_encoding),
+            prior_tenths=None if fraction is None else _parse_tenths(fraction, is_one=is_encoding),
             helper=helper,
             base=base,
             engine=engine,
@@ -144,7 +144,7 @@ def certify_record(options: Mapping[str, Any], *, out: Path | None = None) -> di
     return certify_from_options(options, out=out).result
 
 
-def _tenths(fraction: str | float, *, is_one: bool = False) -> int | tuple[int, ...]:
+def _parse_tenths(fraction: str | float, *, is_one: bool = False) -> int | tuple[int, ...]:
     if fraction == "auto":
         return _HALF if is_one else SHARES
     try:
@@ -155,9 +155,7 @@ def _tenths(fraction: str | float, *, is_one: bool = False) -> int | tuple[int, 
         ) from error
 
 
-def _given_helper(
-    options: Mapping[str, Any], sample: Dataset
-) -> Callable[[Dataset], Any] | Pretrained | None:
+def _load_helper(options: Mapping[str, Any], sample: Dataset) -> Callable[[Dataset], Any] | Pretrained | None:
     """Helper of a split: a function (helper_from) or a network (helper_weights)."""
     maker, weights = options["helper_from"], options["helper_weights"]
     if maker is not None and weights is not None:
@@ -194,12 +192,12 @@ def record_options(values: Mapping[str, Any]) -> dict[str, Any]:
         >>> record_options({"model": "mlp", "weights": Path("a/b"), "quiet": True})
         {'model': 'mlp', 'weights': 'a/b'}
     """
-    return {name: _plain(value) for name, value in values.items() if name not in _OF_THE_RUN}
+    return {name: _to_json(value) for name, value in values.items() if name not in _OF_THE_RUN}
 
 
-def _plain(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [_to_json(each) for each in value]
     return str(value) if isinstance(value, Path) else value
 
 
@@ -217,16 +215,16 @@ def load_samples(
         )
     if holdout is not None and not 0.0 < holdout < 1.0:
         raise UsageError(f"holdout must be a fraction in (0, 1). Got {holdout}.")
-    sample = _loaded(options["data"], "train", folder, encoder=encoder, progress=progress)
+    sample = _load(options["data"], "train", folder, encoder=encoder, progress=progress)
     if holdout is not None:
         parts = split(sample, {"train": 1.0 - holdout, "test": holdout})
         return parts["train"], parts["test"]
     if test is not None:
-        return sample, _loaded(test, "test", folder, like=sample, encoder=encoder, progress=progress)
+        return sample, _load(test, "test", folder, like=sample, encoder=encoder, progress=progress)
     return sample, None
 
 
-def _loaded(
+def _load(
     spec: str,
     role: str,
     folder: Path | None,
@@ -236,5 +234,5 @@ def _loaded(
     progress: Progress = silent,
 ) -> Dataset:
     if encoder is None:
-        return load_dataset(spec, role=role, folder=folder, **({} if like is None else as_read(like)))
+        return load_dataset(spec, role=role, folder=folder, **({} if like is None else reading_options(like)))
     return load_table(encoder, spec, role=role, folder=folder, like=like, progress=progress)

@@ -9,20 +9,20 @@ import typer
 
 from codebound.cli import options as opt
 from codebound.cli.console import REFUTED, Format, emit, listener, note, print_table
-from codebound.cli.options import RUN, given_engine, option
-from codebound.methods.registry import known_methods
+from codebound.cli.options import RUN, option, start_engine
+from codebound.methods.registry import list_methods
 from codebound.report.tables import Table, tabulate
 
 if TYPE_CHECKING:
     from codebound.report.folder import Saved
 
 _F = "Certificates for the original network, or with a learned helper"
-_METHODS = f"auto for the best of all, or {', '.join(known_methods())}; see --list."
+_METHODS = f"auto for the best of all, or {', '.join(list_methods())}; see --list."
 
 
 def _show_methods(value: bool) -> None:
     if value:
-        rows = [(name, each.sentence) for name, each in known_methods().items()]
+        rows = [(name, each.sentence) for name, each in list_methods().items()]
         print_table(tabulate(("method", "what it does"), rows))
         raise typer.Exit
 
@@ -98,7 +98,7 @@ def command(
     options = dict(locals())
     from codebound.cli.actions import certify_from_options
 
-    with given_engine(engine, workers, address) as counters:
+    with start_engine(engine, workers, address) as counters:
         saved = certify_from_options(options, out=out, engine=counters, listener=listener(quiet=quiet))
     print_result(saved, output, quiet=quiet)
 

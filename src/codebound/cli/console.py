@@ -79,7 +79,7 @@ def print_table(table: Table) -> None:
     rows = table.rows
     console = Console(width=None if sys.stdout.isatty() else _PIPED_WIDTH, emoji=False)
     columns = list(rows[0]) if rows else []
-    cells = [[printable(key), *(_glued(str(row[key])) for row in rows)] for key in columns]
+    cells = [[printable(key), *(_keep_together(str(row[key])) for row in rows)] for key in columns]
     widths = column_widths(cells, console.width - 3 * len(columns) + 1)
     if widths is None:
         _print_stacked(table, console.width)
@@ -91,7 +91,7 @@ def print_table(table: Table) -> None:
             numeric = all(isinstance(row[key], int | float) for row in rows)
             drawn.add_column(escape(printable(key)), justify="right" if numeric else "left", width=width)
         for row in zip(*(column[1:] for column in cells), strict=True):
-            drawn.add_row(*(escape(_folded(text, width)) for text, width in zip(row, widths, strict=True)))
+            drawn.add_row(*(escape(_fold(text, width)) for text, width in zip(row, widths, strict=True)))
         console.print(drawn)
     for column, sentence in table.legend.items():
         write_lines(f"{column}: {sentence}", sys.stdout, indent="  ")
@@ -116,12 +116,12 @@ def _lines(text: str) -> list[str]:
     return [printable(line) for line in text.rstrip("\n").split("\n")]
 
 
-def _glued(text: str) -> str:
+def _keep_together(text: str) -> str:
     """The printable text with per cent signs that stay with their numbers."""
     return _PER_CENT.sub(_GLUE, "\n".join(_lines(text)))
 
 
-def _folded(text: str, width: int) -> str:
+def _fold(text: str, width: int) -> str:
     """A cell in lines of at most that width."""
     lines = (textwrap.wrap(line, width, break_on_hyphens=False) or [""] for line in text.split("\n"))
     return "\n".join("\n".join(parts) for parts in lines).replace(_GLUE, " ")
@@ -133,7 +133,7 @@ def _print_stacked(table: Table, width: int) -> None:
     sys.stdout.write(f"{printable(table.title)}\n\n" if table.title else "\n")
     for row in table.rows:
         for key, value in row.items():
-            lines = _folded(_glued(str(value)), max(width - names, _LONG)).split("\n")
+            lines = _fold(_keep_together(str(value)), max(width - names, _LONG)).split("\n")
             sys.stdout.write(f"{printable(key):<{names}}{lines[0]}\n")
             sys.stdout.writelines(f"{'':<{names}}{line}\n" for line in lines[1:])
         sys.stdout.write("\n")
@@ -182,7 +182,7 @@ def write_lines(text: str, stream: TextIO, *, indent: str = "") -> None:
         inner = "    " if is_item else indent * 2
         if not is_whole:
             width = int(room) - 4 * is_item
-            parts = textwrap.wrap(_glued(line), width, break_long_words=False, break_on_hyphens=False)
+            parts = textwrap.wrap(_keep_together(line), width, break_long_words=False, break_on_hyphens=False)
             line = f"\n{inner}".join(parts).replace(_GLUE, " ")
         stream.write(f"{indent}{line}\n")
 

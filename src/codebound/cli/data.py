@@ -32,10 +32,10 @@ _Folder = Annotated[
 @app.command("list")
 def list_datasets(folder: _Folder = None, output: opt.Output = Format.table) -> None:
     """Show every dataset known by name and where it was found."""
-    from codebound.sample.formats.catalogue import KNOWN, known_datasets
+    from codebound.sample.formats.catalogue import KNOWN, locate_all
 
     rows: list[dict[str, object]] = []
-    for name, found in known_datasets(folder).items():
+    for name, found in locate_all(folder).items():
         known = KNOWN[name]
         advice = "" if found else f"codebound data get {name}"
         facts = {"train": known.sizes["train"], "test": known.sizes.get("test", 0)}
@@ -86,7 +86,7 @@ def show(
     found = describe_sample(spec, role=role.value, folder=folder)
     if found.not_compared:
         note(found.not_compared)
-    emit(found.record(), output, [_described(found)])
+    emit(found.record(), output, [_describe(found)])
     if output is Format.table:
         for warning in found.warnings:
             note(f"Warning: {warning}.")
@@ -124,7 +124,7 @@ def encode(
 
     Example: codebound encode --encoder efficientnet:features --data cifar10 --out table.npz
     """
-    from codebound.known.encoder import differing, load_encoder, load_table, save_table
+    from codebound.known.encoder import describe_differences, load_encoder, load_table, save_table
     from codebound.run.device import resolve_device
     from codebound.sample.load import load_dataset
 
@@ -143,7 +143,7 @@ def encode(
         "sha256": table.sha256,
     }
     if compare is not None:
-        record["differs"] = differing(table, load_dataset(str(compare)))
+        record["differs"] = describe_differences(table, load_dataset(str(compare)))
     if out is not None:
         save_table(out, table)
         record["out"] = str(out)
@@ -152,7 +152,7 @@ def encode(
         note(f"A certificate on this table declares: {table.encoder}")
 
 
-def _described(found: Description) -> Table:
+def _describe(found: Description) -> Table:
     from codebound.bounds.risk import rate
 
     dataset, counts, duplicates = found.sample, found.counts, found.duplicates

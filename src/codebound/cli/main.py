@@ -22,9 +22,9 @@ from typer.core import TyperCommand, TyperGroup
 from codebound import __version__
 from codebound.cli.console import note
 from codebound.run.errors import CodeboundError, UsageError
-from codebound.run.extensions import Verb, find_extensions, loaded
+from codebound.run.extensions import Verb, find_extensions, resolve
 from codebound.run.files import read_toml
-from codebound.run.interrupts import INTERRUPTED, answering_interrupts, interrupt_on_signals
+from codebound.run.interrupts import INTERRUPTED, answer_interrupts, interrupt_on_signals
 
 OWN_VERBS = {
     "data": Verb("codebound.cli.data:app"),
@@ -43,7 +43,7 @@ OWN_VERBS = {
 }
 
 
-def with_config(command: Callable[..., None]) -> Callable[..., None]:
+def add_config(command: Callable[..., None]) -> Callable[..., None]:
     """The command with one option more, ``--config``."""
 
     @functools.wraps(command)
@@ -59,7 +59,7 @@ def with_config(command: Callable[..., None]) -> Callable[..., None]:
 
 def _defaults_from(context: typer.Context, path: Path | None) -> None:
     if path is not None:
-        context.default_map = _checked(read_toml(path, "--config"), context.command.params, path)
+        context.default_map = _check_values(read_toml(path, "--config"), context.command.params, path)
 
 
 _Config = Annotated[
@@ -73,7 +73,7 @@ _Config = Annotated[
 ]
 
 
-def _checked(table: dict[str, Any], parameters: Any, path: Path) -> dict[str, Any]:
+def _check_values(table: dict[str, Any], parameters: Any, path: Path) -> dict[str, Any]:
     """The values by the names of the parameters, or a refusal that names the file and the key."""
     known = {_key(each): each for each in parameters if not each.is_eager}
     found: dict[str, Any] = {}
@@ -136,14 +136,14 @@ class _Group(TyperGroup):
         found = self._load(name)
         if not isinstance(found, typer.Typer):
             function, found = found, typer.Typer(add_completion=False)
-            found.command()(with_config(function) if self._verbs[name].has_config else function)
+            found.command()(add_config(function) if self._verbs[name].has_config else function)
         command = typer.main.get_command(found)
         command.name = name
         return command
 
     def _load(self, name: str) -> Any:
         try:
-            return loaded(self._verbs[name].function)
+            return resolve(self._verbs[name].function)
         except ImportError as error:
             raise UsageError(f"the verb {name!r} is not available: {error}.") from error
 
@@ -191,7 +191,7 @@ def main() -> None:
     _open_streams()
     interrupt_on_signals()
     try:
-        with answering_interrupts(note):
+        with answer_interrupts(note):
             app()
     except CodeboundError as error:
         note(f"{type(error).__name__}: {error}")

@@ -121,7 +121,7 @@ Address = Annotated[
 ]
 
 
-def given_engine(
+def start_engine(
     kind: str | None, workers: int | None, address: str | None
 ) -> AbstractContextManager[Engine | None]:
     """The engine that was asked for, if any."""

@@ -122,15 +122,16 @@ def advise(situation: Situation, *, target: float | None = None) -> Advice:
     if target is not None and not 0.0 < target < 1.0:
         raise UsageError(f"`target` is an error strictly between 0 and 1. Got {target}.")
     is_asked = {"message": situation.bits is not None, "picks": situation.picks is not None}
-    ways = [_way(name, situation) for name in _LIMITS if is_asked.get(name, True)]
+    ways = [_evaluate(name, situation) for name in _LIMITS if is_asked.get(name, True)]
     held_out = ways[0].expected
     return Advice(
         ways=tuple(sorted(ways, key=lambda each: each.expected)),
         most_bits=_most(
-            lambda bits: _way("message", replace(situation, bits=bits)).expected <= held_out, 10**9
+            lambda bits: _evaluate("message", replace(situation, bits=bits)).expected <= held_out, 10**9
         ),
         most_picks=_most(
-            lambda picks: _way("picks", replace(situation, picks=picks)).expected <= held_out, situation.n
+            lambda picks: _evaluate("picks", replace(situation, picks=picks)).expected <= held_out,
+            situation.n,
         ),
         needed={}
         if target is None
@@ -138,7 +139,7 @@ def advise(situation: Situation, *, target: float | None = None) -> Advice:
     )
 
 
-def _held_out(situation: Situation, errors: int, n: int) -> RiskBound:
+def _holdout(situation: Situation, errors: int, n: int) -> RiskBound:
     """Limit of a hold-out set: it is chosen before the labels are seen, so the choice costs nothing."""
     return looked_risk(LookFacts(errors=errors, n=n, delta=situation.delta, looks=situation.looks))
 
@@ -159,11 +160,11 @@ def _picks(situation: Situation, errors: int, n: int) -> RiskBound:
     return picked_risk(PickedFacts(picks=picks, errors=min(errors, n - picks), n=n, delta=situation.delta))
 
 
-_LIMITS = {"hold-out": _held_out, "split": _split, "message": _message, "picks": _picks}
+_LIMITS = {"hold-out": _holdout, "split": _split, "message": _message, "picks": _picks}
 """Bounds of all ways, for so many errors on n counted examples."""
 
 
-def _way(name: str, situation: Situation) -> Way:
+def _evaluate(name: str, situation: Situation) -> Way:
     def limit(errors: int, counted: int) -> float:
         return _LIMITS[name](situation, errors, counted).value
 
@@ -197,7 +198,7 @@ def _labels_needed(situation: Situation, name: str, target: float) -> int | None
     """Labels for the target, to one part in a hundred and rounded up."""
 
     def misses(n: int) -> bool:
-        return _way(name, situation.with_labels(n)).expected > target
+        return _evaluate(name, situation.with_labels(n)).expected > target
 
     low, high = 2, 4
     while misses(high):

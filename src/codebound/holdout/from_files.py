@@ -85,14 +85,14 @@ def look_from_options(options: Mapping[str, Any]) -> Ledger:
     if told["classes"] is None:
         if predictions is None:
             raise UsageError("a look at values needs predictions: a .npy file, one number each.")
-        return look(ledger, load_values(data), torch.from_numpy(predicted_values(predictions)), **known)
+        return look(ledger, load_values(data), torch.from_numpy(load_predictions(predictions)), **known)
     sample = load_dataset(data, role="test", folder=options["data_folder"])
     return look(ledger, sample, _scores(options, sample, told["classes"]), **known)
 
 
 def _scores(options: Mapping[str, Any], sample: Dataset, classes: int) -> Tensor:
     if options["predictions"] is not None:
-        return predicted_scores(options["predictions"], classes, class_names=sample.class_names)
+        return load_scores(options["predictions"], classes, class_names=sample.class_names)
     if options["certificate"] is not None:
         return network_scores(decode(options["certificate"]), sample)
     shape, weights = sample.input_shape, options["weights"]
@@ -108,7 +108,7 @@ def network_scores(network: nn.Module, data: Dataset) -> Tensor:
     return torch.cat([logits for logits, _ in chunks])
 
 
-def predicted_scores(path: Path, classes: int, *, class_names: tuple[str, ...] = ()) -> Tensor:
+def load_scores(path: Path, classes: int, *, class_names: tuple[str, ...] = ()) -> Tensor:
     """Scores from a file of predictions: a ``.npy`` array of classes (n), or of scores (n, classes).
 
     Classes are numbers, or words where the classes have names.
@@ -118,7 +118,7 @@ def predicted_scores(path: Path, classes: int, *, class_names: tuple[str, ...] =
     """
     found: Any = read_npy(path)
     if found.dtype.kind in "US":
-        found = _numbered(found.astype(str), class_names, path)
+        found = _number(found.astype(str), class_names, path)
     if found.dtype.kind not in "iuf":
         raise DataError(f"{path} must hold one array of numbers, or of words.")
     if found.ndim == 2 and found.shape[1] == classes:
@@ -131,7 +131,7 @@ def predicted_scores(path: Path, classes: int, *, class_names: tuple[str, ...] =
     )
 
 
-def _numbered(words: NDArray[np.str_], class_names: tuple[str, ...], path: Path) -> NDArray[np.int64]:
+def _number(words: NDArray[np.str_], class_names: tuple[str, ...], path: Path) -> NDArray[np.int64]:
     """Labels of predictions that are words."""
     known = {name: label for label, name in enumerate(class_names)}
     strange = [each for each in np.unique(words).tolist() if each not in known]
@@ -158,7 +158,7 @@ def load_values(spec: str) -> Values:
     return Values(spec, inputs.x, y.astype(np.float64))
 
 
-def predicted_values(path: Path) -> NDArray[np.float64]:
+def load_predictions(path: Path) -> NDArray[np.float64]:
     """Predictions from a ``.npy`` file: one number for each example; what is no number is a loss."""
     found = read_npy(path)
     if found.dtype.kind not in "iuf" or found.shape != (found.size,):

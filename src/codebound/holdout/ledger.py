@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from codebound.bounds.held_out import exact_answer_bits, ladder_bits
 from codebound.bounds.risk import count_of
 from codebound.run.errors import FormatError, UsageError
-from codebound.run.files import make_folder, read_json, replacing, require_file, write_atomically
+from codebound.run.files import make_folder, read_json, replace_file, require_file, write_atomically
 from codebound.sample.dataset import in_float32, row_digests
 from codebound.sample.formats.catalogue import cache_folder
 from codebound.sample.losses import WRONG, parse_loss
@@ -72,10 +72,10 @@ def with_line(path: Path, record: Mapping[str, Any], before: Ledger | None = Non
     line = json.dumps(
         {**record, "previous": previous}, sort_keys=True, separators=(",", ":"), allow_nan=False
     )
-    return parsed_ledger(path, content + line.encode("ascii") + b"\n")
+    return parse_ledger(path, content + line.encode("ascii") + b"\n")
 
 
-def parsed_ledger(path: Path, content: bytes) -> Ledger:
+def parse_ledger(path: Path, content: bytes) -> Ledger:
     """The ledger that bytes hold.
 
     Raises:
@@ -97,12 +97,12 @@ def read_ledger(path: Path) -> Ledger:
         raise UsageError(
             f"the ledger {path} cannot be read: {error.strerror}. `codebound holdout seal` makes one."
         ) from error
-    return parsed_ledger(path, content)
+    return parse_ledger(path, content)
 
 
 def write_ledger(ledger: Ledger, rows_sha256: str) -> None:
     """Writes a ledger in one step, and remembers its head on this machine: both, or neither."""
-    with _remembering(ledger, rows_sha256):
+    with _remember_head(ledger, rows_sha256):
         write_atomically(ledger.path, ledger.content)
 
 
@@ -143,12 +143,12 @@ def require_latest(ledger: Ledger) -> None:
             f"{memory}.)"
         )
     if known["head"] != ledger.head:  # looked at elsewhere, or killed before it was remembered
-        with _remembering(ledger, known.get("rows_sha256", "")):
+        with _remember_head(ledger, known.get("rows_sha256", "")):
             pass
 
 
 @contextmanager
-def _remembering(ledger: Ledger, rows_sha256: str) -> Iterator[None]:
+def _remember_head(ledger: Ledger, rows_sha256: str) -> Iterator[None]:
     """The head of a ledger is remembered on this machine if nothing fails inside."""
     memory = _memory(ledger.seal["data"]["sha256"])
     make_folder(memory.parent)
@@ -158,7 +158,7 @@ def _remembering(ledger: Ledger, rows_sha256: str) -> Iterator[None]:
         "looks": len(ledger.looks),
         "rows_sha256": rows_sha256,
     }
-    with replacing(memory) as remembered:
+    with replace_file(memory) as remembered:
         remembered.write(json.dumps(record, indent=2).encode() + b"\n")
         remembered.flush()
         yield

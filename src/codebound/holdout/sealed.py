@@ -27,9 +27,9 @@ from codebound.holdout.ledger import (
     write_ledger,
 )
 from codebound.run.errors import DataError, UsageError
-from codebound.run.store import lock_beside, locked
+from codebound.run.store import hold_lock, lock_beside
 from codebound.sample.arrays import from_arrays
-from codebound.sample.caveats import rows_of
+from codebound.sample.caveats import count_copies
 from codebound.sample.dataset import arrays_sha256
 from codebound.sample.losses import WRONG, Loss, counted_examples, parse_loss
 
@@ -105,11 +105,11 @@ class SealSettings:
         if self.answers == "exact":
             return None
         if self.answers == "pass":
-            return [self._passing(n)]
+            return [self._most_errors(n)]
         step = math.ceil(n * self.step) if self.step is not None else math.ceil(math.sqrt(n) / 4.0)
         return list(range((n - 1) // step * step, -1, -step))
 
-    def _passing(self, n: int) -> int:
+    def _most_errors(self, n: int) -> int:
         """The most errors with which the last look still meets the target, if all before failed."""
         assert self.target is not None
         if self.looks is None:
@@ -157,7 +157,7 @@ class Values:
         """Hash of inputs and values (docs/looks.md)."""
         return arrays_sha256(self.x, self.y)
 
-    def ranked(self) -> Dataset:
+    def rank(self) -> Dataset:
         """The same with the rank of each value as its label: equal ones stay equal."""
         return from_arrays(self.x, np.unique(self.y, return_inverse=True)[1], name=self.name, role="test")
 
@@ -182,10 +182,10 @@ def seal(data: Dataset | Values, settings: SealSettings, path: Path, *, allow_co
     n = counted_examples(settings.loss, torch.from_numpy(data.y))
     if path.exists():
         raise UsageError(f"{path} exists already; a seal is never replaced. Choose another file.")
-    examples = data.ranked() if isinstance(data, Values) else data
+    examples = data.rank() if isinstance(data, Values) else data
     rows = examples_sha256(examples)
     require_unsealed(data.sha256, rows)
-    rows_of(examples, allow_copies=allow_copies)
+    count_copies(examples, allow_copies=allow_copies)
     record: dict[str, Any] = {
         "kind": "seal",
         "version": 1,
@@ -225,7 +225,7 @@ def look(
         DataError: These are not the sealed examples.
     """
     # between reading a ledger and adding to it no line may come in
-    with locked(lock_beside(path), f"a look through {path}", is_kept=False):
+    with hold_lock(lock_beside(path), f"a look through {path}", is_kept=False):
         ledger = read_ledger(path)
         require_latest(ledger)
         told = ledger.seal
@@ -267,7 +267,7 @@ def look(
             record |= _limits(told, facts, scores, labels, is_final=is_final)
             record["meets"] = None if told["target"] is None else record["bound"] <= told["target"]
         grown = with_line(path, record, ledger)
-        write_ledger(grown, examples_sha256(data.ranked() if isinstance(data, Values) else data))
+        write_ledger(grown, examples_sha256(data.rank() if isinstance(data, Values) else data))
         return grown
 
 

@@ -24,8 +24,8 @@ from codebound.run.extensions import import_named
 from codebound.run.files import make_folder, write_atomically
 from codebound.run.progress import Progress, silent
 from codebound.run.store import content_key, source_sha256
-from codebound.sample.caveats import development_sample, known_by_name
-from codebound.sample.dataset import Dataset, Scaling, as_read
+from codebound.sample.caveats import development_sample, find_by_name
+from codebound.sample.dataset import Dataset, Scaling, reading_options
 from codebound.sample.formats.catalogue import cache_folder
 from codebound.sample.formats.texts import Texts, load_texts
 from codebound.sample.load import load_dataset
@@ -79,7 +79,7 @@ class Encoder:
     has_scores: bool = False
 
     def __post_init__(self) -> None:
-        if len(self._declared("")) > _MOST_DECLARED:
+        if len(self._declare("")) > _MOST_DECLARED:
             raise UsageError(
                 f"a declaration has at most {_MOST_DECLARED} characters, and what matters is never cut: "
                 f"shorten the name or the licence of the encoder {self.name:.80}."
@@ -93,10 +93,10 @@ class Encoder:
     @property
     def declared(self) -> str:
         """Declaration of it in a certificate; a long origin is cut."""
-        room = _MOST_DECLARED - len(self._declared(""))
-        return self._declared(f", {self.origin}"[:room] if self.origin else "")
+        room = _MOST_DECLARED - len(self._declare(""))
+        return self._declare(f", {self.origin}"[:room] if self.origin else "")
 
-    def _declared(self, made: str) -> str:
+    def _declare(self, made: str) -> str:
         return (
             f"{DECLARED}{self.name} (SHA-256 {self.sha256}; licence: {self.licence}"
             f"{made}), {self.made_of or 'which was fixed without looking at this sample'}."
@@ -126,7 +126,7 @@ class Encoder:
             if not found.isfinite().all():
                 raise DataError(f"the encoder {self.name} returned NaN or infinity.")
             return found.float().cpu().numpy()
-        return stored(found.double().cpu().numpy(), self.name)
+        return quantise_rows(found.double().cpu().numpy(), self.name)
 
     def table(
         self,
@@ -174,7 +174,7 @@ class Encoder:
         self, source: Any, *, role: str = "train", like: Dataset | None = None, folder: Path | None = None
     ) -> Dataset | Texts:
         """Texts or a sample, whichever it takes, with the classes of another table."""
-        known = {} if like is None else as_read(like)
+        known = {} if like is None else reading_options(like)
         if self.takes_texts:
             of_texts = {name: known[name] for name in ("classes", "class_names") if name in known}
             return load_texts(source, role=role, **of_texts)
@@ -229,7 +229,7 @@ class Encoder:
             encoder="\n".join([self.declared, *([before] if before else [])]),
             class_names=sample.levels if isinstance(sample, Texts) else sample.class_names,
             columns=() if isinstance(sample, Texts) else sample.columns,
-            development=known_by_name(sample.name)
+            development=find_by_name(sample.name)
             if isinstance(sample, Texts)
             else development_sample(sample, 3),
         )
@@ -244,11 +244,11 @@ def _inputs(
     return sample.scaling.apply(part).to(device)
 
 
-def stored(features: NDArray[np.float64], name: str) -> NDArray[np.uint8]:
+def quantise_rows(features: NDArray[np.float64], name: str) -> NDArray[np.uint8]:
     """Rows of bytes: each divided by its root mean square, then in steps of 1/32 around 128.
 
     Example:
-        >>> stored(np.array([[3.0, -1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]]), "some")
+        >>> quantise_rows(np.array([[3.0, -1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]]), "some")
         array([[189, 108, 128, 128],
                [128, 128, 128, 128]], dtype=uint8)
     """
@@ -342,10 +342,10 @@ def load_table(
     datasets are looked for in ``folder``; classes and columns are those of the sample that it is ``like``.
     """
     raw = encoder.read(spec, role=role, like=like, folder=folder)
-    return encoded(encoder, raw, device=device, progress=progress)
+    return encode_sample(encoder, raw, device=device, progress=progress)
 
 
-def encoded(
+def encode_sample(
     encoder: Encoder, raw: Dataset | Texts, *, device: str | torch.device = "cpu", progress: Progress = silent
 ) -> Dataset:
     """The table of a sample, from the cache where it is there; of scores none is kept."""
@@ -354,15 +354,15 @@ def encoded(
     scaling = None if isinstance(raw, Texts) else repr(raw.scaling)
     key = content_key({"encoder": encoder.sha256, "inputs": raw.sha256, "scaling": scaling})
     path = cache_folder().parent / "tables" / f"{key}.npy"
-    rows = _read(path, raw.n)
+    rows = _read_cache(path, raw.n)
     if rows is None or not encoder.makes_table(raw, rows, device=device):  # its hash may not say all
         table = encoder.table(raw, device=device, progress=progress)
-        _keep(path, table.x)
+        _write_cache(path, table.x)
         return table
     return encoder.as_table(rows, raw)
 
 
-def _read(path: Path, n: int) -> NDArray[np.uint8] | None:
+def _read_cache(path: Path, n: int) -> NDArray[np.uint8] | None:
     """Rows that were kept; None where there are none, or a damaged file."""
     try:
         rows = np.load(path, allow_pickle=False)
@@ -372,7 +372,7 @@ def _read(path: Path, n: int) -> NDArray[np.uint8] | None:
     return rows if is_whole else None
 
 
-def _keep(path: Path, rows: NDArray[np.generic]) -> None:
+def _write_cache(path: Path, rows: NDArray[np.generic]) -> None:
     """Keeps rows; a cache that cannot be written costs time, and nothing else."""
     content = io.BytesIO()
     np.save(content, rows)
@@ -398,7 +398,7 @@ def save_table(path: Path, table: Dataset) -> None:
     write_atomically(path, content.getvalue())
 
 
-def differing(table: Dataset, other: Dataset) -> str:
+def describe_differences(table: Dataset, other: Dataset) -> str:
     """Differences of another table of the same inputs, in words."""
     if table.x.shape != other.x.shape or other.x.dtype != np.uint8:
         return f"another table: {other.x.shape} {other.x.dtype}, not {table.x.shape} uint8"

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from codebound.known.encoder import Encoder, digest
-from codebound.known.provenance import made_of_words, origin_of_parts
+from codebound.known.provenance import declare_share, origin_of_parts
 from codebound.run.errors import UsageError
 from codebound.sample.dataset import seen_rows
 
@@ -50,7 +50,7 @@ class NetworkRows(nn.Module):
     def forward(self, x: Tensor) -> Tensor:  # noqa: D102
         rows = []
         for network, end in zip(self.networks, self.ends, strict=True):
-            found = _entering(network, end, x.to(_place(network, x))).flatten(1).double().cpu()
+            found = _record_inputs(network, end, x.to(_place(network, x))).flatten(1).double().cpu()
             rows.append(found / found.square().mean(1, keepdim=True).sqrt().clamp(min=1e-30))
         return torch.cat(rows, 1)
 
@@ -68,7 +68,7 @@ class Scores(nn.Module):
 
     @torch.no_grad()
     def forward(self, x: Tensor) -> Tensor:  # noqa: D102
-        found = [_entering(each, None, x.to(_place(each, x))).double().cpu() for each in self.networks]
+        found = [_record_inputs(each, None, x.to(_place(each, x))).double().cpu() for each in self.networks]
         if len(found) == 1:
             return found[0]
         return torch.stack([each.log_softmax(1) for each in found]).mean(0)
@@ -78,7 +78,7 @@ def _place(network: nn.Module, x: Tensor) -> torch.device:
     return next((each.device for each in network.parameters()), x.device)
 
 
-def _entering(network: nn.Module, end: nn.Linear | None, x: Tensor) -> Tensor:
+def _record_inputs(network: nn.Module, end: nn.Linear | None, x: Tensor) -> Tensor:
     """Inputs of a layer when a network is run. Without a layer, its outputs."""
     seen: list[Tensor] = []
     if end is None:
@@ -99,7 +99,7 @@ def _end(network: nn.Module, example: Tensor, classes: int) -> nn.Linear | None:
     with torch.no_grad():
         if _width(network, example) != classes or not linear or linear[-1].out_features != classes:
             return None
-        entering = _entering(network, linear[-1], example)
+        entering = _record_inputs(network, linear[-1], example)
     is_hidden = entering.ndim == 2 and entering.shape[1] > 1 and len(linear) + _others(network) > 1
     return linear[-1] if is_hidden else None
 
@@ -161,7 +161,7 @@ def helper_encoder(made: object, first: Dataset, *, n: int, says: str, has_score
         digest(says.encode(), rows),
         licence=licence[: _MOST_WORDS["licence"]],
         origin=origin[: _MOST_WORDS["origin"]],
-        made_of=made_of_words(first.n, n),
+        made_of=declare_share(first.n, n),
         seen=np.union1d(seen_rows(first), origin_of_parts(rows).rows),
         has_scores=has_scores,
     )

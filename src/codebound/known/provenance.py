@@ -40,11 +40,11 @@ class Origin:
     is_whole: bool = True
     rows: NDArray[np.uint64] = field(default_factory=lambda: _NONE, repr=False, compare=False)
 
-    def trained(self, data_sha256: str, rows: NDArray[np.uint64] = _NONE) -> Origin:
+    def add_training(self, data_sha256: str, rows: NDArray[np.uint64] = _NONE) -> Origin:
         """The same after a training on a sample.
 
         Example:
-            >>> Origin().trained("a").trained("a").trained("b").data_sha256
+            >>> Origin().add_training("a").add_training("a").add_training("b").data_sha256
             'a,b'
         """
         seen = dict.fromkeys([*filter(None, self.data_sha256.split(",")), data_sha256])
@@ -130,7 +130,7 @@ def require_unseen(
         )
 
 
-def made_of_words(first: int, n: int) -> str:
+def declare_share(first: int, n: int) -> str:
     """Declaration of an encoder made of the first examples."""
     return (
         f"made of the first {first} of {n} examples in the fixed order of C-10; this sample is the other "
@@ -158,12 +158,12 @@ def declared_part(declarations: Iterable[str]) -> tuple[int, int] | None:
     """Return the size of the first part that a declared encoder was made of, and of its whole sample.
 
     Example:
-        >>> declared_part([f"The inputs are rows of the encoder x, {made_of_words(600, 3000)}."])
+        >>> declared_part([f"The inputs are rows of the encoder x, {declare_share(600, 3000)}."])
         (600, 3000)
     """
     for each in declarations:
         if found := _MADE_OF.search(each):
             first, n = map(int, found.groups())
-            if each.startswith(DECLARED) and each.endswith(f"{made_of_words(first, n)}."):
+            if each.startswith(DECLARED) and each.endswith(f"{declare_share(first, n)}."):
                 return first, n
     return None

@@ -77,7 +77,7 @@ class LayerFeatures:
         coder.require(any(found), "the weights of a layer are all 0.")
         return cls(below, tuple(found), by_window)
 
-    def mapped(
+    def fit_map(
         self, first: Tensor, divisor: float, *, is_mirrored: bool, labels: Tensor | None = None
     ) -> FeatureMap:
         """The weighted feature map, from the first examples as they are stored, and their labels."""
@@ -93,10 +93,10 @@ class LayerFeatures:
         elif labels is None or len(labels) != len(first):
             raise ModelError("computed weights need the labels of the first examples.")
         else:
-            tensors |= {"weights": self._computed(pictures, tensors, labels, is_mirrored), "labels": labels}
+            tensors |= {"weights": self._compute(pictures, tensors, labels, is_mirrored), "labels": labels}
         return self.below.map_with(tensors, first, divisor)
 
-    def _computed(
+    def _compute(
         self, first: Tensor, tensors: Mapping[str, Tensor], labels: Tensor, is_mirrored: bool
     ) -> Tensor:
         """Weights by the share of the spread of each number that lies between the classes of its label."""

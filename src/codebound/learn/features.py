@@ -21,7 +21,7 @@ from codebound.learn.images import (
     levels,
     pooling_windows,
     spread_filters,
-    straightened,
+    straighten,
     window_moduli,
     window_sums,
 )
@@ -100,7 +100,7 @@ class AbstractFeatures(ABC):
     def vectors(self, x: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         """Vectors of integers in float32, one a row; ``weights`` among the tensors are those of a layer."""
         found = (self.numbers(part, tensors) for part in chunks(x, self._chunk(x)))
-        return torch.cat([_to_length(part, tensors.get("weights")) for part in found])
+        return torch.cat([_scale_to_length(part, tensors.get("weights")) for part in found])
 
     def _chunk(self, x: Tensor) -> int:
         """Inputs whose numbers a core has at hand, or a GPU has room for."""
@@ -125,7 +125,7 @@ class AbstractFeatures(ABC):
         """Square of the length of every vector of ``size`` numbers, before it is rounded."""
         return float(_length(size) ** 2)
 
-    def mapped(
+    def fit_map(
         self, first: Tensor, divisor: float, *, is_mirrored: bool, labels: Tensor | None = None
     ) -> FeatureMap:
         """The feature map, from the first examples as they are stored. Labels matter to a layer alone."""
@@ -218,7 +218,7 @@ class FilterFeatures(AbstractFeatures):
             raise ModelError(f"windows of {self.pool} pixels are larger than the picture, {shape}.")
 
     def fit(self, first: Tensor, *, is_mirrored: bool) -> dict[str, Tensor]:  # noqa: D102
-        return {"centre": _centre(self._pooled(part) for part in chunks(first, self._chunk(first)))}
+        return {"centre": _centre(self._pool(part) for part in chunks(first, self._chunk(first)))}
 
     def groups(self, shape: tuple[int, ...], *, by_window: bool) -> Tensor:  # noqa: D102
         channels = dictionary_channels(self.table, shape[0])
@@ -228,15 +228,15 @@ class FilterFeatures(AbstractFeatures):
         return torch.arange(channels).repeat_interleave(windows)
 
     def numbers(self, x: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
-        return self._pooled(x).double() - tensors["centre"]
+        return self._pool(x).double() - tensors["centre"]
 
     def _chunk(self, x: Tensor) -> int:
         room = _NUMBERS if x.device.type == "cpu" else _NUMBERS << 8
         return max(1, room // (128 * x[0].numel()))
 
-    def _pooled(self, x: Tensor) -> Tensor:
+    def _pool(self, x: Tensor) -> Tensor:
         if self.is_straight:
-            x = straightened(x)
+            x = straighten(x)
         planes = colour_planes(x).floor_() if x.shape[1] == 3 else x
         matrices = (torch.as_tensor(each, device=x.device) for each in spread_filters(self.table, self.pool))
         moduli = torch.cat([window_moduli(planes, matrix, self.pool) for matrix in matrices], dim=2).mul_(2.0)
@@ -323,7 +323,7 @@ class PatchFeatures(AbstractFeatures):
     def _patches(self, x: Tensor) -> Tensor:
         return functional.unfold(x, self.size).transpose(1, 2).flatten(0, 1)
 
-    def _normalised(self, x: Tensor) -> Tensor:
+    def _normalise(self, x: Tensor) -> Tensor:
         """Patches without their mean, of about the same length: integers up to 1024."""
         patches = self._patches(x)
         size = patches.shape[1]
@@ -334,14 +334,14 @@ class PatchFeatures(AbstractFeatures):
     def _covariance(self, pictures: Tensor) -> Tensor:
         total, count = torch.zeros((), dtype=torch.float64, device=pictures.device), 0
         for part in chunks(pictures, 32):
-            patches = self._normalised(part)
+            patches = self._normalise(part)
             total, count = total + patches.T @ patches, count + len(patches)
         return total / (count * 2.0**20)
 
     def _atoms(self, first: Tensor, count: int) -> Tensor:
         """The patches that become filters: of those with contrast, the ones with the smallest keys."""
         has_contrast = torch.cat(
-            [self._normalised(part).square().sum(1) >= 2.0**19 for part in chunks(first, 32)]
+            [self._normalise(part).square().sum(1) >= 2.0**19 for part in chunks(first, 32)]
         )
         candidates = has_contrast.nonzero()[:, 0].cpu()
         if len(candidates) < count:
@@ -352,7 +352,7 @@ class PatchFeatures(AbstractFeatures):
         chosen = candidates[torch.from_numpy(keys.argsort(kind="stable")[:count])]
         places = (first.shape[2] - self.size + 1) * (first.shape[3] - self.size + 1)
         found = [
-            self._normalised(first[at // places : at // places + 1])[at % places] for at in chosen.tolist()
+            self._normalise(first[at // places : at // places + 1])[at % places] for at in chosen.tolist()
         ]
         return torch.stack(found)
 
@@ -417,7 +417,7 @@ def _column_unit(size: int, weights: Tensor | None) -> int:
     return found
 
 
-def _to_length(x: Tensor, weights: Tensor | None) -> Tensor:
+def _scale_to_length(x: Tensor, weights: Tensor | None) -> Tensor:
     """Rows of integers, weighted, brought to the common length, and rounded."""
     x = x if weights is None else x * weights
     squares = x.square().sum(1, keepdim=True)

@@ -40,12 +40,12 @@ def levels(x: Tensor, divisor: float) -> Tensor:
     return scaled.add_(0.5).floor_().clamp_(0.0, 255.0).float()
 
 
-def straightened(x: Tensor) -> Tensor:
+def straighten(x: Tensor) -> Tensor:
     """Images sheared along their rows until rows and columns are uncorrelated: strokes stand upright.
 
     Example:
         >>> leaning = 255.0 * torch.eye(5).flip(0).view(1, 1, 5, 5)
-        >>> straightened(leaning)[0, 0].sum(0).tolist()
+        >>> straighten(leaning)[0, 0].sum(0).tolist()
         [0.0, 0.0, 1275.0, 0.0, 0.0]
     """
     height, width = x.shape[-2:]
@@ -74,17 +74,17 @@ def _read_row(x: Tensor, places: Tensor) -> Tensor:
     return ((mixed + _PARTS / 2) / _PARTS).floor_()
 
 
-def moved(x: Tensor, down: int, right: int) -> Tensor:
+def move(x: Tensor, down: int, right: int) -> Tensor:
     """Images moved by whole pixels; zeros move in."""
     return functional.pad(x, (right, -right, down, -down))
 
 
-def mirrored(x: Tensor) -> Tensor:
+def mirror(x: Tensor) -> Tensor:
     """Images with their columns reversed."""
     return x.flip(-1)
 
 
-def turned(x: Tensor, sine: int) -> Tensor:
+def rotate(x: Tensor, sine: int) -> Tensor:
     """Images turned about their middle by a small angle with that sine, in units of 1/1024."""
     height, width = x.shape[-2:]
     cosine = 1024 - sine * sine // 2048
@@ -209,20 +209,20 @@ class DictionaryFeatures(nn.Module):
         return f"{self.table}, {self.pool}"
 
     def forward(self, x: Tensor) -> Tensor:  # noqa: D102
-        return self.normalised(self.unnormalised(self.planes(x)))
+        return self.normalise(self.compute(self.planes(x)))
 
     def planes(self, x: Tensor) -> Tensor:
         """Return the planes of images that the filters see."""
         return colour_planes(x) if x.shape[1] == 3 else x
 
-    def unnormalised(self, planes: Tensor) -> Tensor:
+    def compute(self, planes: Tensor) -> Tensor:
         """The features of planes as they are."""
         each = planes.flatten(0, 1).unsqueeze(1)
         maps = torch.cat([self._maps(each, found) for found in filter_tables(self.table)], dim=1)
         pooled = functional.avg_pool2d(planes, self.pool)
         return torch.cat([2.0 * maps.reshape(len(planes), -1, *pooled.shape[2:]), pooled], dim=1)
 
-    def normalised(self, features: Tensor) -> Tensor:
+    def normalise(self, features: Tensor) -> Tensor:
         """Features of mean 0 and variance 1 in each image."""
         return functional.group_norm(features, 1, eps=EPSILON)
 

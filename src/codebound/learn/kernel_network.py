@@ -160,7 +160,7 @@ def _fits(rule: Rule, divisor: float, own: Mapping[str, Tensor], known: Mapping[
         return False
     try:
         with exact_products():
-            found = rule.features.mapped(
+            found = rule.features.fit_map(
                 own["picks"][: rule.first], divisor, is_mirrored=rule.is_mirrored, labels=known.get("labels")
             ).tensors
     except (ModelError, RoomError):

@@ -14,7 +14,7 @@ from codebound.bits.stream import Stream
 from codebound.bounds.facts import PickedFacts
 from codebound.bounds.risk import count_of
 from codebound.learn.features import RoomError
-from codebound.learn.ridge import KernelRidge, Width, folded
+from codebound.learn.ridge import KernelRidge, Width, fold
 from codebound.learn.rule import ROUNDS
 from codebound.run.device import exact_products
 from codebound.run.errors import UsageError
@@ -197,7 +197,7 @@ def pick(
     if isinstance(vectors, torch.Tensor):
         labels = labels.to(vectors.device)
     with exact_products():
-        return _Run(rule, sample, found, vectors, labels, is_checked).finished(progress, patience=patience)
+        return _Run(rule, sample, found, vectors, labels, is_checked).finish(progress, patience=patience)
 
 
 def learner_of(
@@ -234,7 +234,7 @@ def feature_map_of(rule: Rule, sample: Dataset, *, device: str | torch.device = 
     chosen = permutation(sample.n)[: rule.first]
     first, labels = (torch.from_numpy(each[chosen]).to(device) for each in (sample.x, sample.y))
     with exact_products(), torch.no_grad():
-        return rule.features.mapped(
+        return rule.features.fit_map(
             first, sample.scaling.divisor, is_mirrored=rule.is_mirrored, labels=labels
         )
 
@@ -252,7 +252,7 @@ def vectors_of(
     def made(start: int) -> Tensor:
         with torch.no_grad():  # which every thread has to say
             part = found(stored[start : start + _CHUNK].to(device)).to(torch.int16)
-        return folded(*found.settings.halves(part)) if rule.is_mirrored else part
+        return fold(*found.settings.halves(part)) if rule.is_mirrored else part
 
     vectors = None
     with exact_products():
@@ -305,7 +305,7 @@ class _Run:
         self.gap, self.rounding = math.inf, 0.0
         self.longer: list[tuple[int, int]] = []
 
-    def finished(self, progress: Progress, *, patience: bool) -> Picked:
+    def finish(self, progress: Progress, *, patience: bool) -> Picked:
         """Everything that the rule picks; if interrupted, what it picked until then."""
         rows = torch.from_numpy(permutation(self.sample.n)[: self.rule.first]).to(self.labels.device)
         order: list[Tensor] = []
@@ -315,7 +315,7 @@ class _Run:
         try:
             for number in range(self.rule.rounds + 1):
                 self._add(rows)
-                known[number] = learned = self._learned(number)
+                known[number] = learned = self._record(number)
                 order.append(rows)
                 wrong = is_wrong(learned.outputs, self.labels)
                 picks = int(self.is_picked.sum()) - self.rule.first
@@ -365,10 +365,10 @@ class _Run:
         stored = torch.from_numpy(self.sample.x[rows.cpu().numpy()]).to(rows.device)
         self.learner.add(rows, [self.features(stored, change) for change in changes])
 
-    def _learned(self, number: int) -> Learned:
+    def _record(self, number: int) -> Learned:
         coefficients = self.learner.coefficients()
         if self.is_checked:
-            found = self.learner.rounding(coefficients)
+            found = self.learner.bound_rounding(coefficients)
             self.rounding = max(self.rounding, found)
             if not found <= _ROUNDING:
                 raise RoomError(

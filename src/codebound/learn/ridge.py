@@ -1,6 +1,6 @@
 """Kernel ridge regression on vectors of integers, which grows by batches (docs/format.md, 10.5).
 
-The kernel's values are the same on every machine. What is solved is not, but ``rounding`` bounds by how much.
+The kernel's values are the same on every machine. What is solved is not: ``bound_rounding`` says by how much.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ def kernel(a: Tensor, b: Tensor, *, gamma: float, unit: float) -> Tensor:
     found = (a @ b.T).double().mul_(-2.0)
     left, right = (each.double().square_().sum(1) for each in (a, b))
     found.add_(left[:, None]).add_(right[None])
-    return _of_distances(found, gamma=gamma, unit=unit)
+    return _kernel_of_distances(found, gamma=gamma, unit=unit)
 
 
-def _of_distances(found: Tensor, *, gamma: float, unit: float) -> Tensor:
+def _kernel_of_distances(found: Tensor, *, gamma: float, unit: float) -> Tensor:
     """The kernel of squared distances, which are overwritten."""
     return found.div_(unit).mul_(gamma / 4.0).add_(1.0).square_().square_().reciprocal_()
 
 
-def folded(own: Tensor, image: Tensor) -> Tensor:
+def fold(own: Tensor, image: Tensor) -> Tensor:
     """Vectors together with their mirror images, as four blocks: half the numbers of each say it all.
 
     With s = x + x' and d = x - x' over the half of the numbers that the image exchanges with the others,
@@ -65,7 +65,7 @@ class Width:
         gamma: Width of the kernel, inverted.
         unit: Length that differences are measured in, squared.
         is_joined: Whether an example and its mirror image are one support, of the sum of their kernels; then
-            vectors are ``folded``.
+            vectors are ``fold``.
     """
 
     gamma: float
@@ -76,7 +76,7 @@ class Width:
         """The kernel of vectors with others."""
         longest = max(float(self.of_blocks(each).max()) for each in (left, right))
         found = torch.empty(len(left), len(right), dtype=torch.float64, device=left.device)
-        given, lengths = left.to(counting(longest)), self.lengths(left)
+        given, lengths = left.to(exact_dtype(longest)), self.lengths(left)
         self.fill(found, given, lengths, right, self.lengths(right), right.shape[1])
         return found
 
@@ -95,7 +95,7 @@ class Width:
 
     def values(self, apart: Tensor) -> Tensor:
         """The kernel of squared distances, which are overwritten."""
-        return _of_distances(apart, gamma=self.gamma, unit=self.unit)
+        return _kernel_of_distances(apart, gamma=self.gamma, unit=self.unit)
 
     def of_blocks(self, vectors: Tensor) -> Tensor:
         """Squares of the lengths of the blocks of vectors."""
@@ -117,7 +117,7 @@ class Width:
         return found.double()
 
 
-def counting(longest: float) -> torch.dtype:
+def exact_dtype(longest: float) -> torch.dtype:
     """Return the type in which products of vectors are exact.
 
     No partial sum of a product is above the product of the lengths.
@@ -161,7 +161,7 @@ class SupportKernel:
         kept = torch.int32 if is_short else torch.float64
         found = torch.empty(len(added), n, dtype=kept, device=self._vectors.device)
         longest = max(float(self._longest), float(self._width.of_blocks(added).max()))
-        left, lengths = added.to(counting(longest)), self._width.lengths(added)
+        left, lengths = added.to(exact_dtype(longest)), self._width.lengths(added)
         for start in range(0, n, self._at_once[0]):
             rows = slice(start, start + self._at_once[0])
             right, squared = self._vectors[rows], self._squares[rows]
@@ -215,7 +215,7 @@ class KernelRidge:
     Targets are +1 for their class and -1 for the others.
 
     Args:
-        vectors: Features of all examples of the sample, one a row, in 16 bits, ``folded`` if they are joined;
+        vectors: Features of all examples of the sample, one a row, in 16 bits, ``fold`` if they are joined;
             or what has them elsewhere.
         labels: Their classes.
         classes: Number of classes.
@@ -240,7 +240,7 @@ class KernelRidge:
         self._examples: SupportKernel | Spread = (
             SupportKernel(vectors, self._width)
             if isinstance(vectors, torch.Tensor)
-            else vectors.opened(self._width)
+            else vectors.reopen(self._width)
         )
         self._rows: list[Tensor] = []  # which examples were added
         self._ends = [0]
@@ -302,7 +302,7 @@ class KernelRidge:
     def _extend(self, among: Tensor, targets: Tensor) -> None:
         """Appends rows to the Cholesky factor and to the half-solved targets."""
         old = len(among) - len(targets)
-        below, corner = self._half_solved(among[:old]).T, among[old:].clone()
+        below, corner = self._half_solve(among[:old]).T, among[old:].clone()
         corner.diagonal().add_(self._ridge)
         if self._solved:
             corner, targets = corner - below @ below.T, targets - below @ torch.cat(self._solved)
@@ -310,7 +310,7 @@ class KernelRidge:
         self._factor.append(torch.cat([below, corner], dim=1))
         self._solved.append(torch.linalg.solve_triangular(corner, targets, upper=False))
 
-    def _half_solved(self, right: Tensor) -> Tensor:
+    def _half_solve(self, right: Tensor) -> Tensor:
         """The factor's inverse times a matrix."""
         found = right.clone()
         for row in self._factor:
@@ -332,7 +332,7 @@ class KernelRidge:
         """Return the network's outputs for every example of the sample."""
         return self._examples.outputs(coefficients)
 
-    def rounding(self, coefficients: Tensor) -> float:
+    def bound_rounding(self, coefficients: Tensor) -> float:
         """By how much outputs of exact arithmetic can differ from those computed with these coefficients."""
         both = torch.cat([coefficients, coefficients.abs()], dim=1)
         products, parts = torch.zeros_like(both), 0

@@ -27,7 +27,7 @@ from codebound.bits.setting import (
 )
 from codebound.learn.feature_weights import AnyFeatures, LayerFeatures
 from codebound.learn.features import FEATURES, ColumnFeatures, FilterFeatures, PatchFeatures, is_picture
-from codebound.learn.images import mirrored, moved, turned
+from codebound.learn.images import mirror, move, rotate
 from codebound.run.errors import FormatError
 from codebound.sample.losses import WRONG
 
@@ -227,21 +227,21 @@ def _same(x: Tensor) -> Tensor:
 
 
 def _mirror_of(change: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
-    return lambda x: mirrored(change(x))
+    return lambda x: mirror(change(x))
 
 
 _MOVES: tuple[Callable[[Tensor], Tensor], ...] = (
     _same,
-    *(partial(moved, down=down, right=right) for down, right in _NEAR),
+    *(partial(move, down=down, right=right) for down, right in _NEAR),
 )
 _FAR_MOVES: tuple[Callable[[Tensor], Tensor], ...] = (
     *_MOVES,
-    *(partial(moved, down=down, right=right) for down, right in _DIAGONAL),
+    *(partial(move, down=down, right=right) for down, right in _DIAGONAL),
 )
-_TURNS = (partial(turned, sine=_TURN), partial(turned, sine=-_TURN))
+_TURNS = (partial(rotate, sine=_TURN), partial(rotate, sine=-_TURN))
 _COPIES: tuple[tuple[Callable[[Tensor], Tensor], ...], ...] = (
     (_same,),
-    (_same, mirrored),
+    (_same, mirror),
     _MOVES,
     _FAR_MOVES,
     (*_MOVES, *_TURNS),

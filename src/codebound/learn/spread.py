@@ -69,7 +69,7 @@ class Spread:
         """Length of a vector."""
         return self._dimension
 
-    def opened(self, width: Width) -> Spread:
+    def reopen(self, width: Width) -> Spread:
         """The same without any supports."""
         self._parts.tell_anew("open", width)
         return self

@@ -23,7 +23,7 @@ from codebound.certificate.statement import Term
 from codebound.learn.features import ColumnFeatures, RoomError
 from codebound.learn.picking import features_of, is_wrong, learner_of, permutation, pick
 from codebound.learn.rule import PickedMessage, Rule, usual_rule
-from codebound.methods.rule_search import MEMORY, go_on_after, memory_of, moved_while
+from codebound.methods.rule_search import MEMORY, go_on_after, memory_of, move_while
 from codebound.methods.search import UnsuitedError
 from codebound.run.device import exact_products
 from codebound.run.errors import ModelError, UsageError
@@ -45,7 +45,7 @@ _KNOWN = 500  # examples that columns are scaled by, until a share is carried ou
 
 
 @dataclass(frozen=True, slots=True)
-class HeldOut:
+class HoldoutBound:
     """Hold-out bound of a learner after a share, counted or estimated.
 
     Attributes:
@@ -81,7 +81,7 @@ class HeldOut:
 
 
 @torch.no_grad()
-def held_out_shares(
+def bound_shares(
     rule: Rule,
     sample: Dataset,
     *,
@@ -89,7 +89,7 @@ def held_out_shares(
     keeps_copies: bool = False,
     counts_all: bool = False,
     device: str | torch.device = "cpu",
-) -> list[HeldOut]:
+) -> list[HoldoutBound]:
     """The hold-out bound of the learner of a rule for every share of the sample.
 
     The shares are fixed beforehand, so the best of them costs as much as that many looks (C-16). Where much
@@ -102,7 +102,7 @@ def held_out_shares(
         rule = replace(rule, copies=rule.copies if rule.is_mirrored else 0)
     is_reckoned = most * rule.supports_each > _WHOLE and not counts_all
     if is_reckoned:
-        rates, dimension = _reckoned(list(sizes), rule, sample, device)
+        rates, dimension = _extrapolate(list(sizes), rule, sample, device)
         counts = [math.ceil(rate * (sample.n - size)) for size, rate in zip(sizes, rates, strict=True)]
     else:
         counts, dimension = errors_after(list(sizes), rule, sample, device)
@@ -110,11 +110,11 @@ def held_out_shares(
     for (size, tenths), errors in zip(sizes.items(), counts, strict=True):
         n = sample.n - size
         value = looked_risk(LookFacts(errors=errors, n=n, delta=delta, looks=len(sizes))).value
-        found.append(HeldOut(rule, value, size, tenths, errors, n, len(sizes), dimension, is_reckoned))
+        found.append(HoldoutBound(rule, value, size, tenths, errors, n, len(sizes), dimension, is_reckoned))
     return found
 
 
-def _reckoned(
+def _extrapolate(
     sizes: list[int], rule: Rule, sample: Dataset, device: str | torch.device
 ) -> tuple[list[float], int]:
     """Shares of errors after learning from so many examples, by a curve through those of a part.
@@ -171,7 +171,7 @@ def propose_split(search: Search) -> None:
     if sample.n < _LEAST:
         raise UnsuitedError(f"a share needs at least {_LEAST} examples. Got {sample.n}.")
     learners = _Learners(search)
-    ranked = learners.ranked()
+    ranked = learners.rank()
     for _ in range(min(_TRIALS, len(ranked))):
         known = search.routes.get("split")
         if not ranked or (known is not None and known.bound <= ranked[0][0]):
@@ -202,9 +202,9 @@ class _Learners:
 
     def __init__(self, search: Search) -> None:
         self.search = search
-        self.found: dict[Rule, list[tuple[float, HeldOut]]] = {}  # the smallest bound first
+        self.found: dict[Rule, list[tuple[float, HoldoutBound]]] = {}  # the smallest bound first
 
-    def ranked(self) -> list[tuple[float, HeldOut]]:
+    def rank(self) -> list[tuple[float, HoldoutBound]]:
         """The bounds that are promised, smallest first, and what promises them."""
         search, shape = self.search, self.search.task.sample.input_shape
         starts = [usual_rule(shape)]
@@ -212,7 +212,7 @@ class _Learners:
             starts.append(Rule(ColumnFeatures(True), gamma_index=11, ridge_index=5))
         best = search.best.rules if search.best is not None else ()
         starts += [replace(rule, features=rule.features.plain) for rule in best]  # no split says a layer
-        starts += self._tuned()
+        starts += self._tune()
         for rule in starts:
             self._try(rule)
             if rule.supports_each > 1:
@@ -221,10 +221,10 @@ class _Learners:
             self._improve()
         return sorted(itertools.chain.from_iterable(self.found.values()), key=lambda each: each[0])
 
-    def carry_out(self, held: HeldOut) -> None:
+    def carry_out(self, held: HoldoutBound) -> None:
         """Learns from the share and counts on the rest, as a certificate needs it."""
         search = self.search
-        picked = pick(_plain(held), search.task.sample, device=search.device, progress=search.progress)
+        picked = pick(_drop_picks(held), search.task.sample, device=search.device, progress=search.progress)
         search.offer(assess_picked(picked, search.task))
         errors = picked.last.errors
         looks = LookFacts(errors=errors, n=held.n, delta=search.task.delta, looks=held.shares)
@@ -239,9 +239,9 @@ class _Learners:
             return moved in self.found and self._least(moved) < self._least(rule)
 
         moves = itertools.product(("gamma_index", "ridge_index"), (-1, 1))
-        moved_while(helps, min(self.found, key=self._least), moves)
+        move_while(helps, min(self.found, key=self._least), moves)
 
-    def _tuned(self) -> list[Rule]:
+    def _tune(self) -> list[Rule]:
         """The learner whose width and ridge suit a part of a larger table; smaller ones are moved later."""
         from codebound.methods.kernel_share import best_rule
 
@@ -260,7 +260,7 @@ class _Learners:
         task, device = self.search.task, self.search.device
         self.search.progress(len(self.found), None, f"shares that are learned from {self.search.note}")
         try:
-            shares = held_out_shares(
+            shares = bound_shares(
                 rule, task.sample, delta=task.delta, keeps_copies=keeps_copies, device=device
             )
         except (ModelError, RoomError):
@@ -274,17 +274,17 @@ class _Learners:
     def _least(self, rule: Rule) -> float:
         return self.found[rule][0][0]
 
-    def _promise(self, held: HeldOut) -> float:
+    def _promise(self, held: HoldoutBound) -> float:
         """The bound that a share may come to, with its message."""
         task = self.search.task
-        message = PickedMessage(task.options, _plain(held), task.sample.input_shape)
+        message = PickedMessage(task.options, _drop_picks(held), task.sample.input_shape)
         try:
             bits = message.encode()[0].length
         except UsageError:  # a literal scaling of pictures has no short code
             return math.inf
         return Term("binomial", held.errors, held.n, bits).limit(task.delta)
 
-    def _remember(self, held: HeldOut) -> None:
+    def _remember(self, held: HoldoutBound) -> None:
         """Keeps the smallest bound of a hold-out set; a count replaces what was reckoned for its share."""
         known = self.search.held_out
         is_counted = known is not None and known.is_reckoned and not held.is_reckoned
@@ -293,7 +293,7 @@ class _Learners:
             self.search.held_out = held
 
 
-def _plain(held: HeldOut) -> Rule:
+def _drop_picks(held: HoldoutBound) -> Rule:
     """The learner with its share, and without picks: numbers that only picks have are as they are read."""
     unread: dict[str, Any] = {"batch": Rule().batch, "score_index": Rule().score_index}
     return replace(held.rule, first=held.learned, rounds=0, longer=(), tenths=held.tenths, **unread)

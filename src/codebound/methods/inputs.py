@@ -17,7 +17,7 @@ from codebound.known.base import Pretrained
 from codebound.known.provenance import count_seen, origin_of_parts, require_unseen
 from codebound.methods.search import UnsuitedError
 from codebound.run.errors import UsageError
-from codebound.sample.caveats import rows_of
+from codebound.sample.caveats import count_copies
 from codebound.sample.dataset import seen_rows
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ _AT_ONCE = 500  # examples that a helper encodes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Start:
+class Networks:
     """Networks that were given, as far as they could be read.
 
     Attributes:
@@ -73,7 +73,9 @@ class Start:
         return tuple(filter(None, (*read, self.unread, self.uncoded)))
 
 
-def base_encoder(start: Start, sample: Dataset, *, device: str | torch.device, has_scores: bool) -> Encoder:
+def base_encoder(
+    start: Networks, sample: Dataset, *, device: str | torch.device, has_scores: bool
+) -> Encoder:
     """Encoder by a base: by the features in front of its last layer, or by its scores.
 
     Picks are made on the table of its features and nowhere else, so that each message still has one meaning,
@@ -105,7 +107,7 @@ def base_encoder(start: Start, sample: Dataset, *, device: str | torch.device, h
     return Encoder(name, rows.to(device), sha256, origin=says, has_scores=has_scores)
 
 
-def why_no_features(origin: Origin, sample: Dataset) -> str:
+def explain_no_features(origin: Origin, sample: Dataset) -> str:
     """Reason why f's features are not used, and the remedy."""
     if count_seen(origin, sample):
         return (
@@ -117,7 +119,7 @@ def why_no_features(origin: Origin, sample: Dataset) -> str:
     )
 
 
-def own_message_words(original: AbstractOriginal, sample: Dataset, *, delta: float, bound: float) -> str:
+def describe_own_message(original: AbstractOriginal, sample: Dataset, *, delta: float, bound: float) -> str:
     """Length limits of a message of f itself, in words."""
     numbers = sum(tensor.numel() for tensor in original.tensors.values())
     most = [
@@ -132,7 +134,7 @@ def own_message_words(original: AbstractOriginal, sample: Dataset, *, delta: flo
     )
 
 
-def encoded_rest(
+def encode_rest(
     helper: Callable[[Dataset], Any] | Pretrained,
     sample: Dataset,
     test_set: Dataset | None,
@@ -153,7 +155,7 @@ def encoded_rest(
                 "and no message says which share it was. Give one, or the method prune."
             )
         (tenths,) = tenths
-    rows_of(sample, allow_copies=allow_copies)  # of the whole: a copy of the first part may be in the rest
+    count_copies(sample, allow_copies=allow_copies)  # of the whole: a copy may be in the rest
     prior, rest = prior_and_rest(sample, tenths)
     if isinstance(helper, Pretrained):
         made, says = helper.network, helper.name
@@ -165,11 +167,11 @@ def encoded_rest(
     drawn_twice = seen_rows(rest)  # equal inputs of both parts are no reason to refuse
     encoder = replace(encoder, seen=np.setdiff1d(encoder.seen, drawn_twice))
     table_of = partial(encoder.table, batch=_AT_ONCE, progress=progress)
-    table = with_known_classes(replace(table_of(rest), role="train"), prior)
+    table = require_known_classes(replace(table_of(rest), role="train"), prior)
     return encoder, table, None if test_set is None else table_of(test_set)
 
 
-def with_known_classes(sample: Dataset, prior: Dataset) -> Dataset:
+def require_known_classes(sample: Dataset, prior: Dataset) -> Dataset:
     """The sample, with a word about classes that only the rest of it shows: a helper has as many outputs."""
     seen = int(prior.y.max()) + 1
     if seen >= sample.classes:

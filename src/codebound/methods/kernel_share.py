@@ -22,9 +22,9 @@ from codebound.known.first_share import Scores
 from codebound.known.provenance import declared_name
 from codebound.learn.features import FEATURES, ColumnFeatures, FeatureMap, RoomError
 from codebound.learn.picking import feature_map_of, permutation, vectors_of
-from codebound.learn.ridge import folded
+from codebound.learn.ridge import fold
 from codebound.learn.rule import Rule
-from codebound.methods.rule_search import families_of, moved_while
+from codebound.methods.rule_search import families_of, move_while
 from codebound.run.device import exact_products
 from codebound.run.errors import FormatError, ModelError, UsageError
 from codebound.run.progress import Progress, silent
@@ -107,7 +107,7 @@ class KernelNetwork(nn.Module):
         rule = Rule(settings, **{name: said[name] for name in _OF_RULE})
         own = {name: tensors[name] for name in ("supports", "coefficients")}
         known = {name: value for name, value in tensors.items() if name not in (*own, _SAID)}
-        divisor = _unscaled(scaling)
+        divisor = _stored_factor(scaling)
         features = settings.map_with(known, own["supports"], divisor)
         return KernelNetwork(rule, scaling, **own, features=features)
 
@@ -120,11 +120,11 @@ class KernelNetwork(nn.Module):
             self._vectors = _vectors(self.rule, features, self.supports, device=place)
         self._vectors = self._vectors.to(place)
         with exact_products():
-            found = features(x.to(place).double() * _unscaled(self.scaling)).to(torch.int16)
-            found = folded(*features.settings.halves(found)) if self.rule.is_mirrored else found
+            found = features(x.to(place).double() * _stored_factor(self.scaling)).to(torch.int16)
+            found = fold(*features.settings.halves(found)) if self.rule.is_mirrored else found
             outputs = self.coefficients.new_zeros(len(x), self.coefficients.shape[1])
             for some in _blocks(len(self._vectors)):
-                apart = _apart(found, self._vectors[some], is_joined=self.rule.is_mirrored)
+                apart = _distances(found, self._vectors[some], is_joined=self.rule.is_mirrored)
                 outputs += _kernel(apart, self.rule, features.unit).double() @ self.coefficients[some]
         return outputs
 
@@ -147,7 +147,7 @@ def kernel_helper(
         supports = torch.from_numpy(np.ascontiguousarray(known.x[rows]))
         vectors = _vectors(rule, features, supports, device=device, progress=progress)
         targets = _targets(known, rows, rule.supports_each, vectors.device)
-        coefficients = _learned(vectors, targets, rule, features.unit, progress)
+        coefficients = _fit(vectors, targets, rule, features.unit, progress)
     return KernelNetwork(
         rule,
         first.scaling,
@@ -178,7 +178,7 @@ def _memory() -> float:
     return min(_MEMORY, _OF_ALL * there)
 
 
-def _unscaled(scaling: Scaling) -> float:
+def _stored_factor(scaling: Scaling) -> float:
     """Factor from scaled inputs to stored ones. It is 1 where more than a divisor scales them."""
     return scaling.divisor if replace(scaling, divisor=1.0) == Scaling() else 1.0
 
@@ -239,8 +239,8 @@ def _blocks(n: int) -> Iterator[slice]:
     return (slice(start, min(n, start + _BLOCK)) for start in range(0, n, _BLOCK))
 
 
-def _apart(left: Tensor, right: Tensor, *, is_joined: bool) -> tuple[Tensor, ...]:
-    """Squared distances of vectors; of folded ones those to the mirror images as well (``folded``)."""
+def _distances(left: Tensor, right: Tensor, *, is_joined: bool) -> tuple[Tensor, ...]:
+    """Squared distances of vectors; of folded ones those to the mirror images as well (``fold``)."""
     left, right = left.float(), right.float()
     halves = 2.0 if is_joined else 1.0
     lengths = (left.square().sum(1)[:, None] + right.square().sum(1)) / halves
@@ -259,19 +259,19 @@ def _kernel(apart: tuple[Tensor, ...], rule: Rule, unit: float) -> Tensor:
     return parts[0] if len(parts) == 1 else parts[0].add_(parts[1])
 
 
-def _learned(vectors: Tensor, targets: Tensor, rule: Rule, unit: float, progress: Progress) -> Tensor:
+def _fit(vectors: Tensor, targets: Tensor, rule: Rule, unit: float, progress: Progress) -> Tensor:
     """Coefficients from all vectors."""
     n = len(vectors)
     inner = torch.empty(n, n, dtype=torch.float32, device=vectors.device)
     for low in _blocks(n):
         progress(low.start, 2 * n, f"the kernel of {n} examples")
         for high in _blocks(low.stop):
-            found = _kernel(_apart(vectors[low], vectors[high], is_joined=rule.is_mirrored), rule, unit)
+            found = _kernel(_distances(vectors[low], vectors[high], is_joined=rule.is_mirrored), rule, unit)
             inner[low, high], inner[high, low] = found, found.T
-    return solved(inner, targets, rule.ridge, progress)
+    return solve(inner, targets, rule.ridge, progress)
 
 
-def solved(
+def solve(
     inner: Tensor, targets: Tensor, ridge: float, progress: Progress = silent, *, refined: int = _REFINED
 ) -> Tensor:
     """The solution c of (inner + ridge) c = targets, for a symmetric matrix in float32, which is overwritten.
@@ -293,7 +293,7 @@ def solved(
     exact = (diagonal.double() + ridge)[:, None]
     found = torch.zeros_like(targets)
     for _ in range(refined):
-        found += _by_factor(inner, (targets - _times(inner, exact, found)).float()).double()
+        found += _solve_by_factor(inner, (targets - _multiply(inner, exact, found)).float()).double()
     return found
 
 
@@ -312,7 +312,7 @@ def _factorise(inner: Tensor, progress: Progress) -> None:
         inner[some, some] = corner.tril() + upper
 
 
-def _times(inner: Tensor, diagonal: Tensor, right: Tensor) -> Tensor:
+def _multiply(inner: Tensor, diagonal: Tensor, right: Tensor) -> Tensor:
     """The symmetric matrix, of which the upper half is left, times another; in float64."""
     found = diagonal * right
     for some in _blocks(len(inner)):
@@ -322,7 +322,7 @@ def _times(inner: Tensor, diagonal: Tensor, right: Tensor) -> Tensor:
     return found
 
 
-def _by_factor(inner: Tensor, right: Tensor) -> Tensor:
+def _solve_by_factor(inner: Tensor, right: Tensor) -> Tensor:
     """The solution by the factor in the lower half."""
     found, blocks = right.clone(), list(_blocks(len(inner)))
     for some in blocks:
@@ -343,7 +343,7 @@ def best_rule(sample: Dataset, device: str | torch.device = "cpu", progress: Pro
     if sample.n > _PART:
         part = sample.select(permutation(sample.n)[:_PART], role="train")
     tried: list[_Trial] = []
-    for rule in _starts(part, sample.n):
+    for rule in _list_learners(part, sample.n):
         progress(len(tried), None, f"comparing learners on {part.n} examples")
         try:
             tried.append(_Trial(rule, part, device))
@@ -360,7 +360,7 @@ def best_rule(sample: Dataset, device: str | torch.device = "cpu", progress: Pro
     return replace(best.rule, first=min(_KNOWN, sample.n))
 
 
-def _starts(part: Dataset, n: int) -> Iterator[Rule]:
+def _list_learners(part: Dataset, n: int) -> Iterator[Rule]:
     """Learners to compare: with changed copies where there is room for them."""
     for rule in families_of(part):
         yield rule if rule.is_mirrored else replace(rule, copies=0)
@@ -383,8 +383,8 @@ class _Trial:
         others = vectors_of(self.rule, features, stored[size:], device=device)
         self.unit, self.labels = features.unit, torch.from_numpy(part.y[order[size:]]).to(learned.device)
         self.targets = _targets(part, order[:size], rule.supports_each, learned.device)
-        self.inner = _apart(learned, learned, is_joined=rule.is_mirrored)
-        self.outer = _apart(others, learned, is_joined=rule.is_mirrored)
+        self.inner = _distances(learned, learned, is_joined=rule.is_mirrored)
+        self.outer = _distances(others, learned, is_joined=rule.is_mirrored)
         self.found: dict[Rule, tuple[int, float]] = {}
         self._try(self.rule)
 
@@ -396,7 +396,7 @@ class _Trial:
         """Errors on what is left out; and where these are the same, how far outputs are off."""
         if rule not in self.found:
             inner = _kernel(self.inner, rule, self.unit)
-            coefficients = solved(inner, self.targets, rule.ridge, refined=1)
+            coefficients = solve(inner, self.targets, rule.ridge, refined=1)
             outputs = _kernel(self.outer, rule, self.unit).double() @ coefficients
             wanted = 2.0 * nn.functional.one_hot(self.labels, outputs.shape[1]) - 1.0
             errors = int((outputs.argmax(1) != self.labels).sum())
@@ -418,7 +418,7 @@ class _Trial:
         while before != self.rule:
             before = self.rule
             steps = _FAR if is_table else _NEXT
-            self.rule = moved_while(helps, before, itertools.product(("ridge_index", "gamma_index"), steps))
+            self.rule = move_while(helps, before, itertools.product(("ridge_index", "gamma_index"), steps))
             if not is_table:
                 break
 

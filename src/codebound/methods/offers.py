@@ -67,7 +67,7 @@ class Refusal:
         return f"{self.method}, {percent(self.bound)}: {'; '.join(self.reasons)}"
 
 
-def all_refused(refusals: Sequence[Refusal]) -> RefusedError:
+def refusal_error(refusals: Sequence[Refusal]) -> RefusedError:
     """The error of a search none of whose offers can be issued."""
     return RefusedError(
         "the independent verifier refuses every certificate that was made, so none was issued. That is a "
@@ -98,7 +98,7 @@ class Route:
     is_issued: bool = False
 
 
-def compared_routes(
+def compare_routes(
     searches: Sequence[Search], issued: Route | None, refused: Sequence[float] = ()
 ) -> tuple[Route, ...]:
     """All routes that were gone, the best first; of a split, what a hold-out set would have said beside it.
@@ -133,7 +133,7 @@ def route_of(method: str, found: AbstractAssessed) -> Route | None:
     return Route(name, found.bound.value, price, beforehand=beforehand)
 
 
-def _shown(bound: float) -> float:
+def _round_bound(bound: float) -> float:
     """The number that is printed: what is said about two of them has to agree with them."""
     return float(percent(bound).removesuffix(" %"))
 
@@ -154,7 +154,7 @@ def advice(routes: Sequence[Route]) -> str:
             "was issued, which the second program repeats by itself: less than a tenth is between them."
         )
     if rival is not None:
-        apart = f"{abs(_shown(issued.bound) - _shown(rival.bound)):.2f} points"
+        apart = f"{abs(_round_bound(issued.bound) - _round_bound(rival.bound)):.2f} points"
         said.append(
             "Had the learner and the share of the split been fixed beforehand, its errors as those of a "
             f"hold-out set would have said {percent(rival.bound)}, {apart} "

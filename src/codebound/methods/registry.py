@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from codebound.run.errors import UsageError
-from codebound.run.extensions import find_extensions, loaded
+from codebound.run.extensions import find_extensions, resolve
 
 if TYPE_CHECKING:
     from codebound.methods.search import Search
@@ -36,7 +36,7 @@ class Method:
 
     def propose(self, search: Search) -> None:
         """Shows messages to a search."""
-        function: Propose = loaded(self.function) if isinstance(self.function, str) else self.function
+        function: Propose = resolve(self.function) if isinstance(self.function, str) else self.function
         function(search)
 
 
@@ -55,11 +55,11 @@ METHODS = {
 """Our own, the strongest for their time first: the later ones end early where they have no chance."""
 
 
-def known_methods() -> dict[str, Method]:
+def list_methods() -> dict[str, Method]:
     """All methods, in the order in which ``auto`` tries them: our own, then those of extensions.
 
     Example:
-        >>> list(known_methods())[:2]
+        >>> list(list_methods())[:2]
         ['constant', 'picks']
     """
     known = {**METHODS, **find_extensions()["METHODS"], **METHODS}
@@ -68,12 +68,12 @@ def known_methods() -> dict[str, Method]:
 
 def makes_own(name: str) -> bool:
     """Return True if a method makes its own network. ``auto`` tries some that do."""
-    return name == "auto" or known_methods()[name].is_own
+    return name == "auto" or list_methods()[name].is_own
 
 
 def require_method(name: str) -> None:
     """Refuses a name that is neither ``auto`` nor that of a method."""
-    known = known_methods()
+    known = list_methods()
     if name not in ("auto", *known):
         near = get_close_matches(name, ("auto", *known), n=1)
         meant = f" Did you mean {near[0]}?" if near else ""

@@ -21,7 +21,7 @@ from codebound.learn.ridge import KEPT
 from codebound.learn.rule import BATCHES, FIRST, ROUNDS, PickedMessage, Rule, usual_rule
 from codebound.methods.search import UnsuitedError
 from codebound.run.errors import ModelError
-from codebound.run.interrupts import finishing
+from codebound.run.interrupts import finish_block
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -75,19 +75,19 @@ def propose_picks(search: Search) -> None:
         part = sample.select(permutation(sample.n)[: _PART[search.effort]], role="certify")
     least = 1.0
     for found in _Comparison(part, search).best():
-        done = [_on_all(found, part.n, search)]
+        done = [_scale_up(found, part.n, search)]
         least = min(least, _offer(done[0], search))
         for first in _larger_shares(found, search):
-            if first <= done[-1].rule.first or _promised(first, done, search) >= _CLOSE * least:
+            if first <= done[-1].rule.first or _extrapolate_bound(first, done, search) >= _CLOSE * least:
                 continue
             with suppress(UnsuitedError):  # the rules until then are kept
-                done.append(_on_all(found, part.n, search, first))
+                done.append(_scale_up(found, part.n, search, first))
                 least = min(least, _offer(done[-1], search))
 
 
 def _offer(picked: Picked, search: Search) -> float:
     """Hands over what was picked, and says its bound."""
-    with finishing():
+    with finish_block():
         assessed = assess_picked(picked, search.task)
         search.offer(assessed)
     go_on_after(picked, search)
@@ -101,7 +101,7 @@ def go_on_after(picked: Picked, search: Search) -> None:
         raise KeyboardInterrupt
 
 
-def _promised(first: int, done: Sequence[Picked], search: Search) -> float:
+def _extrapolate_bound(first: int, done: Sequence[Picked], search: Search) -> float:
     """Extrapolate the bound to a larger first share by a power law."""
     if len(done) == 1:
         return 0.0
@@ -141,60 +141,60 @@ class _Comparison:
 
     def best(self) -> list[Picked]:
         """The best rule; and where that is quick, the one to start from as well, which has fewer bits."""
-        families = [rule for rule in families_of(self.part) if self._tried(rule) is not None]
+        families = [rule for rule in families_of(self.part) if self._try(rule) is not None]
         if not families:
             raise UnsuitedError("no rule suits these inputs.")
-        ranked = self._ranked(families)
-        enough = _NEAR * self._expected(self.found[ranked[0]])
+        ranked = self._rank(families)
+        enough = _NEAR * self._extrapolate(self.found[ranked[0]])
         for rule in ranked[: _FAMILIES[self.search.effort]]:
-            if self._expected(self.found[rule]) >= enough:
+            if self._extrapolate(self.found[rule]) >= enough:
                 break
             for _ in range(_PASSES[self.search.effort]):
-                rule = self._better(rule)
-        best = min(self.found.values(), key=self._expected)
+                rule = self._improve(rule)
+        best = min(self.found.values(), key=self._extrapolate)
         if not best.rule.features.plain.has_pictures:  # a table is small enough to try
             for rule in dict.fromkeys((best.rule, families[0])):
                 self._resize(rule)
-            best = min(self.found.values(), key=self._expected)
-            weighted = self._weighted(self._ranked(self.found)[0])
+            best = min(self.found.values(), key=self._extrapolate)
+            weighted = self._weigh_features(self._rank(self.found)[0])
             return [best] if weighted is None else [weighted, best]
         first = self.found[families[0]]
         return [best, first] if first is not best and self.part.n == self.search.task.sample.n else [best]
 
-    def _weighted(self, plain: Rule) -> Picked | None:
+    def _weigh_features(self, plain: Rule) -> Picked | None:
         """The best rule with a layer of computed weights, if it promises more than the best one without."""
         usual = usual_rule(self.part.input_shape)
         numbers = {name: getattr(usual, name) for name in _LIMITS}
         for strength in _STRENGTHS[self.search.effort]:
             features = LayerFeatures(plain.features.plain, (), strength=strength)
             for rule in dict.fromkeys((plain, replace(plain, **numbers))):
-                self._tried(replace(rule, features=features, longer=()))
-        best = self._ranked(self.found)[0]
-        if self._expected(self.found[best]) >= _WORTH * self._expected(self.found[plain]):
+                self._try(replace(rule, features=features, longer=()))
+        best = self._rank(self.found)[0]
+        if self._extrapolate(self.found[best]) >= _WORTH * self._extrapolate(self.found[plain]):
             return None
         self._resize(best)
-        return min(self.found.values(), key=self._expected)
+        return min(self.found.values(), key=self._extrapolate)
 
     def _resize(self, rule: Rule) -> None:
         """Tries how many examples come first and how many a round picks."""
         low, high = self.part.n / _MOST_SHARE, self.part.n / _LEAST_SHARE
         firsts = [self._of_size(rule, first, rule.batch) for first in FIRST if low <= first <= high]
-        for best in self._ranked([each for each in firsts if self._tried(each) is not None])[:2]:
+        for best in self._rank([each for each in firsts if self._try(each) is not None])[:2]:
             for batch in sorted({_nearest(BATCHES, rule.batch * factor) for factor in _FACTORS}):
-                self._tried(self._of_size(rule, best.first, batch))
+                self._try(self._of_size(rule, best.first, batch))
 
     def _of_size(self, rule: Rule, first: int, batch: int) -> Rule:
         rounds = _rounds(self.part.n, first, batch, most=_MOST_ROUNDS)
         return replace(rule, first=first, batch=batch, rounds=rounds, longer=())
 
-    def _better(self, rule: Rule) -> Rule:
+    def _improve(self, rule: Rule) -> Rule:
         """The rule with each of its numbers moved while that helps."""
 
         def helps(moved: Rule, rule: Rule) -> bool:
-            found = self._tried(moved)
-            return found is not None and self._expected(found) < self._expected(self.found[rule])
+            found = self._try(moved)
+            return found is not None and self._extrapolate(found) < self._extrapolate(self.found[rule])
 
-        return moved_while(helps, rule, itertools.product(_LIMITS, _NEXT))
+        return move_while(helps, rule, itertools.product(_LIMITS, _NEXT))
 
     def _features(self, rule: Rule) -> tuple[FeatureMap, Tensor]:
         """The features of a rule, which others share that differ in the learner alone."""
@@ -203,7 +203,7 @@ class _Comparison:
             self.known[known] = features_of(rule, self.part, device=self.search.device)
         return self.known[known]
 
-    def _tried(self, rule: Rule) -> Picked | None:
+    def _try(self, rule: Rule) -> Picked | None:
         search = self.search
         search.progress(len(self.found), None, f"comparing rules on {self.part.n} examples {search.note}")
         if rule not in self.found:
@@ -222,10 +222,10 @@ class _Comparison:
             self.found[rule] = picked.best()
         return self.found[rule]
 
-    def _ranked(self, rules: Iterable[Rule]) -> list[Rule]:
-        return sorted(rules, key=lambda rule: self._expected(self.found[rule]))
+    def _rank(self, rules: Iterable[Rule]) -> list[Rule]:
+        return sorted(rules, key=lambda rule: self._extrapolate(self.found[rule]))
 
-    def _expected(self, picked: Picked) -> float:
+    def _extrapolate(self, picked: Picked) -> float:
         """Extrapolate the bound of a rule to the whole sample. It serves to choose, and is no bound."""
         task = self.search.task
         share = picked.rule.first / self.part.n
@@ -234,7 +234,7 @@ class _Comparison:
         return _bound(int(counted), n, picked.rule, task)
 
 
-def moved_while(helps: Callable[[Rule, Rule], bool], rule: Rule, moves: Iterable[tuple[str, int]]) -> Rule:
+def move_while(helps: Callable[[Rule, Rule], bool], rule: Rule, moves: Iterable[tuple[str, int]]) -> Rule:
     """A rule with its numbers moved by steps, each as far as one step after the other helps."""
     for name, step in moves:
         while 0 <= getattr(rule, name) + step < _LIMITS[name]:
@@ -298,7 +298,7 @@ def _nearest(values: tuple[int, ...], wanted: float) -> int:
     return min(values, key=lambda value: abs(value - wanted))
 
 
-def _on_all(found: Picked, part: int, search: Search, given: int | None = None) -> Picked:
+def _scale_up(found: Picked, part: int, search: Search, given: int | None = None) -> Picked:
     """The rule on the whole sample, with batches for its size, and first examples unless they are given."""
     sample, rule = search.task.sample, found.rule
     picks = found.last.picks * (sample.n / part) ** _GROWTH
@@ -320,7 +320,7 @@ def _on_all(found: Picked, part: int, search: Search, given: int | None = None) 
         if isinstance(rule.features, PatchFeatures):
             rule = replace(rule, features=replace(rule.features, seed=seed))
         try:
-            with _features_where_they_are(rule, search) as features:
+            with _compute_features(rule, search) as features:
                 picked = pick(
                     rule, sample, device=search.device, patience=True, features=features, progress=report
                 )
@@ -331,7 +331,7 @@ def _on_all(found: Picked, part: int, search: Search, given: int | None = None) 
 
 
 @contextmanager
-def _features_where_they_are(rule: Rule, search: Search) -> Iterator[tuple[FeatureMap, Tensor | Spread]]:
+def _compute_features(rule: Rule, search: Search) -> Iterator[tuple[FeatureMap, Tensor | Spread]]:
     """The features of the sample: on the nodes of a cluster, if there is one, else here."""
     sample = search.task.sample
     if search.engine is None or not search.engine.has_nodes or str(search.device) != "cpu":

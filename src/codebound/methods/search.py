@@ -16,10 +16,10 @@ from codebound.bounds.facts import OccamFacts
 from codebound.bounds.occam import occam_binomial, occam_kl
 from codebound.bounds.risk import percent
 from codebound.certificate.assessment import assess, with_setting
-from codebound.certificate.evaluate import estimated_error_rate
+from codebound.certificate.evaluate import estimate_error_rate
 from codebound.certificate.task import NO_NETWORK
-from codebound.methods.offers import Offer, Refusal, Route, all_refused, route_of
-from codebound.methods.registry import known_methods
+from codebound.methods.offers import Offer, Refusal, Route, refusal_error, route_of
+from codebound.methods.registry import list_methods
 from codebound.run.errors import CertificateError, FormatError, ModelError
 from codebound.run.progress import Progress, silent
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from codebound.bits.options import AbstractMessage
     from codebound.certificate.assessment import AbstractAssessed, Encoded
     from codebound.certificate.task import Task
-    from codebound.methods.holdout_baseline import HeldOut
+    from codebound.methods.holdout_baseline import HoldoutBound
     from codebound.run.job import Engine
     from codebound.sample.dataset import DeviceData
 
@@ -84,7 +84,7 @@ class Search:
     is_out_of_time: bool = field(default=False, init=False)
     running: str = field(default="", init=False)
     routes: dict[str, Route] = field(default_factory=dict, init=False)
-    held_out: HeldOut | None = field(default=None, init=False)
+    held_out: HoldoutBound | None = field(default=None, init=False)
     _held: tuple[float, AbstractMessage] | None = field(default=None, init=False)
 
     @property
@@ -226,7 +226,7 @@ class Guess:
     @cached_property
     def value(self) -> float:
         """The guess."""
-        return _guessed(self._rate, self._word[0].length + self._block_bits, self._task)
+        return _estimate(self._rate, self._word[0].length + self._block_bits, self._task)
 
     def is_below(self, other: Guess) -> bool:
         """Return True if its value is smaller. Blocks are made only where the limits do not decide."""
@@ -252,12 +252,12 @@ def guess(message: AbstractMessage, task: Task) -> Guess:
     message = with_setting(message, task)
     word = message.word()
     network = message.build(task.base_tensors)
-    rate = estimated_error_rate(network, task.first_data)
-    least, most = (_guessed(rate, bits, task) for bits in message.length_limits(word[0]))
+    rate = estimate_error_rate(network, task.first_data)
+    least, most = (_estimate(rate, bits, task) for bits in message.length_limits(word[0]))
     return Guess(message, least, most, word, rate, task)
 
 
-def _guessed(rate: float, code_bits: int, task: Task) -> float:
+def _estimate(rate: float, code_bits: int, task: Task) -> float:
     n = task.counted.n
     value = occam_kl(OccamFacts(errors=int(rate * n), n=n, code_bits=code_bits, delta=task.delta)).value
     return value + 1e-9 * rate if value < 1.0 else 1.0 + rate + code_bits / n
@@ -299,7 +299,7 @@ def run(search: Search, name: str, *, minutes: float | None = None) -> AbstractA
             raise
     if search.best is None:
         if search.refusals:
-            raise all_refused(search.refusals)
+            raise refusal_error(search.refusals)
         names: dict[str, list[str]] = {}
         for each, reason in search.skipped.items():
             names.setdefault(reason, []).append(each)
@@ -310,7 +310,7 @@ def run(search: Search, name: str, *, minutes: float | None = None) -> AbstractA
 
 def _try(search: Search, name: str) -> None:
     """Runs a method, or all of them, at the effort of the search."""
-    methods = known_methods()
+    methods = list_methods()
     for each in methods if name == "auto" else (name,):
         search.running, search._held = each, None
         if name == "auto" and methods[each].needs_network and search.task.original is None:
@@ -330,7 +330,7 @@ def _try(search: Search, name: str) -> None:
 def _try_within(search: Search, name: str, minutes: float) -> None:
     """The same at every effort in turn, until the time is up."""
     search.until = time.monotonic() + 60.0 * minutes
-    search.progress = partial(_watched, search, search.progress)
+    search.progress = partial(_watch, search, search.progress)
     for effort in EFFORTS:
         search.effort = effort
         try:
@@ -340,7 +340,7 @@ def _try_within(search: Search, name: str, minutes: float) -> None:
                 raise
 
 
-def _watched(search: Search, progress: Progress, done: int, total: int | None, note: str = "") -> None:
+def _watch(search: Search, progress: Progress, done: int, total: int | None, note: str = "") -> None:
     """Reports, and ends the search when its time is up and something would be left of it."""
     progress(done, total, note)
     if search.best is not None or search._held is not None:

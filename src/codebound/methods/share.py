@@ -20,7 +20,7 @@ import torch
 from codebound.bounds.risk import count_of
 from codebound.certificate.statement import Term
 from codebound.certificate.task import Task
-from codebound.methods.inputs import encoded_rest, largest_input
+from codebound.methods.inputs import encode_rest, largest_input
 from codebound.methods.kernel_share import kernel_helper, most_supports
 from codebound.methods.offers import BY_HELPER, Route
 from codebound.methods.search import OutOfTimeError, Search
@@ -29,7 +29,7 @@ from codebound.run.extensions import form_of
 
 if TYPE_CHECKING:
     from codebound.methods.search import Effort
-    from codebound.methods.strategy import Course
+    from codebound.methods.strategy import Strategy
 
 NEAR_BITS = 16
 """Above the estimate for the best hold-out set: what comes as near needs no helper."""
@@ -41,7 +41,7 @@ _SLOWER = 2.0  # times: all else is slower than a product of large matrices
 _COMPARED = 6e12  # floating-point operations that learners are compared by, on pictures
 
 
-def helped_attempts(course: Course, seconds: float | None = None) -> list[Attempt]:
+def attempt_shares(course: Strategy, seconds: float | None = None) -> list[Attempt]:
     """Attempts with a helper, if others far exceed the hold-out estimate.
 
     Else there are none. The others were made on the whole sample and without a base. The effort says how much
@@ -56,18 +56,18 @@ def helped_attempts(course: Course, seconds: float | None = None) -> list[Attemp
         return []
     tenths = share_of(n)
     limit = _SECONDS[effort] if seconds is None else seconds
-    needed = _reckoned_seconds(tenths * n // 10, n, rival.dimension, course.device)
+    needed = _estimate_seconds(tenths * n // 10, n, rival.dimension, course.device)
     if needed > limit:
         best.search.skipped[BY_HELPER] = (
             f"a helper of {tenths} tenths of the sample would take some "
-            f"{count_of(math.ceil(needed / 60.0), 'minute')} here: {_more(effort, seconds, needed)}."
+            f"{count_of(math.ceil(needed / 60.0), 'minute')} here: {_advise(effort, seconds, needed)}."
         )
         return []
     until = math.inf if seconds is None else time.monotonic() + seconds
     try:
         found = _attempt(course, tenths, until)
     except OutOfTimeError:
-        best.search.skipped[BY_HELPER] = f"its time was up; {_more(effort, seconds, needed)}."
+        best.search.skipped[BY_HELPER] = f"its time was up; {_advise(effort, seconds, needed)}."
         return []
     except KeyboardInterrupt:
         best.search.is_interrupted = True
@@ -92,14 +92,14 @@ def share_of(n: int) -> int:
     return tenths
 
 
-def _more(effort: Effort, seconds: float | None, needed: float) -> str:
+def _advise(effort: Effort, seconds: float | None, needed: float) -> str:
     """Advice on the minutes or the effort that leave time enough."""
     if seconds is not None:
         return f"give {2 * math.ceil(1.0 + needed / 60.0)} minutes or more, of which it gets one half"
     return f"give the effort {'standard' if effort == 'quick' else 'max'}"
 
 
-def _reckoned_seconds(learned: int, n: int, size: int, device: torch.device) -> float:
+def _estimate_seconds(learned: int, n: int, size: int, device: torch.device) -> float:
     """Estimate the seconds of a helper from one timed matrix product."""
     products = learned**2 * (size + learned / 3.0) + 2.0 * (n - learned) * learned * size
     side = torch.ones(_SIDE, _SIDE, device=device)
@@ -109,7 +109,7 @@ def _reckoned_seconds(learned: int, n: int, size: int, device: torch.device) -> 
     return _SLOWER * (products + _COMPARED) * (time.perf_counter() - start) / (2.0 * _SIDE**3)
 
 
-def _attempt(course: Course, tenths: int, until: float) -> Attempt:
+def _attempt(course: Strategy, tenths: int, until: float) -> Attempt:
     """The helper of a share, certified on the rest by the one message that takes its largest score."""
 
     def progress(done: int, total: int | None, note: str = "") -> None:
@@ -117,7 +117,7 @@ def _attempt(course: Course, tenths: int, until: float) -> Attempt:
         if time.monotonic() > until:
             raise OutOfTimeError
 
-    encoder, table, _ = encoded_rest(
+    encoder, table, _ = encode_rest(
         kernel_helper,
         course.sample,
         None,
@@ -139,7 +139,7 @@ def _attempt(course: Course, tenths: int, until: float) -> Attempt:
     )
     search = Search(task, "quick", device=course.device, engine=course.engine, progress=course.progress)
     search.running = BY_HELPER
-    best = search.propose(scored.unchanged(task.options))
+    best = search.propose(scored.unchanged_message(task.options))
     facts = best.facts
     price = (
         f"{count_of(facts.errors, 'error')} of {facts.n}, by a helper of the other "

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from codebound.certificate.assessment import issue
 from codebound.certificate.claims import AboutG, AfterSplit
 from codebound.certificate.task import NO_NETWORK, Task
-from codebound.methods.inputs import ENCODES, base_encoder, largest_input, with_known_classes
-from codebound.methods.offers import BY_HELPER, Refusal, all_refused, compared_routes, route_of
+from codebound.methods.inputs import ENCODES, base_encoder, largest_input, require_known_classes
+from codebound.methods.offers import BY_HELPER, Refusal, compare_routes, refusal_error, route_of
 from codebound.methods.search import OutOfTimeError, Search, run
 from codebound.run.errors import CertificateError, CodeboundError, RefusedError
 from codebound.run.extensions import find_extensions, form_of
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from codebound.certificate.task import AbstractOriginal, Tensors
     from codebound.known.base import Pretrained
     from codebound.known.encoder import Encoder
-    from codebound.methods.inputs import Start
+    from codebound.methods.inputs import Networks
     from codebound.methods.offers import Route
     from codebound.methods.search import Effort
     from codebound.run.job import Engine
@@ -59,7 +59,7 @@ class Attempt(NamedTuple):
 
 
 @dataclass(eq=False, kw_only=True)
-class Course:
+class Strategy:
     """All attempts at one certificate. Whoever interrupts one of them keeps those before it.
 
     What is not named here is an argument of ``certify``.
@@ -73,7 +73,7 @@ class Course:
     """
 
     sample: Dataset
-    start: Start
+    start: Networks
     claims: Sequence[AbstractClaim]
     encoder: Encoder | None
     method: str
@@ -99,24 +99,24 @@ class Course:
         self._make_attempts()
         for search in (each.search for each in self.attempts):
             self.refusals += search.refusals
-        for each in self._ranked():
-            issued = self._issued(each)
+        for each in self._rank_offers():
+            issued = self._issue(each)
             if issued is not None:
                 self._explain(issued[0])
                 return issued
-        raise all_refused(self.refusals)
+        raise refusal_error(self.refusals)
 
     def routes(self, issued: Attempt) -> tuple[Route, ...]:
         """The routes to a bound that were gone, the best first."""
-        if not self._goes_all_ways or self.is_interrupted:
+        if not self._tries_all_methods or self.is_interrupted:
             return ()
-        return compared_routes(
+        return compare_routes(
             [each.search for each in self.attempts],
             route_of(issued.method, issued.best),
             [each.bound for each in self.refusals],
         )
 
-    def _issued(self, attempt: Attempt) -> tuple[Attempt, Certificate] | None:
+    def _issue(self, attempt: Attempt) -> tuple[Attempt, Certificate] | None:
         """An attempt with its certificate; None where the second program refuses that.
 
         The loss that is stated is counted now, where none but the best of a search had it counted.
@@ -124,13 +124,13 @@ class Course:
         task, best = attempt.task, attempt.best
         try:
             if best.message.setting.loss != task.claim.loss:
-                best = best.recounted(task, engine=self.engine)
+                best = best.recount(task, engine=self.engine)
             return attempt._replace(best=best), issue(best, task, progress=self.progress)
         except RefusedError as error:
             self.refusals.append(Refusal.of(attempt.best, attempt.method, error.reasons))
             return None
 
-    def _ranked(self) -> list[Attempt]:
+    def _rank_offers(self) -> list[Attempt]:
         """All offers in the order in which they are issued."""
         ranked: list[tuple[tuple[float, float], Attempt]] = []
         for attempt in self.attempts:
@@ -143,12 +143,12 @@ class Course:
     def _rank(self, attempt: Attempt) -> tuple[float, float]:
         """Smaller is better; what the second program repeats by itself wins unless it is clearly worse."""
         bound, distance = attempt.best.rank
-        is_declared = self._goes_all_ways and self.encoder is None and attempt.task.base is not None
+        is_declared = self._tries_all_methods and self.encoder is None and attempt.task.base is not None
         return bound / _CLEARLY if is_declared else bound, distance
 
     def _make_attempts(self) -> None:
         began = time.perf_counter()
-        helps = self._goes_all_ways and self.encoder is None and self.sample.n > _FEW
+        helps = self._tries_all_methods and self.encoder is None and self.sample.n > _FEW
         parts = len(self.claims) + (self._learns_from_base and self.method == "auto") + helps
         each_minutes = None if self.minutes is None else self.minutes / parts
         if self._learns_from_base:
@@ -159,9 +159,9 @@ class Course:
             self._try_claims(each_minutes)
         if self.encoder is not None and self.encoder.has_scores:
             self._take_largest_score()
-        if self._goes_all_ways:
+        if self._tries_all_methods:
             until = None if self.minutes is None else began + 60.0 * self.minutes
-            self._go_other_ways(until, helps=helps)
+            self._try_other_methods(until, helps=helps)
 
     @property
     def is_interrupted(self) -> bool:
@@ -169,13 +169,13 @@ class Course:
         return any(each.search.is_interrupted for each in self.attempts)
 
     @property
-    def _stated(self) -> AbstractClaim:
+    def _claim(self) -> AbstractClaim:
         return self.claims[0]
 
     @property
     def _learns_from_base(self) -> bool:
         """Return True if picks use the features of a base."""
-        return self.start.base is not None and self._stated.allows_picks and self.method in ENCODES
+        return self.start.base is not None and self._claim.allows_picks and self.method in ENCODES
 
     @property
     def _declares_scores(self) -> bool:
@@ -186,13 +186,13 @@ class Course:
         return self.start.base is not None and bool(self.start.uncoded) and self.method != "picks"
 
     @property
-    def _goes_all_ways(self) -> bool:
-        return self.method == "auto" and self._stated == AboutG() and self.start.base is None
+    def _tries_all_methods(self) -> bool:
+        return self.method == "auto" and self._claim == AboutG() and self.start.base is None
 
     def _learn_from_base(self, minutes: float | None) -> None:
         try:
             own = base_encoder(self.start, self.sample, device=self.device, has_scores=False)
-            self.attempts.append(self.best(self._stated, "picks", self.effort, minutes=minutes, encoder=own))
+            self.attempts.append(self.best(self._claim, "picks", self.effort, minutes=minutes, encoder=own))
         except CodeboundError as reason:
             if self.method == "picks":
                 raise
@@ -200,7 +200,7 @@ class Course:
 
     def _try_claims(self, minutes: float | None) -> None:
         start = self.start
-        with self._keeping():
+        with self._keep_attempt():
             for claim in self.claims:
                 if self.is_interrupted:
                     break
@@ -221,7 +221,7 @@ class Course:
 
     def _score_by_base(self) -> None:
         scores = base_encoder(self.start, self.sample, device=self.device, has_scores=True)
-        with self._keeping():
+        with self._keep_attempt():
             try:
                 self._take_largest_score(scores)
             except CodeboundError as reason:
@@ -236,10 +236,10 @@ class Course:
         scored = form_of("network")(largest.network, (classes,), classes=classes)
         scores = largest.name, scored.arrays
         self.attempts.append(
-            self.best(self._stated, "biases", "quick", original=scored, base=scores, encoder=encoder)
+            self.best(self._claim, "biases", "quick", original=scored, base=scores, encoder=encoder)
         )
 
-    def _go_other_ways(self, until: float | None, *, helps: bool) -> None:
+    def _try_other_methods(self, until: float | None, *, helps: bool) -> None:
         """Linear helpers of a table, and the helper of a large share."""
         if "message" not in find_extensions()["FORMS"]:
             self.attempts[0].search.skipped[BY_HELPER] = (
@@ -247,14 +247,14 @@ class Course:
             )
             return
         is_table = self.start.original is None and len(self.sample.input_shape) == 1
-        with self._keeping():
+        with self._keep_attempt():
             for tenths in _SHARES_OF_TABLES if is_table else ():
                 if not self.is_interrupted:
                     self.attempts.append(self.best(AfterSplit(tenths), "prune", "quick"))
             if helps and not self.is_interrupted:
-                from codebound.methods.share import helped_attempts
+                from codebound.methods.share import attempt_shares
 
-                self.attempts += helped_attempts(self, None if until is None else until - time.perf_counter())
+                self.attempts += attempt_shares(self, None if until is None else until - time.perf_counter())
 
     def _explain(self, best: Attempt) -> None:
         """Says of methods that were skipped what the search itself could not know."""
@@ -265,7 +265,7 @@ class Course:
             skipped.update({name: instead for name, why in skipped.items() if why == NO_NETWORK})
 
     @contextmanager
-    def _keeping(self) -> Iterator[None]:
+    def _keep_attempt(self) -> Iterator[None]:
         """Whoever interrupts what comes after an attempt keeps that one."""
         try:
             yield
@@ -281,9 +281,9 @@ class Course:
         """The sample, or what an encoder makes of it."""
         if encoder is None:
             return sample
-        from codebound.known.encoder import encoded
+        from codebound.known.encoder import encode_sample
 
-        return encoded(encoder, sample, device=self.device, progress=self.progress)
+        return encode_sample(encoder, sample, device=self.device, progress=self.progress)
 
     def best(
         self,
@@ -310,7 +310,7 @@ class Course:
                 progress=self.progress,
             )
             base = says, original.arrays
-            whole = with_known_classes(whole, prior)
+            whole = require_known_classes(whole, prior)
         task_of = partial(
             Task,
             sample=whole,
@@ -326,5 +326,5 @@ class Course:
         best = run(search, method, minutes=minutes)
         if stated is not claim:
             task = task_of(claim=stated)
-            best = best.recounted(task, engine=self.engine)
+            best = best.recount(task, engine=self.engine)
         return Attempt(task, search, best, search.method, whole, encoder)

@@ -11,32 +11,32 @@ from torch import nn
 
 from codebound.bounds.facts import HoldoutFacts
 from codebound.bounds.held_out import Confrontation, confront
-from codebound.certificate.verification import CERTIFICATE, way_to, ways_to_ask, without_place
+from codebound.certificate.verification import CERTIFICATE, list_commands, relative_path, strip_folders
 from codebound.known.base import BASE_FILE
 from codebound.known.provenance import UNKNOWN, Origin
 from codebound.methods.offers import BY_HELPER, advice
-from codebound.methods.registry import known_methods
+from codebound.methods.registry import list_methods
 from codebound.report.plain import DECLARED_SCORES
 from codebound.report.summary import (
     README,
+    describe_test,
     folder_guide,
     holdout_rows,
     inputs_record,
     loss_words,
     refused_lines,
-    said_of_test,
     summary_html,
 )
 from codebound.run.errors import UsageError
 from codebound.run.files import (
-    replacing,
+    replace_file,
     write_arrays,
     write_atomically,
     write_json,
     write_text,
-    written_whole,
+    write_whole,
 )
-from codebound.run.interrupts import finishing
+from codebound.run.interrupts import finish_block
 from codebound.sample.caveats import development_sample, remarks
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ class Certification:
     @property
     def result(self) -> dict[str, Any]:
         """Everything that was found, as plain JSON: what ``save_to`` writes into ``result.json``."""
-        return _result(self, CERTIFICATE, ways_to_ask(Path(), {"data": Path("sample.npz")}))
+        return _result(self, CERTIFICATE, list_commands(Path(), {"data": Path("sample.npz")}))
 
     @property
     def confrontation(self) -> Confrontation | None:
@@ -198,7 +198,7 @@ class Certification:
         """Return True if g is new and shares nothing with f."""
         if self._is_helped:
             return True
-        known = known_methods().get(self.method)
+        known = list_methods().get(self.method)
         return self.base is None and known is not None and known.is_own
 
     @property
@@ -223,9 +223,9 @@ class Certification:
         return f"Certificate for {subject} on {words['data']}"
 
     def _page(self, result: Mapping[str, Any], words: Mapping[str, Any]) -> str:
-        from codebound.report.html import certificate_page, shown_examples
+        from codebound.report.html import certificate_page, select_examples
 
-        shown = shown_examples(self.network, self.sample, self.certificate.loss)
+        shown = select_examples(self.network, self.sample, self.certificate.loss)
         return certificate_page(self.certificate, result, title=self._title(words), shown=shown)
 
     def save_to(
@@ -257,13 +257,13 @@ class Certification:
             raise UsageError(
                 f"{folder} exists already; results are never overwritten. Choose another folder."
             )
-        words = without_place(dict(self.settings if settings is None else settings))
+        words = strip_folders(dict(self.settings if settings is None else settings))
         path = folder / CERTIFICATE
-        with finishing(), written_whole(folder) as place:
+        with finish_block(), write_whole(folder) as place:
             asked = _verifier_options(self, place, folder, data, data_folder)
             if self.certificate.kind.is_learned:
                 asked["weights"] = folder / weights
-            result = _result(self, str(path), ways_to_ask(folder, asked))
+            result = _result(self, str(path), list_commands(folder, asked))
             page = self._page(result, words)
             if isinstance(self.network, PickedNetwork):
                 write_text(place / "picks.csv", picks_table(self.network, self.sample))
@@ -304,7 +304,7 @@ def _write_sample(sample: Dataset, place: Path) -> str:
         return "sample.npz"
     (place / "sample").mkdir()
     for name, array in (("x", sample.x), ("y", sample.y)):
-        with replacing(place / "sample" / f"{name}.npy") as file:
+        with replace_file(place / "sample" / f"{name}.npy") as file:
             np.save(file, array)
     return "sample"
 
@@ -323,7 +323,7 @@ def _verifier_options(
     sample, fresh = found.sample, found.unlabelled
     asked: dict[str, str | Path | bool] = {"data": data if data in NAMES else Path(data)}
     is_read = data.endswith(".npz") or (Path(data) / "x.npy").is_file()
-    if data not in NAMES and not (is_read and way_to(Path(data), folder)):
+    if data not in NAMES and not (is_read and relative_path(Path(data), folder)):
         asked["data"] = folder / _write_sample(sample, place)
     if data_folder is not None:
         asked["data_folder"] = data_folder
@@ -385,7 +385,7 @@ def _result(found: Certification, path: str, commands: Mapping[str, Any]) -> dic
         **commands,
         "notes": list(found.notes),
     }
-    result |= said_of_test(found)
+    result |= describe_test(found)
     if found.routes:
         result["routes"] = [asdict(each) for each in found.routes]
         result["routes_say"] = advice(found.routes)

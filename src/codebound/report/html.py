@@ -16,7 +16,7 @@ import torch
 from codebound.bounds.risk import percent, rate
 from codebound.certificate.statement import Term, bound_at
 from codebound.learn.kernel_network import PickedNetwork
-from codebound.report.plain import TERMS, answer, how_it_fails, how_sure, meanings
+from codebound.report.plain import TERMS, answer, describe_confidence, describe_failure, meanings
 from codebound.report.summary import holdout_rows, original_name, original_words, snippet, usage_notes
 from codebound.sample.losses import WRONG
 
@@ -55,7 +55,7 @@ class Tile:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ExampleTiles:
     """The first picks, in their order, and the first wrong ones among so many that were looked at."""
 
     learned: tuple[Tile, ...] = ()
@@ -63,7 +63,7 @@ class Shown:
     looked_at: int = 0
 
 
-def rendered(template: str, values: Mapping[str, object], *, package: str = "codebound.report") -> str:
+def render(template: str, values: Mapping[str, object], *, package: str = "codebound.report") -> str:
     """A template, filled in; values are escaped unless the template says otherwise.
 
     It is a file in the folder of the package; what it extends may also be in ours.
@@ -80,7 +80,7 @@ def certificate_page(
     result: Mapping[str, Any],
     *,
     title: str,
-    shown: Shown = Shown(),  # noqa: B008 - frozen
+    shown: ExampleTiles = ExampleTiles(),  # noqa: B008 - frozen
 ) -> str:
     """The page about a certificate, with the result that is written beside it and some of the examples."""
     facts, made_by, ledger = certificate.facts, certificate.made_by, certificate.ledger
@@ -96,14 +96,14 @@ def certificate_page(
     steps = costs(certificate)
     most = max((value for _, value in steps), default=1.0)
     parts = [(name, f"{100 * value:.2f} %", round(100 * value / most, 1)) for name, value in steps]
-    return rendered(
+    return render(
         "certificate.html.j2",
         {
             "title": title,
             "subtitle": f"{examples}, {facts.classes} classes; made by codebound "
             f"{made_by['codebound']} on {made_by['date']}",
             "answer": answer(certificate, result),
-            "how_sure": how_sure(delta),
+            "how_sure": describe_confidence(delta),
             "sentence": certificate.sentence,
             "vacuous": result["vacuous"],
             "alarm": result.get("alarm", ""),
@@ -126,7 +126,7 @@ def certificate_page(
             "command": result["verify_here"],
             "outside": result["verify_needs"],
             "sample_sha256": facts.sample_sha256,
-            "declarations": [(line, how_it_fails(line)) for line in certificate.declarations],
+            "declarations": [(line, describe_failure(line)) for line in certificate.declarations],
             "learned": certificate.kind.is_learned,
             "terms": TERMS,
             "next_id": partial(next, count(1)),
@@ -276,7 +276,7 @@ def class_rows(result: Mapping[str, Any]) -> list[dict[str, object]]:
     ]
 
 
-def shown_examples(network: nn.Module, sample: Dataset, loss: Loss) -> Shown:
+def select_examples(network: nn.Module, sample: Dataset, loss: Loss) -> ExampleTiles:
     """Learned and wrong examples of a network, for its page."""
     learned: NDArray[np.int64] = np.empty(0, dtype=np.int64)
     first = 0
@@ -284,7 +284,7 @@ def shown_examples(network: nn.Module, sample: Dataset, loss: Loss) -> Shown:
         learned, first = network.examples.numpy(), network.rule.first
     picks, most = (_LEARNED, _WRONG) if _has_pictures(sample) else (_ROWS, _ROWS)
     wrong, looked_at = _wrong_examples(network, sample, loss, set(learned.tolist()), most)
-    return Shown(
+    return ExampleTiles(
         tuple(_tile(sample, number) for number in learned[first : first + picks].tolist()),
         tuple(_tile(sample, number, said) for number, said in wrong),
         looked_at,

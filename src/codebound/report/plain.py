@@ -143,7 +143,7 @@ _PARTS = {
 }
 
 
-def how_it_fails(declaration: str) -> str:
+def describe_failure(declaration: str) -> str:
     """Example of a way to break an assumption. Empty if none is known."""
     known = (words for part, words in _PARTS.items() if part in declaration)
     return _FAILURES.get(declaration) or next(known, "")
@@ -173,21 +173,21 @@ def answer(certificate: Certificate, result: Mapping[str, Any]) -> str:
     seen = ["the network it starts from"] if certificate.has_learned_base else []
     seen += ["the encoder in front of it"] if "encoder_declared" in result else []
     unless = f", provided that {' and '.join(seen)} never saw these examples" if seen else ""
-    return f"{_who(certificate, result)} {does}{unless}."
+    return f"{_name_classifier(certificate, result)} {does}{unless}."
 
 
-def how_sure(delta: float) -> str:
+def describe_confidence(delta: float) -> str:
     """Frequency of false answers, as a sentence.
 
     Example:
-        >>> how_sure(0.05)
+        >>> describe_confidence(0.05)
         'Of 20 samples that might have been drawn, on average at most 1 leads to a false answer.'
     """
     samples = math.floor((1.0 + 1e-12) / delta)
     return f"Of {samples:,} samples that might have been drawn, on average at most 1 leads to a false answer."
 
 
-def _who(certificate: Certificate, result: Mapping[str, Any]) -> str:
+def _name_classifier(certificate: Certificate, result: Mapping[str, Any]) -> str:
     if certificate.claim.subject == "f":
         return "The network that was given"
     if result.get("network") == DECLARED_SCORES:
@@ -198,7 +198,7 @@ def _who(certificate: Certificate, result: Mapping[str, Any]) -> str:
     return f"A new classifier, {'not the one given' if is_given else 'learned from these data'},"
 
 
-def _about_given(result: Mapping[str, Any]) -> str:
+def _describe_given(result: Mapping[str, Any]) -> str:
     """Statement about the given network, where the certificate is about another."""
     known = [
         f"{by} at most {percent(result[key])}"
@@ -251,7 +251,7 @@ def meanings(certificate: Certificate, result: Mapping[str, Any]) -> tuple[list[
     if claim.subject == "f":
         not_means.append("Nothing about the compressed network, which only served to prove it.")
     elif result["original_train_errors"] is not None:
-        not_means.append(_about_given(result))
+        not_means.append(_describe_given(result))
     if is_plain and "by_class" not in result:
         not_means.append("Nothing about a class by itself: a rare one may be wrong much more often.")
     not_means.append("Not that it is the best classifier for these data, nor good enough for a purpose.")

@@ -17,7 +17,7 @@ from codebound.bounds.risk import count_of, percent
 from codebound.certificate.claims import CLAIMS
 from codebound.known.first_share import KERNELS
 from codebound.known.provenance import declared_name
-from codebound.report.plain import answer, how_sure
+from codebound.report.plain import answer, describe_confidence
 from codebound.sample.caveats import MOST_COPIES
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def summary_html(sentence: str, result: Mapping[str, Any]) -> str:
     return f"<p><b>{escape(sentence)}</b></p><table>{cells}</table>{warned}"
 
 
-def said_of_test(found: Certification) -> dict[str, Any]:
+def describe_test(found: Certification) -> dict[str, Any]:
     """Hold-out bounds and caveats, for the certified network and for f."""
     test = found.confrontation
     if test is None or found.holdout is None:
@@ -335,7 +335,7 @@ def folder_guide(
         "\n\n".join(
             [
                 f"# {_text(title)}",
-                f"**{_text(answer(certificate, result))}** {how_sure(certificate.claim.delta)}",
+                f"**{_text(answer(certificate, result))}** {describe_confidence(certificate.claim.delta)}",
                 _text(certificate.sentence),
                 *([f"**{_text(result['alarm'])}**"] if result.get("alarm") else []),
                 f"| what | value | note |\n|---|---|---|\n{rows}",

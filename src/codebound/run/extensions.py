@@ -104,7 +104,7 @@ def find_extensions() -> Extensions:
     return found
 
 
-def loaded(home: str) -> Any:
+def resolve(home: str) -> Any:
     """Import the object that ``"package.module:attribute"`` names. Without an attribute, the module."""
     module, _, attribute = home.partition(":")
     found = importlib.import_module(module)
@@ -160,4 +160,4 @@ def _part(table: str, name: str, missing: str) -> Any:
             f"{missing}: codebound_networks does, and it cannot be imported. Install it, or "
             f"do without a network.{extensions.advice}"
         )
-    return loaded(extensions[table][name])
+    return resolve(extensions[table][name])

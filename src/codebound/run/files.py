@@ -48,7 +48,7 @@ def make_folder(path: Path) -> None:
 
 
 @contextmanager
-def written_whole(folder: Path) -> Iterator[Path]:
+def write_whole(folder: Path) -> Iterator[Path]:
     """A folder to write to, which gets its name when all is written: nobody meets half of it.
 
     It stands beside ``folder``, which may be there if it is empty, until then. A write that fails leaves
@@ -74,7 +74,7 @@ def written_whole(folder: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[IO[bytes]]:
+def replace_file(path: Path) -> Iterator[IO[bytes]]:
     """A stream whose bytes become the file in one step; what a killed process left of it is removed."""
     temporary = None
     try:
@@ -83,7 +83,7 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
                 f"{path} is a folder or a device, which no file can replace. Choose another name."
             )
         _remove_unfinished(path)
-        temporary, file = _locked_file(path)
+        temporary, file = _lock_file(path)
         with file:
             yield file
             file.flush()
@@ -98,7 +98,7 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
         raise
 
 
-def _locked_file(path: Path) -> tuple[Path, IO[bytes]]:
+def _lock_file(path: Path) -> tuple[Path, IO[bytes]]:
     """A new file beside ``path`` that is ours: nobody removes it as left over."""
     while True:
         temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}{_UNFINISHED_WRITE}")
@@ -124,7 +124,7 @@ def _remove_unfinished(path: Path) -> None:
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Replaces a file in one step: whoever reads it, or is killed half-way, never meets half of it."""
-    with replacing(path) as file:
+    with replace_file(path) as file:
         file.write(content)
 
 
@@ -132,7 +132,7 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     """The same for arrays, as a compressed ``.npz`` file; they are not copied."""
     import numpy as np
 
-    with replacing(path) as file:
+    with replace_file(path) as file:
         np.savez_compressed(file, allow_pickle=False, **arrays)
 
 
@@ -167,7 +167,7 @@ def read_json(path: Path, *, advice: str) -> dict[str, Any]:
         FormatError: The file is too large, or holds none.
     """
     try:
-        content = _beginning(path, _MOST_JSON_BYTES + 1)
+        content = _read_start(path, _MOST_JSON_BYTES + 1)
         if len(content) > _MOST_JSON_BYTES:
             raise ValueError(f"it is larger than {_MOST_JSON_BYTES:,} bytes, and so not a file of ours")
         record = json.loads(content, parse_constant=_refuse_constant)
@@ -188,7 +188,7 @@ def require_file(path: Path) -> None:
         raise OSError(errno.EINVAL, "it is a queue or a device, not a file", str(path))
 
 
-def _beginning(path: Path, size: int) -> bytes:
+def _read_start(path: Path, size: int) -> bytes:
     """The first bytes of a file."""
     require_file(path)
     with path.open("rb") as file:
@@ -206,7 +206,7 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
         UsageError: It cannot be read, or is none.
     """
     try:
-        content = _beginning(path, _MOST_TOML_BYTES + 1)
+        content = _read_start(path, _MOST_TOML_BYTES + 1)
         text = content.decode()
     except OSError as error:
         raise UsageError(f"{what} {path} cannot be read: {error.strerror}.") from error

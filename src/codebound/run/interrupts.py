@@ -39,7 +39,7 @@ def interrupt_on_signals() -> None:
 
 
 @contextmanager
-def answering_interrupts(note: Callable[[str], object]) -> Iterator[None]:
+def answer_interrupts(note: Callable[[str], object]) -> Iterator[None]:
     """Inside, somebody who interrupts is answered in a second, whatever the main thread is busy with.
 
     What was found is still counted and written; who interrupts three times leaves at once. An interrupt that
@@ -96,7 +96,7 @@ def _hang_up(number: int, frame: FrameType | None) -> None:
 
 
 @contextmanager
-def finishing() -> Iterator[None]:
+def finish_block() -> Iterator[None]:
     """Finish the block inside despite a first interrupt. A second one ends it.
 
     Where the first time was before, as in the search whose best is counted now, nothing is held back. Signals

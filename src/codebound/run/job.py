@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from codebound.run.errors import CodeboundError, UsageError
-from codebound.run.extensions import find_extensions, import_named, loaded
+from codebound.run.extensions import find_extensions, import_named, resolve
 from codebound.run.interrupts import SIGNALS
 from codebound.run.progress import Progress, silent
 
@@ -315,7 +315,7 @@ def open_engine(kind: str, *, workers: int | None = None, address: str | None = 
         raise UsageError(f"at least one worker is needed. Got {workers}.")
     if kind == "local":
         return LocalEngine(workers)
-    engine: Engine = loaded(others[kind])(address, workers=workers)
+    engine: Engine = resolve(others[kind])(address, workers=workers)
     return engine
 
 

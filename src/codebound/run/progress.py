@@ -42,21 +42,21 @@ class Listener:
 NOBODY = Listener()
 
 
-def watched(function: Callable[P, T]) -> Callable[P, T]:
+def show_progress(function: Callable[P, T]) -> Callable[P, T]:
     """The same function, with a bar for people where ``progress`` is not given."""
 
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
         if "progress" in kwargs:
             return function(*args, **kwargs)
-        with shown(function.__name__) as progress:
+        with open_bar(function.__name__) as progress:
             kwargs["progress"] = progress
             return function(*args, **kwargs)
 
     return run
 
 
-def shown(what: str) -> AbstractContextManager[Progress]:
+def open_bar(what: str) -> AbstractContextManager[Progress]:
     """A bar for whoever sits in front of a terminal or a notebook; nothing for scripts without one."""
     shell = sys.modules.get("IPython")
     if shell is not None and "IPKernelApp" in getattr(shell.get_ipython(), "config", {}):

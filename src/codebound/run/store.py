@@ -127,7 +127,7 @@ class BusyError(UsageError):
     def wait(self, until: float) -> None:
         """Returns when the work can be asked for again, or at that moment of ``time.monotonic``."""
         patience = until - time.monotonic()
-        with suppress(BusyError), locked(self._path, self._what, patience=patience, is_kept=self._is_kept):
+        with suppress(BusyError), hold_lock(self._path, self._what, patience=patience, is_kept=self._is_kept):
             pass
 
 
@@ -136,7 +136,7 @@ def lock_beside(path: Path) -> Path:
     return path.with_name(f".{path.name}.lock")
 
 
-def locked(
+def hold_lock(
     path: Path, what: str, *, patience: float = 0.0, is_kept: bool = True
 ) -> AbstractContextManager[None]:
     """Holds a lock; the system frees it when the process ends, however it ends.
@@ -156,12 +156,12 @@ def locked(
     """
     deadline = time.monotonic() + patience
     if path.is_dir():
-        return _locked_folder(path, what, deadline)
-    return _locked_file(path, what, deadline, is_kept=is_kept)
+        return _lock_folder(path, what, deadline)
+    return _lock_file(path, what, deadline, is_kept=is_kept)
 
 
 @contextmanager
-def _locked_file(path: Path, what: str, deadline: float, *, is_kept: bool) -> Iterator[None]:
+def _lock_file(path: Path, what: str, deadline: float, *, is_kept: bool) -> Iterator[None]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("a+", encoding="utf-8")
@@ -180,7 +180,7 @@ def _locked_file(path: Path, what: str, deadline: float, *, is_kept: bool) -> It
                 f"{path} cannot be locked: {error.strerror}. Choose a folder on a disk with locks."
             ) from error
         if not is_there:  # whoever held it has removed it
-            with _locked_file(path, what, deadline, is_kept=is_kept):
+            with _lock_file(path, what, deadline, is_kept=is_kept):
                 yield
             return
         try:
@@ -195,7 +195,7 @@ def _locked_file(path: Path, what: str, deadline: float, *, is_kept: bool) -> It
 
 
 @contextmanager
-def _locked_folder(path: Path, what: str, deadline: float) -> Iterator[None]:
+def _lock_folder(path: Path, what: str, deadline: float) -> Iterator[None]:
     with ExitStack() as stack:
         try:
             descriptor = os.open(path, os.O_RDONLY)  # not on Windows
@@ -206,7 +206,7 @@ def _locked_folder(path: Path, what: str, deadline: float) -> Iterator[None]:
             if error.errno in (errno.EMFILE, errno.ENFILE):  # says nothing about locks
                 raise CodeboundError(f"{path} cannot be locked: {error.strerror}.") from error
             try:
-                stack.enter_context(_locked_file(lock_beside(path.resolve()), what, deadline, is_kept=False))
+                stack.enter_context(_lock_file(lock_beside(path.resolve()), what, deadline, is_kept=False))
             except BusyError:
                 raise
             except CodeboundError:  # a disk without locks
@@ -248,7 +248,7 @@ def new_folder(out: Path | None, verb: str = "certify") -> Iterator[Path]:
         with ExitStack() as stack:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
-                stack.enter_context(locked(folder, f"what goes to {folder}"))
+                stack.enter_context(hold_lock(folder, f"what goes to {folder}"))
             except FileExistsError:
                 continue
             except BusyError:

@@ -56,7 +56,7 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], Any]:
     Raises:
         FormatError: The file is missing, cut short or altered.
     """
-    with _opened(path) as file:
+    with _open(path) as file:
         metadata = file.metadata() or {}
         tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
         text = metadata.get("record", "")
@@ -67,12 +67,12 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], Any]:
 
 def peek_record(path: Path) -> Any:
     """The JSON value of a file that `save_tensors` wrote, without its tensors and unchecked."""
-    with _opened(path) as file:
+    with _open(path) as file:
         return json.loads((file.metadata() or {}).get("record", "null"))
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Any]:
+def _open(path: Path) -> Iterator[Any]:
     safetensors = _safetensors()
     try:
         with safetensors.safe_open(path, framework="pt") as file:

@@ -71,7 +71,7 @@ def from_arrays(
     inputs = np.asarray(x)
     if inputs.ndim < 2:
         raise DataError(f"{name}: inputs need shape (n, features) or more. Got shape {inputs.shape}.")
-    stored = _stored(inputs, name)
+    stored = _convert_inputs(inputs, name)
     if stored.ndim == 3:
         stored = stored[:, None]
     warnings = []
@@ -112,7 +112,7 @@ def from_arrays(
     )
 
 
-def _stored(x: NDArray[np.generic], name: str) -> NDArray[np.generic]:
+def _convert_inputs(x: NDArray[np.generic], name: str) -> NDArray[np.generic]:
     kind, bits = x.dtype.kind, 8 * x.dtype.itemsize
     if x.dtype == np.uint8 or (kind == "f" and bits in (32, 64)):
         return x.astype(x.dtype.newbyteorder("="), copy=False)

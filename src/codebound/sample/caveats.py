@@ -20,7 +20,7 @@ import numpy as np
 from codebound.bounds.risk import count_of, rate
 from codebound.run.errors import CertificateError, DataError
 from codebound.sample.dataset import as_numbers, row_digests, row_parts
-from codebound.sample.memmap import room_for, rows_in_blocks
+from codebound.sample.memmap import allocate, rows_in_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -168,17 +168,17 @@ class RepeatedRows:
         )
 
 
-def rows_of(sample: Dataset, *, allow_copies: bool = False) -> RepeatedRows:
+def count_copies(sample: Dataset, *, allow_copies: bool = False) -> RepeatedRows:
     """Counts the copies in a sample, and refuses more than one in a hundred that are equal as numbers.
 
     Args:
         sample: Labelled, or unlabelled: then equal inputs are copies.
         allow_copies: Whoever sets it declares that they are independent draws which happen to be equal.
     """
-    copies, contradictions = _counted(sample, row_digests(sample))
+    copies, contradictions = _count_by_digest(sample, row_digests(sample))
     equal = copies
     if _has_minus_zeros(sample.x):
-        equal, _ = _counted(sample, row_digests(sample, as_numbers))
+        equal, _ = _count_by_digest(sample, row_digests(sample, as_numbers))
     found = RepeatedRows(sample.n, copies, contradictions, equal)
     if MOST_COPIES * equal > sample.n and not allow_copies:
         raise CertificateError(
@@ -196,7 +196,7 @@ def _has_minus_zeros(x: NDArray[np.generic]) -> bool:
     return any(bool((np.signbit(x[rows]) & (x[rows] == 0)).any()) for rows in row_parts(x))
 
 
-def _counted(sample: Dataset, digests: Iterator[tuple[bytes, int]]) -> tuple[int, int]:
+def _count_by_digest(sample: Dataset, digests: Iterator[tuple[bytes, int]]) -> tuple[int, int]:
     """Copies and contradictions, by digests of the inputs."""
     copies = contradictions = 0
     for rows in _alike(sample, digests):
@@ -213,7 +213,7 @@ def _alike(sample: Dataset, digests: Iterator[tuple[bytes, int]]) -> Iterator[ND
 
     A large sample may lie on the disk, and so do they: a part of 256 is in memory.
     """
-    rows = room_for((sample.n, 3), np.int64)
+    rows = allocate((sample.n, 3), np.int64)
     for block in rows_in_blocks(sample.n):
         content = b"".join(digest for digest, _ in islice(digests, block.stop - block.start))
         rows[block, 0] = sample.y[block]
@@ -221,7 +221,7 @@ def _alike(sample: Dataset, digests: Iterator[tuple[bytes, int]]) -> Iterator[ND
     blocks = list(rows_in_blocks(sample.n))
     sizes = np.array([np.bincount(rows[block, 1] % _PARTS, minlength=_PARTS) for block in blocks])
     starts = np.concatenate([[0], np.cumsum(sizes.sum(axis=0))])
-    parted, ends = room_for((sample.n, 3), np.int64), starts[:-1].copy()
+    parted, ends = allocate((sample.n, 3), np.int64), starts[:-1].copy()
     for block, counts in zip(blocks, sizes, strict=True):
         order = np.argsort(rows[block, 1] % _PARTS, kind="stable")
         places = np.repeat(ends - np.cumsum(counts) + counts, counts) + np.arange(len(order))
@@ -309,7 +309,7 @@ def _sums(x: NDArray[np.generic]) -> tuple[NDArray[np.float64], NDArray[np.float
     return total, squares
 
 
-def commonest(sample: Dataset) -> int:
+def count_commonest(sample: Dataset) -> int:
     """Count the examples of the commonest label. Whoever always says it errs on the others alone."""
     return int(np.bincount(sample.y).max())
 
@@ -317,11 +317,11 @@ def commonest(sample: Dataset) -> int:
 def development_sample(sample: Dataset, version: int) -> str:
     """The sample that this one is, or comes from, if that version was made with a view of it."""
     names = (_DEVELOPMENT_3 if version > 2 else _DEVELOPMENT).values()
-    known = (known_by_name(sample.name), sample.development, *_by_content(sample))
+    known = (find_by_name(sample.name), sample.development, *_by_content(sample))
     return next((each for each in known if each in names), "")
 
 
-def known_by_name(name: str) -> str:
+def find_by_name(name: str) -> str:
     """The sample that a name begins with, in ``name:part``; empty where it is none of them."""
     beginning = name.partition(":")[0]
     return beginning if beginning in _DEVELOPMENT_3.values() else ""

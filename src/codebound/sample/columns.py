@@ -142,7 +142,7 @@ def column_of(title: Title, values: Values, *, name: str) -> Column:
         DataError: It holds what its title rules out.
     """
     if title.levels or (isinstance(values, Coded) and not (title.has_numbers or title.has_words)):
-        return leveled(title, values, name)
+        return column_by_levels(title, values, name)
     if isinstance(values, np.ndarray) and not title.has_words:
         return Column(title.name, values, can_miss=title.can_miss)
     cells = _texts_of(values)
@@ -211,7 +211,7 @@ def words_of(values: Values) -> list[str]:
     return list(values)
 
 
-def leveled(title: Title, values: Values, name: str) -> Column:
+def column_by_levels(title: Title, values: Values, name: str) -> Column:
     """A column by its levels, which are declared or those of its type."""
     has_type = isinstance(values, Coded) and not title.levels
     levels = title.levels or (values.levels if isinstance(values, Coded) else ())
@@ -237,7 +237,7 @@ def leveled(title: Title, values: Values, name: str) -> Column:
     return Column(title.name, np.array([known[cell] for cell in cells]), levels, can_miss=title.can_miss)
 
 
-def admitted(title: Title, values: Values) -> Values:
+def admit(title: Title, values: Values) -> Values:
     """The cells that a title admits; the others are missing."""
     if isinstance(values, np.ndarray) and not (title.levels or title.has_words):
         return values
@@ -256,7 +256,7 @@ def inputs_with_gaps(columns: Sequence[Column]) -> NDArray[np.float64]:
     parts = []
     for column in columns:
         missing = np.isnan(column.values) & (not column.can_miss)
-        part = _encoded(replace(column, values=np.where(missing, 0.0, column.values)))
+        part = _encode(replace(column, values=np.where(missing, 0.0, column.values)))
         part[missing] = np.nan
         parts.append(part)
     return np.concatenate(parts, axis=1)
@@ -273,7 +273,7 @@ def inputs_of(columns: Sequence[Column], *, name: str) -> NDArray[np.float64]:
         raise DataError(
             f"{name} becomes {width} inputs an example; 1 to {_MAX_VALUES} values in all are read."
         )
-    return np.concatenate([_encoded(column) for column in columns], axis=1)
+    return np.concatenate([_encode(column) for column in columns], axis=1)
 
 
 def _has_indicator(column: Column) -> bool:
@@ -285,21 +285,21 @@ def _width(column: Column) -> int:
     return own + _has_indicator(column) + (0 if column.words is None else BUCKETS)
 
 
-def _encoded(column: Column) -> NDArray[np.float64]:
+def _encode(column: Column) -> NDArray[np.float64]:
     missing = np.isnan(column.values)
     parts = []
     if len(column.levels) > 2:
-        parts.append(_one_of(column.values, len(column.levels)))
+        parts.append(_one_hot(column.values, len(column.levels)))
     elif column.has_numbers:
         parts.append(np.where(missing, 0.0, column.values)[:, None])
     if _has_indicator(column):
         parts.append(missing[:, None].astype(np.float64))
     if column.words is not None:  # behind what is beside them, before what says that there is none
-        parts.insert(len(parts) if column.has_numbers else 0, _one_of(column.words, BUCKETS))
+        parts.insert(len(parts) if column.has_numbers else 0, _one_hot(column.words, BUCKETS))
     return np.concatenate(parts, axis=1)
 
 
-def _one_of(values: NDArray[np.float64], count: int) -> NDArray[np.float64]:
+def _one_hot(values: NDArray[np.float64], count: int) -> NDArray[np.float64]:
     return np.equal.outer(values, np.arange(count)).astype(np.float64)
 
 

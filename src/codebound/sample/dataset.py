@@ -214,25 +214,25 @@ class Dataset:
 
         As long as somebody holds the result, whoever asks for the same examples there gets the same tensor.
         """
-        return DeviceData(x=_placed(self.x, device), y=_placed(self.y, device), scaling=self.scaling)
+        return DeviceData(x=_place(self.x, device), y=_place(self.y, device), scaling=self.scaling)
 
 
 _PLACED: dict[tuple[int, torch.device], tuple[ref[NDArray[Any]], ref[Tensor]]] = {}
 """Tensors that somebody holds, by the array that they are and their place; it keeps nothing alive."""
 
 
-def _placed(array: NDArray[np.generic], device: torch.device | str) -> Tensor:
+def _place(array: NDArray[np.generic], device: torch.device | str) -> Tensor:
     """An array on a device: that of before where somebody has it still."""
     key = id(array), torch.device(device)
     known = _PLACED.get(key)  # or that of an array that is gone and had the same id
     tensor = None if known is None or known[0]() is not array else known[1]()
     if tensor is None:
-        tensor = _sent(array, key[1])
+        tensor = _send(array, key[1])
         _PLACED[key] = ref(array), ref(tensor, lambda _: _PLACED.pop(key, None))
     return tensor
 
 
-def _sent(array: NDArray[np.generic], device: torch.device) -> Tensor:
+def _send(array: NDArray[np.generic], device: torch.device) -> Tensor:
     """On the CPU it is shared, not copied, where its layout allows."""
     return torch.from_numpy(np.ascontiguousarray(array)).to(device)
 
@@ -255,10 +255,10 @@ def as_dataset(given: object, *, role: str = "train", like: Dataset | None = Non
                 "the sample are numbers. Give the file or the frame itself, with the order of the classes in "
                 "the header: label{no|yes}."
             )
-        return given if like is None else named_alike(given, like.class_names)
+        return given if like is None else align_labels(given, like.class_names)
     from codebound.sample.load import load_dataset
 
-    return load_dataset(given, role=role, **({} if like is None else as_read(like)))
+    return load_dataset(given, role=role, **({} if like is None else reading_options(like)))
 
 
 def require_certifiable(sample: Dataset) -> None:
@@ -284,7 +284,7 @@ def require_certifiable(sample: Dataset) -> None:
         )
 
 
-def as_read(sample: Dataset) -> dict[str, Any]:
+def reading_options(sample: Dataset) -> dict[str, Any]:
     """Return the options of ``load_dataset`` that read another sample alike."""
     return {
         "classes": sample.classes,
@@ -294,7 +294,7 @@ def as_read(sample: Dataset) -> dict[str, Any]:
     }
 
 
-def named_alike(dataset: Dataset, names: tuple[str, ...]) -> Dataset:
+def align_labels(dataset: Dataset, names: tuple[str, ...]) -> Dataset:
     """The sample with its labels in the order of these names, where it has names of its own.
 
     Raises:

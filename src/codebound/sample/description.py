@@ -9,7 +9,7 @@ import numpy as np
 
 from codebound.run.errors import DataError, UsageError
 from codebound.run.files import write_arrays
-from codebound.sample.caveats import MOST_COPIES, remarks, rows_of
+from codebound.sample.caveats import MOST_COPIES, count_copies, remarks
 from codebound.sample.dataset import cross_duplicates, split
 from codebound.sample.formats.catalogue import KNOWN
 from codebound.sample.load import load_dataset
@@ -87,7 +87,7 @@ def describe_sample(spec: str, *, role: str = "train", folder: Path | None = Non
 
 def _copies(sample: Dataset) -> list[str]:
     """A sentence about the copies inside a sample, if there are any."""
-    rows = rows_of(sample, allow_copies=True)
+    rows = count_copies(sample, allow_copies=True)
     are_many = rows.equal * MOST_COPIES > rows.n
     refused = f"; more than one in {MOST_COPIES} is refused by certify, unless copies are allowed as draws"
     return [f"{rows.sentence}{refused if are_many else ''}"] if rows.equal else []

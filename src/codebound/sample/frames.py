@@ -15,13 +15,13 @@ from codebound.sample.columns import (
     Coded,
     Column,
     Title,
-    admitted,
+    admit,
+    column_by_levels,
     column_of,
     inputs_of,
     inputs_with_gaps,
     is_day,
     is_number,
-    leveled,
     text_of,
     words_of,
 )
@@ -80,12 +80,12 @@ def split_table(
     if how.role != "unlabelled":
         at = find_target(names, target, name=name)
         labels = column_of_labels(*table[at], how, name=name)
-    elif not how.columns and _called_like_labels(names, target):
+    elif not how.columns and _find_label_names(names, target):
         at = find_target(names, target, name=name)
     inputs = [each for i, each in enumerate(table) if i != at]
     if not how.columns:
         return [column_of(*each, name=name) for each in inputs], labels
-    columns = [column_of(*each, name=name) for each in _alike(inputs, how.columns, name=name)]
+    columns = [column_of(*each, name=name) for each in _match_columns(inputs, how.columns, name=name)]
     for column in columns:
         missing = np.flatnonzero(np.isnan(column.values))
         if missing.size and not column.can_miss:
@@ -104,16 +104,14 @@ def rows_like(
     Raises:
         DataError: A column is not there, or the columns differ in length.
     """
-    chosen = _alike(table, like, name=name)
+    chosen = _match_columns(table, like, name=name)
     if len({len(values) for _, values in chosen}) != 1:
         lengths = ", ".join(f"{_short(title.name)}: {len(values)}" for title, values in chosen[:_SHOWN])
         raise DataError(f"{name}: its columns hold different numbers of values ({lengths}). Give one a row.")
-    return inputs_with_gaps(
-        [column_of(title, admitted(title, values), name=name) for title, values in chosen]
-    )
+    return inputs_with_gaps([column_of(title, admit(title, values), name=name) for title, values in chosen])
 
 
-def _alike(
+def _match_columns(
     table: Sequence[tuple[Title, Values]], like: tuple[Title, ...], *, name: str
 ) -> list[tuple[Title, Values]]:
     """The columns of the sample, found by their names; of equal names the first is the first there."""
@@ -137,9 +135,9 @@ def column_of_labels(title: Title, values: Values, how: Reading, *, name: str) -
     sample is known: their order must be that of the sample.
     """
     if title.levels:
-        return leveled(title, values, name)
+        return column_by_levels(title, values, name)
     if isinstance(values, Coded):
-        return leveled(replace(title, levels=values.levels), values, name)
+        return column_by_levels(replace(title, levels=values.levels), values, name)
     words, class_names = _names(values), how.class_names
     if not class_names and words and all(map(is_day, words)):
         raise DataError(
@@ -147,7 +145,7 @@ def column_of_labels(title: Title, values: Values, how: Reading, *, name: str) -
             "Name the column with the classes, or make classes of days by limits that were fixed in advance."
         )
     if class_names and set(words) <= set(class_names):
-        return leveled(replace(title, levels=class_names), values, name)
+        return column_by_levels(replace(title, levels=class_names), values, name)
     has_numbers_for_names = bool(class_names) and all(map(is_number, class_names))
     if not words or (_count_from_zero(words) and not has_numbers_for_names):
         return column_of(Title(title.name, has_numbers=True), values, name=name)
@@ -164,7 +162,7 @@ def column_of_labels(title: Title, values: Values, how: Reading, *, name: str) -
             f"test sample needs its classes in the order of the sample's: write that into the header, as in "
             f"{cell}."
         )
-    return leveled(replace(title, levels=words), values, name)
+    return column_by_levels(replace(title, levels=words), values, name)
 
 
 def _names(values: NDArray[np.float64] | Sequence[str]) -> tuple[str, ...]:
@@ -339,7 +337,7 @@ def _short(text: str) -> str:
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[: _SHOWN_CHARACTERS - 3]}..."
 
 
-def _called_like_labels(names: Sequence[str], target: str | None) -> list[int]:
+def _find_label_names(names: Sequence[str], target: str | None) -> list[int]:
     return [
         i for i, each in enumerate(names) if (each.lower() in TARGETS if target is None else each == target)
     ]
@@ -347,7 +345,7 @@ def _called_like_labels(names: Sequence[str], target: str | None) -> list[int]:
 
 def find_target(names: Sequence[str], target: str | None, *, name: str) -> int:
     """Position of the column with the labels: the named one, or the only one that is called like labels."""
-    wanted = _called_like_labels(names, target)
+    wanted = _find_label_names(names, target)
     if len(wanted) == 1:
         return wanted[0]
     shown = ", ".join(names[:20]) + (" and others" if len(names) > 20 else "")

@@ -23,11 +23,11 @@ from codebound.run.extensions import import_named
 from codebound.sample.arrays import from_arrays, read_arrays, require_one_label
 from codebound.sample.caveats import STANDARDISED, looks_standardised
 from codebound.sample.columns import Title
-from codebound.sample.dataset import ROLES, Dataset, Scaling, named_alike
-from codebound.sample.formats.catalogue import KNOWN, KnownDataset, find, has_digest, located, read
+from codebound.sample.dataset import ROLES, Dataset, Scaling, align_labels
+from codebound.sample.formats.catalogue import KNOWN, KnownDataset, find, has_digest, locate, read
 from codebound.sample.formats.pictures import read_image_folder
 from codebound.sample.frames import Reading, column_of_labels, labels_of, sample_of
-from codebound.sample.tables import SUFFIXES, from_frame, is_frame, table_of, titled, titled_file, values_of
+from codebound.sample.tables import SUFFIXES, from_frame, is_frame, read_file, read_frame, table_of, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -86,14 +86,14 @@ def load_dataset(
     if role not in ROLES:
         raise UsageError(f"a sample has the role {', '.join(ROLES)}. Got {role!r}.")
     how = Reading(role, classes, tuple(class_names), tuple(columns), tuple(input_shape))
-    return named_alike(_loaded(spec, folder, how), how.class_names)
+    return align_labels(_load(spec, folder, how), how.class_names)
 
 
-def _loaded(spec: object, folder: Path | None, how: Reading) -> Dataset:
+def _load(spec: object, folder: Path | None, how: Reading) -> Dataset:
     if isinstance(spec, Dataset):
         return _with_role(spec, how.role)
     if not isinstance(spec, str | Path):
-        return _collected(spec, how)
+        return _collect(spec, how)
     spec = str(spec)
     known = KNOWN.get(spec.lower())
     if known is not None:
@@ -106,7 +106,7 @@ def _loaded(spec: object, folder: Path | None, how: Reading) -> Dataset:
         return _load_images(Path(sized["folder"]).expanduser(), replace(how, input_shape=shape))
     if (table := table_of(spec)) is not None:
         file, target = table
-        return sample_of(titled_file(file), target, how, name=str(file), source=f"table {file}")
+        return sample_of(read_file(file), target, how, name=str(file), source=f"table {file}")
     if path.is_file() and path.suffix.lower() != ".npz" and not is_zipfile(path):
         raise DataError(
             f"{spec} is no file that is read: a table ends in {', '.join(SUFFIXES)}, arrays are saved by "
@@ -117,7 +117,7 @@ def _loaded(spec: object, folder: Path | None, how: Reading) -> Dataset:
     if Path(spec.partition(":")[0]).suffix.lower() in (".npz", *SUFFIXES):
         raise DataError(f"{spec} does not exist.")
     if _FACTORY.fullmatch(spec):
-        return _made(spec, how)
+        return _call_maker(spec, how)
     close = get_close_matches(spec.lower(), KNOWN, n=1)
     raise DataError(
         f"no dataset {spec!r}: neither a known name ({', '.join(KNOWN)}), nor an existing .npz file, "
@@ -139,14 +139,14 @@ def _load_known(known: KnownDataset, how: Reading, folder: Path | None) -> Datas
     if how.classes not in (None, known.classes):
         raise UsageError(f"{known.name} has {known.classes} classes. Got classes={how.classes}.")
     if known.layout == "embedded":
-        (x, y), source = _digits(), "embedded in scikit-learn"
+        (x, y), source = _load_digits(), "embedded in scikit-learn"
     else:
-        found = located(known, how.role, folder)
+        found = locate(known, how.role, folder)
         (x, y), source = read(found), f"{known.title} from {found.folder}, checksums verified"
     return Dataset(known.name, how.role, x, y, known.classes, Scaling(divisor=known.divisor), source)
 
 
-def _digits() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def _load_digits() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """The file inside scikit-learn, whose import takes longer than reading it."""
     package = find_spec("sklearn")
     if package is None or package.origin is None:
@@ -194,7 +194,7 @@ def _load_images(path: Path, how: Reading) -> Dataset:
         size=(shape[-2], shape[-1]) if len(shape) in (2, 3) else None,
         channels=shape[0] if len(shape) == 3 else None,
     )
-    return _with_role(named_alike(found, names), how.role)
+    return _with_role(align_labels(found, names), how.role)
 
 
 def _part_of(path: Path, role: str) -> tuple[Path, tuple[str, ...]]:
@@ -233,7 +233,7 @@ def call_factory(spec: str, advice: str) -> Any:
         raise DataError(f"{spec} failed with {type(error).__name__}: {error}. {advice}") from error
 
 
-def _made(spec: str, how: Reading) -> Dataset:
+def _call_maker(spec: str, how: Reading) -> Dataset:
     advice = (
         "A factory is called without arguments; its module must be importable (installed, or in the current "
         "directory)."
@@ -251,7 +251,7 @@ def _with_role(dataset: Dataset, role: str) -> Dataset:
     return replace(dataset, role=role, y=np.zeros_like(dataset.y) if role == "unlabelled" else dataset.y)
 
 
-def _collected(given: object, how: Reading) -> Dataset:
+def _collect(given: object, how: Reading) -> Dataset:
     """A sample from what is in memory; the items of a dataset are collected once, in their order."""
     kind = type(given).__name__
     name, source = "arrays" if kind in ("tuple", "list", "ndarray", "Tensor") else kind, f"{kind} in memory"
@@ -261,7 +261,7 @@ def _collected(given: object, how: Reading) -> Dataset:
             return from_frame(
                 x, role=how.role, classes=how.classes, class_names=how.class_names, columns=how.columns
             )
-        table, labels = titled(x, name="the frame"), values_of(y, name="the labels of the pair")
+        table, labels = read_frame(x, name="the frame"), values_of(y, name="the labels of the pair")
         rows = len(table[0][1]) if table else 0
         if len(labels) != rows:
             raise DataError(
@@ -286,7 +286,7 @@ def _parts(given: Any, *, name: str) -> tuple[Any, Any]:
     """Inputs and labels, or None where there are none."""
     if isinstance(given, DataLoader):
         if isinstance(given.dataset, IterableDataset):
-            return _stacked(chain.from_iterable(zip(*batch, strict=True) for batch in given), name=name)
+            return _stack(chain.from_iterable(zip(*batch, strict=True) for batch in given), name=name)
         given = given.dataset
     if isinstance(given, TensorDataset):
         given = given.tensors
@@ -295,13 +295,13 @@ def _parts(given: Any, *, name: str) -> tuple[Any, Any]:
     if isinstance(given, tuple | list) and len(given) in (1, 2):
         return given[0], (*given, None)[1]
     if isinstance(given, IterableDataset):
-        return _stacked(given, name=name)
+        return _stack(given, name=name)
     if isinstance(given, str | bytes | dict) or not (
         hasattr(given, "__len__") and hasattr(given, "__getitem__")
     ):
         raise DataError(f"{name} is no sample. Give {ACCEPTED}.")
     _require_fixed(given, name=name)
-    return _stacked((given[i] for i in range(len(given))), name=name)
+    return _stack((given[i] for i in range(len(given))), name=name)
 
 
 def _require_fixed(items: Any, *, name: str) -> None:
@@ -315,7 +315,7 @@ def _require_fixed(items: Any, *, name: str) -> None:
             )
 
 
-def _stacked(rows: Iterable[Any], *, name: str) -> tuple[Any, Any]:
+def _stack(rows: Iterable[Any], *, name: str) -> tuple[Any, Any]:
     pairs = [_row(row, name=name) for row in rows]
     try:
         return np.stack([x for x, _ in pairs]), np.array([y for _, y in pairs])

@@ -25,7 +25,7 @@ BLOCK = 1 << 17
 """Examples that are looked at together."""
 
 
-def room_for(shape: int | tuple[int, ...], dtype: DTypeLike, *, memory: int | None = None) -> NDArray[Any]:
+def allocate(shape: int | tuple[int, ...], dtype: DTypeLike, *, memory: int | None = None) -> NDArray[Any]:
     """An array of zeros to be written to: in memory up to so many bytes (``MEMORY``), else in a file.
 
     Raises:
@@ -53,24 +53,24 @@ def rows_in_blocks(n: int) -> Iterator[slice]:
     return (slice(start, min(n, start + BLOCK)) for start in range(0, n, BLOCK))
 
 
-def in_order(blocks: Iterable[NDArray[Any]], n: int, dtype: DTypeLike) -> NDArray[Any]:
+def sort_blocks(blocks: Iterable[NDArray[Any]], n: int, dtype: DTypeLike) -> NDArray[Any]:
     """All ``n`` numbers of some blocks in ascending order, NaN last.
 
     Example:
-        >>> in_order([np.array([3.0, 1.0]), np.array([2.0])], 3, np.float64)
+        >>> sort_blocks([np.array([3.0, 1.0]), np.array([2.0])], 3, np.float64)
         array([1., 2., 3.])
     """
-    sorted_blocks, ends = room_for(n, dtype), [0]
+    sorted_blocks, ends = allocate(n, dtype), [0]
     for block in blocks:
         ends.append(ends[-1] + block.size)
         sorted_blocks[ends[-2] : ends[-1]] = np.sort(block, axis=None)
     runs = [sorted_blocks[start:stop] for start, stop in pairwise(ends) if stop > start]
     if len(runs) < 2:
         return sorted_blocks
-    return _merged(runs, room_for(n, dtype))
+    return _merge(runs, allocate(n, dtype))
 
 
-def _merged(runs: Sequence[NDArray[Any]], into: NDArray[Any]) -> NDArray[Any]:
+def _merge(runs: Sequence[NDArray[Any]], into: NDArray[Any]) -> NDArray[Any]:
     """Runs in order as one: between two pivots lie some blocks of numbers, which are sorted together."""
     every = max(1, BLOCK // len(runs))
     samples = np.sort(np.concatenate([run[every - 1 :: every] for run in runs]))
@@ -79,15 +79,15 @@ def _merged(runs: Sequence[NDArray[Any]], into: NDArray[Any]) -> NDArray[Any]:
     for pivot in pivots:
         below = [int(np.searchsorted(run, pivot, side="left")) for run in runs]
         upto = [int(np.searchsorted(run, pivot, side="right")) for run in runs]
-        done = _sorted_into(into, done, runs, starts, below)
+        done = _sort_into(into, done, runs, starts, below)
         equal = sum(upto) - sum(below)  # any number of them, without a copy
         into[done : done + equal] = pivot
         starts, done = upto, done + equal
-    _sorted_into(into, done, runs, starts, [len(run) for run in runs])
+    _sort_into(into, done, runs, starts, [len(run) for run in runs])
     return into
 
 
-def _sorted_into(
+def _sort_into(
     into: NDArray[Any], done: int, runs: Sequence[NDArray[Any]], starts: list[int], stops: list[int]
 ) -> int:
     piece = np.concatenate([run[a:b] for run, a, b in zip(runs, starts, stops, strict=True)])

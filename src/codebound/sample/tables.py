@@ -75,7 +75,7 @@ def from_frame(
     """
     package = _package(frame)
     return sample_of(
-        titled(frame, name=name or "the frame"),
+        read_frame(frame, name=name or "the frame"),
         None if target is None else str(target),
         Reading(role, classes, class_names, columns),
         name=name or f"a {package} frame",
@@ -83,7 +83,7 @@ def from_frame(
     )
 
 
-def titled(frame: Any, *, name: str) -> list[tuple[Title, Values]]:
+def read_frame(frame: Any, *, name: str) -> list[tuple[Title, Values]]:
     """The columns of a frame, with what their names and types declare.
 
     Raises:
@@ -136,7 +136,7 @@ def values_of(column: Any, *, name: str) -> Values:
 
 def _of_pandas(column: Any, name: str) -> Values:
     if hasattr(column, "cat"):
-        return _coded(column.cat.categories, column.cat.codes.to_numpy(np.float64), name)
+        return _split_levels(column.cat.categories, column.cat.codes.to_numpy(np.float64), name)
     if column.dtype.kind in "biuf":
         return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
     return _of_list(column, name)
@@ -145,7 +145,7 @@ def _of_pandas(column: Any, name: str) -> Values:
 def _of_polars(column: Any, name: str) -> Values:
     if not str(column.dtype).startswith("Enum"):
         return _of_list(column, name)
-    return _coded(column.dtype.categories, np.array(column.to_physical().to_list(), np.float64), name)
+    return _split_levels(column.dtype.categories, np.array(column.to_physical().to_list(), np.float64), name)
 
 
 def _of_arrow(column: Any, name: str) -> Values:
@@ -154,14 +154,14 @@ def _of_arrow(column: Any, name: str) -> Values:
     whole = column.combine_chunks() if hasattr(column, "chunks") else column
     whole = whole.chunk(0) if hasattr(whole, "chunks") else whole
     codes = np.array(whole.indices.to_pylist(), np.float64)  # None becomes NaN
-    return _coded(whole.dictionary.to_pylist(), codes, name)
+    return _split_levels(whole.dictionary.to_pylist(), codes, name)
 
 
 _READERS = {"pandas": _of_pandas, "polars": _of_polars, "pyarrow": _of_arrow}
 _KINDS = ("DataFrame", "LazyFrame", "Table", "RecordBatch")
 
 
-def _coded(categories: Iterable[Any], codes: NDArray[np.float64], name: str) -> Coded:
+def _split_levels(categories: Iterable[Any], codes: NDArray[np.float64], name: str) -> Coded:
     """Levels of a type, and which of them every cell has."""
     levels = tuple(each if isinstance(each, str) else _cell(each, name) for each in categories)
     if len(set(levels)) != len(levels):
@@ -212,7 +212,7 @@ def table_of(spec: str) -> tuple[Path, str | None] | None:
     return None
 
 
-def titled_file(path: Path) -> list[tuple[Title, Values]]:
+def read_file(path: Path) -> list[tuple[Title, Values]]:
     """The columns of a file, with what their names and types declare.
 
     Raises:
@@ -220,7 +220,7 @@ def titled_file(path: Path) -> list[tuple[Title, Values]]:
     """
     name, suffix = str(path), path.suffix.lower()
     if suffix in _PARQUET:
-        return titled(_read_parquet(path), name=name)
+        return read_frame(_read_parquet(path), name=name)
     return list(_texts(bytes(read_whole(path, limit=_MAX_BYTES)), delimiter=_DELIMITERS[suffix], name=name))
 
 

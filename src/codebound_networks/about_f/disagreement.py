@@ -18,12 +18,12 @@ from codebound.bounds.numerics import float_above
 from codebound.bounds.original import through_disagreement
 from codebound.bounds.risk import percent
 from codebound.certificate.decoding import decode, require_declared
-from codebound.certificate.evaluate import Answers, differing, joined, parts_of, winners
+from codebound.certificate.evaluate import Answers, count_differences, join_answers, parts_of, winners
 from codebound.certificate.file import Certificate
 from codebound.certificate.verification import verify
 from codebound.run.errors import CertificateError, UsageError
 from codebound.run.tensor_files import state_sha256
-from codebound.sample.caveats import require_disjoint, rows_of
+from codebound.sample.caveats import count_copies, require_disjoint
 from codebound_networks.about_f.batch_independence import require_one_example
 from codebound_networks.views.rebuild import with_weights
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Through:
+class DisagreementBound:
     """A bound on the risk of f through that of g."""
 
     bound: float  # on the risk of f
@@ -81,7 +81,7 @@ def bound_through(
     weights: Path | str | None = None,
     encoder: Encoder | None = None,
     allow_copies: bool = False,
-) -> Through:
+) -> DisagreementBound:
     """Bounds the risk of f by a certificate about g and by how often f and g differ on unlabelled inputs.
 
     Args:
@@ -111,7 +111,7 @@ def bound_through(
         require_declared(encoder, found)
         rows = encoder.table(unlabelled)
     require_disjoint(rows, sample)
-    rows_of(unlabelled, allow_copies=allow_copies)
+    count_copies(unlabelled, allow_copies=allow_copies)
     beside = weights if found.kind.is_learned else None
     verdict = verify(found, sample, base=base, weights=beside, allow_copies=allow_copies)
     if not verdict.is_accepted:
@@ -119,7 +119,7 @@ def bound_through(
     require_one_example(f, unlabelled)
     g = decode(found, base=base, weights=weights)
     errors = disagreements(f, g, unlabelled, rows, takes_stored=found.kind.is_learned)
-    return Through(
+    return DisagreementBound(
         bound=through_disagreement(
             found.claim.bound, HoldoutFacts(errors=errors, n=unlabelled.n, delta=delta)
         ),
@@ -145,4 +145,4 @@ def disagreements(
     f = with_weights(f, f.state_dict()).double().eval()
     inputs = (torch.from_numpy(unlabelled.x[at]) for at in parts_of(unlabelled))
     said = [Answers(*winners(f(unlabelled.scaling.apply(x, torch.float64)))) for x in inputs]
-    return differing(joined(said), g, rows, takes_stored=takes_stored)
+    return count_differences(join_answers(said), g, rows, takes_stored=takes_stored)

@@ -17,7 +17,7 @@ from torch import nn
 from codebound.learn.images import EPSILON, DictionaryFeatures, filter_tables
 from codebound_networks.chains.modules import FoldedBlock, LocalConv2d
 from codebound_networks.chains.operations import OPERATIONS, Conv
-from codebound_networks.chains.shifts import MeanOverShifts, StackedShifts, leaning
+from codebound_networks.chains.shifts import MeanOverShifts, StackedShifts, measure_slant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -136,7 +136,7 @@ def _layer(bound: RoundingBound, name: str, step: Any, x: Carried) -> Carried:
     return Carried(values, _after(gain, x, products=products, pixels=values[0, 0].numel()))
 
 
-def _unchanged(bound: RoundingBound, name: str, step: Any, x: Carried) -> Carried:
+def _pass_on(bound: RoundingBound, name: str, step: Any, x: Carried) -> Carried:
     return Carried(step(x.values), x.error)
 
 
@@ -155,7 +155,7 @@ def _residual(bound: RoundingBound, name: str, step: Any, x: Carried) -> Carried
     return Carried(values.relu(), error)
 
 
-def _normalised(bound: RoundingBound, name: str, step: Any, x: Carried) -> Carried:
+def _normalise(bound: RoundingBound, name: str, step: Any, x: Carried) -> Carried:
     return Carried(step(x.values), _error_of_normalised(x))
 
 
@@ -181,11 +181,11 @@ def _features(bound: RoundingBound, name: str, step: Any, x: Carried) -> Carried
         )
         behind = _after(gain, read, products=table.shape[1] ** 2 + window + 8)
         squares = squares + 4.0 * behind.square()
-    features = Carried(step.unnormalised(planes), squares.sqrt() / step.pool)
-    return Carried(step.normalised(features.values), _error_of_normalised(features))
+    features = Carried(step.compute(planes), squares.sqrt() / step.pool)
+    return Carried(step.normalise(features.values), _error_of_normalised(features))
 
 
-def _shifted(bound: RoundingBound, name: str, step: Any, x: Carried) -> Carried:
+def _shift(bound: RoundingBound, name: str, step: Any, x: Carried) -> Carried:
     error = _error_of_straightened(x, bound.is_relative) if step.kind in (3, 4) else x.error
     return Carried(step(x.values), error.repeat(step.count))
 
@@ -197,7 +197,7 @@ def _error_of_straightened(x: Carried, is_relative: bool) -> Tensor:
     share, length = _gamma(numbers + 16), _length(images)
     off = torch.zeros_like(length) if is_relative else math.sqrt(numbers) * x.error
     mass = images.abs().sum(1)
-    up, right, slant = leaning(mass)
+    up, right, slant = measure_slant(mass)
     total = mass.sum((1, 2)) + 1e-6
     squares, columns = (mass * up.square()).sum((1, 2)), (mass * right.square()).sum((1, 2))
     rows = squares + 1e-3
@@ -212,7 +212,7 @@ def _error_of_straightened(x: Carried, is_relative: bool) -> Tensor:
     return x.error + 2.0 * moved * length + _own(_gamma(8), length)
 
 
-def _averaged(bound: RoundingBound, name: str, step: Any, x: Carried) -> Carried:
+def _average(bound: RoundingBound, name: str, step: Any, x: Carried) -> Carried:
     error = x.error.reshape(step.count, -1).mean(0)
     largest = x.values.double().abs().amax(1).reshape(step.count, -1).mean(0)
     return Carried(step(x.values), error + _gamma(step.count + 1) * largest)
@@ -223,13 +223,13 @@ _RULES: dict[type[nn.Module], Callable[[RoundingBound, str, Any, Carried], Carri
     nn.Conv2d: _layer,
     LocalConv2d: _layer,
     FoldedBlock: _residual,
-    nn.GroupNorm: _normalised,
-    nn.Flatten: _unchanged,
-    nn.ReLU: _unchanged,
-    nn.MaxPool2d: _unchanged,
+    nn.GroupNorm: _normalise,
+    nn.Flatten: _pass_on,
+    nn.ReLU: _pass_on,
+    nn.MaxPool2d: _pass_on,
     nn.AvgPool2d: _mean,
     nn.AdaptiveAvgPool2d: _mean,
     DictionaryFeatures: _features,
-    StackedShifts: _shifted,
-    MeanOverShifts: _averaged,
+    StackedShifts: _shift,
+    MeanOverShifts: _average,
 }

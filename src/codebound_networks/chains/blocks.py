@@ -139,7 +139,7 @@ def _block(start: fx.Node, module: fx.GraphModule) -> tuple[str, nn.Module, fx.N
             shortcut = _first(shortcut)
         if shortcut is not start:
             raise refusal
-        return _name(end), _folded_block(a, b), after[0]
+        return _name(end), _fold_block(a, b), after[0]
     raise refusal
 
 
@@ -147,7 +147,7 @@ def _is_identity(node: fx.Node, module: fx.GraphModule) -> bool:
     return node.op == "call_module" and isinstance(module.get_submodule(str(node.target)), nn.Identity)
 
 
-def _folded_block(a: nn.Conv2d, b: nn.Conv2d) -> nn.Module:
+def _fold_block(a: nn.Conv2d, b: nn.Conv2d) -> nn.Module:
     has_bias = a.bias is not None or b.bias is not None
     with torch.device("meta"):
         block = FoldedBlock(a.in_channels, a.out_channels, bias=has_bias)

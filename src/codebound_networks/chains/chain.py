@@ -86,7 +86,7 @@ class Chain:
         behind = (operation.work(shape) for operation, shape in self._with_shapes() if not operation.front)
         return self.shift_count * sum(work.products for work in behind)
 
-    def described(self) -> list[list[object]]:
+    def describe(self) -> list[list[object]]:
         """The operations as plain lists, for a file."""
         return [[operation.name, *astuple(operation)] for operation in self.operations]
 

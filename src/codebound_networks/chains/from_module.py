@@ -14,7 +14,7 @@ from codebound.run.errors import ModelError, UnsupportedLayerError
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.operations import OPERATIONS, AveragePool, GlobalAveragePool
 from codebound_networks.chains.shifts import MeanOverShifts
-from codebound_networks.reading.walk import traced_steps
+from codebound_networks.reading.walk import trace_steps
 from codebound_networks.views.fold import fold_batch_norms
 from codebound_networks.views.graphs import Traced
 from codebound_networks.views.kinds import SHAPE, kind_of, kind_of_node
@@ -59,7 +59,7 @@ def chain_of(
     except ModelError as as_written:
         if is_plain(traced.model):
             raise
-        from codebound_networks.reading.layered import plain_layers
+        from codebound_networks.reading.layer_modules import plain_layers
 
         try:
             found = plain_layers(traced.model, blank(traced.model, input_shape)) if plain is None else plain()
@@ -88,7 +88,7 @@ def _chain_of(traced: Traced, input_shape: tuple[int, ...]) -> tuple[Chain, dict
     for name, module in _steps(folded, traced):
         if isinstance(module, nn.Dropout | nn.Identity | MeanOverShifts) or _is_plain_flatten(module):
             continue
-        if open_layer and (joined := _joined(name, operations[-1], module)):
+        if open_layer and (joined := _join(name, operations[-1], module)):
             operations[-1] = joined
             continue
         if isinstance(module, nn.ReLU):
@@ -147,7 +147,7 @@ def _check_same_function(model: nn.Module, chain: Chain, tensors: Mapping[str, T
     if theirs.shape != ours.shape or not torch.allclose(ours, theirs, rtol=1e-6, atol=1e-9, equal_nan=True):
         raise UnsupportedLayerError(
             f"{type(model).__name__} computes something else than the chain of its layers "
-            f"({', '.join(str(row[0]) for row in chain.described())}), so a message cannot describe it."
+            f"({', '.join(str(row[0]) for row in chain.describe())}), so a message cannot describe it."
         )
 
 
@@ -176,7 +176,7 @@ def _steps(model: nn.Module, like: Traced) -> list[tuple[str, nn.Module]]:
         raise _UnclearStepsError(
             f"the steps of {type(model).__name__} cannot be found: {network.untraceable}."
         )
-    nodes, _ = traced_steps(network)
+    nodes, _ = trace_steps(network)
     kinds = {node: kind_of_node(node, network.predictor) for node in nodes}
     main = [node for node in nodes if kinds[node] != SHAPE]
     is_chain = all(
@@ -215,10 +215,10 @@ def _operation(name: str, module: nn.Module) -> AbstractOperation:
     )
 
 
-def _joined(name: str, layer: AbstractOperation, module: nn.Module) -> AbstractOperation | None:
+def _join(name: str, layer: AbstractOperation, module: nn.Module) -> AbstractOperation | None:
     """The operation that a layer is together with the module behind it, if there is one."""
     try:
-        found = (operation.joining(layer, module) for operation in OPERATIONS.values())
+        found = (operation.join(layer, module) for operation in OPERATIONS.values())
         return next((joined for joined in found if joined), None)
     except UnsupportedLayerError as reason:
         raise UnsupportedLayerError(f"{name}: {reason}") from reason

@@ -100,7 +100,7 @@ def grid_point_of(operations: tuple[AbstractOperation, ...]) -> GridPoint | None
     True
     """
     try:
-        point = _parsed(list(operations))
+        point = _parse(list(operations))
     except ValueError:  # a size that the grid does not have
         return None
     fits = point.shifts <= SHIFT_KINDS and point.table <= TABLES and point.pool < _DICTIONARY_POOLS
@@ -110,7 +110,7 @@ def grid_point_of(operations: tuple[AbstractOperation, ...]) -> GridPoint | None
     return point if fits else None
 
 
-def _parsed(rest: list[AbstractOperation]) -> GridPoint:
+def _parse(rest: list[AbstractOperation]) -> GridPoint:
     """Takes the operations of a point off the front; ``ValueError`` where the grid lacks a size."""
     shifts, table, pool = 0, 0, 0
     if isinstance(rest[0], Shifts):

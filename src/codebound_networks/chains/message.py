@@ -103,7 +103,7 @@ class Message(AbstractMessage):
         """The same network behind other options."""
         return replace(self, options=options)
 
-    def shortened(self) -> Message:
+    def shorten(self) -> Message:
         """The same as a short message, if it is a base with nothing, or with small biases, added."""
         if self.is_short or not self.options.has_base or self.options.theta_index is not None:
             return self
@@ -301,7 +301,7 @@ def decode(
         codes = dict(zip(shapes, complete, strict=True))
     _require_end(end, bits)
     if not isinstance(codes, Subspace):
-        codes = {name: code.solved(proofs) for name, code in codes.items()}
+        codes = {name: code.solve(proofs) for name, code in codes.items()}
     if proofs is not None:
         proofs.require_end()
     return Message(options, chain, codes)

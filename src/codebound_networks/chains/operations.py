@@ -7,7 +7,7 @@ Each is a final class that knows all that is ever asked about it. To add one, wr
 * ``_shape_after`` (the shape that it makes), ``work`` (what one example takes), ``modules`` or
   ``module_type`` (what computes it), ``tensor_shapes`` if it has tensors, and the facts that differ from
   ``AbstractOperation``;
-* ``of_module`` or ``joining``, if a network of torch may contain it.
+* ``of_module`` or ``join``, if a network of torch may contain it.
 
 Nothing else changes in this package. The page of a new version (old ones are frozen), the second program
 (``codebound_verify.networks.operations``) and the literal writer of the tests say the same in their own
@@ -124,7 +124,7 @@ class AbstractOperation(ABC):
         return None
 
     @classmethod
-    def joining(cls, layer: AbstractOperation, module: nn.Module) -> Self | None:
+    def join(cls, layer: AbstractOperation, module: nn.Module) -> Self | None:
         """The operation that a layer and the module right behind it are together, or None."""
         return None
 
@@ -159,7 +159,7 @@ class AbstractOperation(ABC):
         """Spectral norm with this weight on inputs of this shape, or more, up to rounding."""
         raise ModelError(f"the norm of a {self.name} is not bounded.")
 
-    def changed(self, name: str, value: int) -> Self:
+    def with_field(self, name: str, value: int) -> Self:
         """The same with another value of one field, if it has that field."""
         return replace(self, **{name: value}) if hasattr(self, name) else self
 
@@ -411,7 +411,7 @@ class NormalisedConv(AbstractOperation):
         return Conv(self.out, self.kernel, 1, self.kernel // 2, bias=False)
 
     @classmethod
-    def joining(cls, layer: AbstractOperation, module: nn.Module) -> Self | None:  # noqa: D102
+    def join(cls, layer: AbstractOperation, module: nn.Module) -> Self | None:  # noqa: D102
         if not isinstance(module, nn.GroupNorm):
             return None
         if isinstance(layer, Conv) and (module.num_groups, module.affine, module.eps) == (1, False, EPSILON):

@@ -16,7 +16,7 @@ from codebound_networks.chains.message import Message
 from codebound_networks.codes.tensors import Zero
 from codebound_networks.reading.callables import output_shape
 from codebound_networks.reading.walk import readable, wrap
-from codebound_networks.views.fold import folding_words, without_batch_norms
+from codebound_networks.views.fold import describe_folding, without_batch_norms
 from codebound_networks.views.graphs import Traced
 from codebound_networks.views.rebuild import with_weights
 
@@ -58,11 +58,11 @@ class Original(AbstractOriginal):
         inside = read.model
         if classes is not None:
             require_logits(output_shape(inside, example), classes)
-        notes += folding_words(inside)
+        notes += describe_folding(inside)
 
         @cache  # it takes seconds, and is needed twice where it is no chain either
         def plain() -> fx.GraphModule:
-            from codebound_networks.reading.layered import plain_layers
+            from codebound_networks.reading.layer_modules import plain_layers
 
             return plain_layers(inside, example)
 
@@ -87,10 +87,10 @@ class Original(AbstractOriginal):
         """The operations in words: equal for networks that differ by their tensors alone."""
         return self.module.code if self.module is not None else str(self.chain)
 
-    def unchanged(self, options: Options) -> Message:  # noqa: D102
+    def unchanged_message(self, options: Options) -> Message:  # noqa: D102
         zeros = {name: Zero(array.shape) for name, array in self.arrays.items()}
         assert self.chain is not None  # of others no message is made
         return Message(options, self.chain, zeros)
 
-    def viewed(self, input_shape: tuple[int, ...]) -> Network:  # noqa: D102
+    def view(self, input_shape: tuple[int, ...]) -> Network:  # noqa: D102
         return wrap(self.build(), example=torch.zeros(2, *input_shape))

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from codebound.run.errors import ModelError
-from codebound_networks.views.kinds import MODULE_KINDS, fixed
+from codebound_networks.views.kinds import MODULE_KINDS, fixed_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,16 +20,16 @@ _DOWN, _UP, _RIGHT, _LEFT = (0, 0, 1, -1), (0, 0, -1, 1), (1, -1, 0, 0), (-1, 1,
 _MOVES = tuple(partial(functional.pad, pad=move) for move in (_DOWN, _UP, _RIGHT, _LEFT))
 
 
-def straightened(x: Tensor) -> Tensor:
+def straighten(x: Tensor) -> Tensor:
     """Images sheared along their rows until rows and columns are uncorrelated: strokes stand upright.
 
-    >>> leaning = torch.eye(5).flip(0).view(1, 1, 5, 5)
-    >>> straightened(leaning)[0, 0].sum(0).round()
+    >>> measure_slant = torch.eye(5).flip(0).view(1, 1, 5, 5)
+    >>> straighten(measure_slant)[0, 0].sum(0).round()
     tensor([0., 0., 5., 0., 0.])
     """
     width = x.shape[-1]
     columns = torch.arange(width, dtype=x.dtype, device=x.device)
-    up, _, slant = leaning(x.abs().sum(1))
+    up, _, slant = measure_slant(x.abs().sum(1))
     places = (columns + slant * up).clamp(-1.0, width).unsqueeze(1)
     left = places.nan_to_num().floor()  # of an image that is not finite: what is read does not matter
     share = places - left
@@ -39,7 +39,7 @@ def straightened(x: Tensor) -> Tensor:
     return (1.0 - share) * read(-1, at) + share * read(-1, at + 1)
 
 
-def leaning(mass: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def measure_slant(mass: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Distances of rows and of columns from the centre of each image, and the slant that relates them.
 
     Args:
@@ -66,8 +66,8 @@ class _Kind(NamedTuple):
 _KINDS = {
     1: _Kind(None, (partial(torch.flip, dims=(-1,)),)),
     2: _Kind(None, _MOVES),
-    3: _Kind(straightened, ()),
-    4: _Kind(straightened, _MOVES),
+    3: _Kind(straighten, ()),
+    4: _Kind(straighten, _MOVES),
 }
 
 
@@ -130,4 +130,4 @@ class MeanOverShifts(nn.Module):
 
 
 for _step in (StackedShifts, MeanOverShifts):
-    MODULE_KINDS[_step] = fixed(_step)  # known, so that each is one step of a network
+    MODULE_KINDS[_step] = fixed_kind(_step)  # known, so that each is one step of a network

@@ -12,7 +12,7 @@ from codebound.certificate.verification import CERTIFICATE
 from codebound.certification import certify
 from codebound.cli.actions import load_samples, record_options, save_or_rescue
 from codebound.known.base import BASE_FILE
-from codebound.known.encoder import encoded, load_encoder
+from codebound.known.encoder import encode_sample, load_encoder
 from codebound.known.provenance import Origin, origin_of
 from codebound.report.folder import WEIGHTS
 from codebound.run.device import resolve_device
@@ -25,7 +25,7 @@ from codebound.sample.caveats import remarks
 from codebound.sample.formats.catalogue import KNOWN
 from codebound.sample.load import load_dataset
 from codebound_networks.about_f.disagreement import bound_through
-from codebound_networks.about_f.given import given_base, load_network
+from codebound_networks.about_f.models import base_from_options, load_network
 from codebound_networks.train import runs
 from codebound_networks.train.config import TrainConfig, parse_schedule, preset
 from codebound_networks.train.few_bits import DICTIONARY_SIDE
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from codebound.sample.dataset import Dataset
-    from codebound_networks.about_f.disagreement import Through
+    from codebound_networks.about_f.disagreement import DisagreementBound
     from codebound_networks.train.runs import TrainResult
 
 # settings of a training whose option has another name
@@ -99,7 +99,7 @@ def few_bits_from_options(
     # without an architecture any network with the shapes of the data: for images the method has its own
     model = arch or ("linear" if len(sample.input_shape) == 3 else "mlp")
     network = load_network(model, sample)
-    pretrained = given_base(options, network, sample)
+    pretrained = base_from_options(options, network, sample)
     method = _method(sample, device=place.type, has_architecture=arch is not None, has_base=base is not None)
     settings = {
         **{name: given[name] for name in ("for_certificate", "data", "test", "holdout", "base", "base_says")},
@@ -149,7 +149,7 @@ def few_bits_from_options(
     return record
 
 
-def through_from_options(options: Mapping[str, Any], *, out: Path | None = None) -> Through:
+def through_from_options(options: Mapping[str, Any], *, out: Path | None = None) -> DisagreementBound:
     """Bounds a network through a certificate; the base and g may lie beside it. ``out`` gets the record."""
     if out is not None and out.exists():
         raise UsageError(f"{out} exists already. Choose another file.")
@@ -163,7 +163,7 @@ def through_from_options(options: Mapping[str, Any], *, out: Path | None = None)
     found = bound_through(
         path,
         load_network(options["model"], sample, options["weights"]),
-        sample=sample if encoder is None else encoded(encoder, sample),
+        sample=sample if encoder is None else encode_sample(encoder, sample),
         unlabelled=unlabelled.select(range(unlabelled.n), role="unlabelled"),
         delta=options["delta"],
         base=None if base is None else load_arrays(base),

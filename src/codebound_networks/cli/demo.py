@@ -11,7 +11,7 @@ from codebound.cli.console import Format, note, print_table
 from codebound.cli.options import option
 from codebound.report.tables import tabulate
 from codebound.run.errors import UsageError
-from codebound.run.extensions import find_extensions, loaded
+from codebound.run.extensions import find_extensions, resolve
 from codebound.run.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def command(
     from codebound.cli.actions import load_samples
     from codebound.run.store import new_folder
     from codebound.sample.formats.download import fetch
-    from codebound_networks.about_f.given import load_network
+    from codebound_networks.about_f.models import load_network
     from codebound_networks.train.config import TrainConfig
     from codebound_networks.train.harness import fit
 
@@ -73,7 +73,7 @@ def command(
     pages = []
     for name, step in find_extensions()["DEMO"].items():
         with progress_bar(name, quiet=quiet) as progress:
-            pages.append(loaded(step)(trained.model, (sample, test_set), message.folder, settings, progress))
+            pages.append(resolve(step)(trained.model, (sample, test_set), message.folder, settings, progress))
     guarantees = _guarantees(**found)
     print_result(replace(saved, result=saved.result | {"guarantees": guarantees}), output, quiet=quiet)
     if output is Format.table:

@@ -14,11 +14,11 @@ import torch
 
 from codebound import __version__
 from codebound.run.errors import ModelError
-from codebound.sample.formats.catalogue import known_datasets
+from codebound.sample.formats.catalogue import locate_all
 from codebound.sample.losses import require_logits
 from codebound_networks.chains.from_module import chain_of
 from codebound_networks.reading.callables import output_shape
-from codebound_networks.reading.layered import plain_layers
+from codebound_networks.reading.layer_modules import plain_layers
 from codebound_networks.reading.loading import factory_of
 from codebound_networks.views.rebuild import first_weight
 
@@ -44,7 +44,7 @@ def describe_installation() -> Iterator[tuple[str, str, str]]:
         yield "cuda", torch.cuda.get_device_name(0), "for whoever asks for the device cuda"
     else:
         yield "cuda", "none", "everything runs on the CPU; training is slower"
-    for name, found in known_datasets().items():
+    for name, found in locate_all().items():
         yield f"data {name}", found or "not here", "" if found else f"codebound data get {name}"
     for name, (extra, gain) in _EXTRAS.items():
         yield f"extra [{extra}]", "installed" if find_spec(name) else "not installed", f"adds {gain}"
@@ -110,7 +110,7 @@ def examine(
         classes: Number of classes.
         strict: Refuse a network with a tensor that cannot be handled.
     """
-    from codebound_networks.about_f.given import (  # an installation is described without them
+    from codebound_networks.about_f.models import (  # an installation is described without them
         load_layers,
         model_sizes,
     )

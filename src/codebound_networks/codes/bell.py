@@ -62,7 +62,7 @@ class Bell(AbstractGridCode):
             found = bisect_right(bounds, slot) - 1
             coder.narrow(bounds[found], bounds[found + 1] - bounds[found], bounds[-1])
             levels.append(found - MAX_BELL_LEVEL)
-        return Bell(self._shaped(levels), step, width=width)
+        return Bell(self._shape_levels(levels), step, width=width)
 
     def lengths(self) -> NDArray[np.float64]:
         """Bits of the sizes 0 .. 255 at this width."""

@@ -9,7 +9,7 @@ from codebound.bits.arithmetic import Reader, Writer
 from codebound.bits.bitstring import Bits, join
 from codebound.bits.numbers import gamma
 from codebound.run.errors import FormatError, UsageError
-from codebound.run.extensions import find_extensions, loaded
+from codebound.run.extensions import find_extensions, resolve
 from codebound_networks.codes.bell import Bell
 from codebound_networks.codes.tensors import (
     AbstractGridCode,
@@ -43,7 +43,7 @@ def code_of_mode(mode: int, reader: Reader) -> type[AbstractTensorCode]:
         return MODES[mode]
     added = find_extensions()["TENSOR_CODES"]
     reader.require(mode in added, f"there is no tensor code of mode {mode}.{find_extensions().advice}")
-    found: type[AbstractTensorCode] = loaded(added[mode])
+    found: type[AbstractTensorCode] = resolve(added[mode])
     return found
 
 

@@ -110,7 +110,7 @@ class Subspace:
             for first in range(0, weights.size, _CHUNK):
                 chunk = slice(first, first + _CHUNK)
                 count = weights[chunk].size
-                index, sign = _hashed(hash_stream.words(count * entries), q.size)
+                index, sign = _split_words(hash_stream.words(count * entries), q.size)
                 sums = (sign * q[index]).reshape(count, entries).sum(axis=1)
                 values = (
                     unit * start_stream.gaussian_quarters(count).astype(np.float64) + sums * step
@@ -138,14 +138,14 @@ def hashes(seed: int, dimension: int, entries: int, count: int) -> tuple[NDArray
     """
     if not 1 <= dimension <= MAX_DIMENSION:
         raise UsageError(f"a subspace has 1 to {MAX_DIMENSION:,} dimensions. Got {dimension:,}.")
-    index, sign = _hashed(Stream(seed, "hash").words(count * entries), dimension)
+    index, sign = _split_words(Stream(seed, "hash").words(count * entries), dimension)
     return index.reshape(count, entries), sign.reshape(count, entries)
 
 
-def starts(seed: int, count: int) -> NDArray[np.int8]:
+def start_values(seed: int, count: int) -> NDArray[np.int8]:
     """Return the starts of the first ``count`` elements, times 4 before their scale.
 
-    >>> starts(0, 4).dtype, round(float(starts(0, 10_000).std()), 1)
+    >>> start_values(0, 4).dtype, round(float(start_values(0, 10_000).std()), 1)
     (dtype('int8'), 4.0)
     """
     return Stream(seed, "start").gaussian_quarters(count)
@@ -161,7 +161,7 @@ def scale_exponent(shape: Shape) -> int:
     return (columns.bit_length() - 1) // 2 if len(shape) > 1 else 0
 
 
-def _hashed(words: NDArray[np.uint64], dimension: int) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
+def _split_words(words: NDArray[np.uint64], dimension: int) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
     """Indices from the high halves of the words, signs from their lowest bits."""
     half = np.uint64(32)
     index = (words >> half) * np.uint64(dimension) >> half

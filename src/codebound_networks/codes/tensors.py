@@ -115,7 +115,7 @@ class AbstractTensorCode(ABC):
         """The decoded tensor: the values, plus those of a base, rounded once to float32."""
         return round_to_float32(self.values(), base=base)
 
-    def solved(self, witness: Witness | None = None) -> AbstractTensorCode:
+    def solve(self, witness: Witness | None = None) -> AbstractTensorCode:
         """The code with everything that has to be computed before its values are known; most have nothing.
 
         Args:
@@ -249,7 +249,7 @@ class AbstractGridCode(AbstractTensorCode):
         coder.require(limit <= most, f"levels are at most {most:,} in this code. Got {limit:,}.")
         return step, limit
 
-    def _shaped(self, levels: list[int]) -> Levels:
+    def _shape_levels(self, levels: list[int]) -> Levels:
         return np.array(levels, dtype=np.int32).reshape(self.shape)
 
 
@@ -263,7 +263,7 @@ class Dense(AbstractGridCode):
         coder.charge(self.levels.size)
         step, limit = self._code_grid(coder, MAX_LEVEL)
         levels = [uniform(coder, q + limit, 2 * limit + 1) - limit for q in self.levels.ravel().tolist()]
-        return Dense(self._shaped(levels), step, limit)
+        return Dense(self._shape_levels(levels), step, limit)
 
 
 @implements("K-NV", "K-V1", kind="algorithm")
@@ -280,7 +280,7 @@ class Enumerative(AbstractGridCode):
             if flag:  # -L .. -1, 1 .. L are the ranks 0 .. 2L - 1
                 rank = uniform(coder, levels[i] + limit - (levels[i] >= 0), 2 * limit)
                 levels[i] = rank - limit + (rank >= limit)
-        return Enumerative(self._shaped(levels), step, limit)
+        return Enumerative(self._shape_levels(levels), step, limit)
 
 
 @implements("K-NVa", kind="algorithm")

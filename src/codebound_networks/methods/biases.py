@@ -51,7 +51,7 @@ def propose_biases(search: Search) -> None:
     short = ((8 * (octave + more), 1) for more in _OCTAVES if octave + more in OCTAVES)
     seen = set()
     for (step, largest), price in itertools.product((*short, *wide), _PRICES):
-        found = descended(scores, labels, unit=step_size(step), price=price, largest=largest)
+        found = descend(scores, labels, unit=step_size(step), price=price, largest=largest)
         if found.any() and (step, found.tobytes()) not in seen:
             seen.add((step, found.tobytes()))
             code = best_tensor_code(found, step=step)
@@ -68,7 +68,7 @@ def _scores(search: Search) -> NDArray[np.float64]:
     return np.concatenate(parts)
 
 
-def descended(
+def descend(
     scores: NDArray[np.float64],
     labels: NDArray[np.int64],
     *,
@@ -79,7 +79,7 @@ def descended(
     """Whole numbers for the classes, in units, that lower errors plus a price for each that is not zero.
 
     >>> scores = np.array([[1.0, 0.0], [0.6, 0.0], [0.5, 0.0]])
-    >>> descended(scores, np.array([0, 1, 1]), unit=0.25, price=0.5).tolist()
+    >>> descend(scores, np.array([0, 1, 1]), unit=0.25, price=0.5).tolist()
     [-3, 0]
     """
     added = np.zeros(scores.shape[1], dtype=np.int32)

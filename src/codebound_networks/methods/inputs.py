@@ -13,7 +13,7 @@ from codebound.certificate.claims import AboutG
 from codebound.certificate.evaluate import sure_share
 from codebound.known.base import MAX_WORDS, Pretrained, require_unseen_base
 from codebound.known.provenance import origin_of_parts
-from codebound.methods.inputs import SCORES, Start, make_helper, maker_of, refuse_seen
+from codebound.methods.inputs import SCORES, Networks, make_helper, maker_of, refuse_seen
 from codebound.methods.kernel_share import linear_helper
 from codebound.methods.registry import makes_own
 from codebound.run.errors import CertificateError, ModelError, UsageError
@@ -50,7 +50,7 @@ _SCORED = " What is certified are its scores, as they are declared."
 _TOO_DEEP = "At worst, rounding errors of so many layers are larger than every margin."
 
 
-def read_start(
+def read_networks(
     f: Traced,
     base: Pretrained | None,
     sample: Dataset,
@@ -58,7 +58,7 @@ def read_start(
     stated: AbstractClaim,
     method: str,
     has_helper: bool,
-) -> Start:
+) -> Networks:
     """Reads the networks that were given, as far as the claim and the method need them."""
     can_do_without = makes_own(method) if base is None else method in SCORES
     needs_chain = stated.is_about_f or (stated.trains_base and not has_helper) or not can_do_without
@@ -68,8 +68,8 @@ def read_start(
         needs_f = base is not None or stated != AboutG(stated.loss) or not makes_own(method)
         if needs_f or not runs_on(f.model, sample.input_shape, sample.classes):
             raise
-        return Start(None, f"{reason}\n  Methods that make a network of their own go on without it.")
-    uncoded = beyond_message(original)
+        return Networks(None, f"{reason}\n  Methods that make a network of their own go on without it.")
+    uncoded = explain_no_message(original)
     if uncoded and needs_chain:
         raise CertificateError(uncoded + _INSTEAD)
     if uncoded:
@@ -78,14 +78,14 @@ def read_start(
     if base is not None:
         require_unseen_base(origin_of_parts(base.network), sample)
         tensors = original.arrays if base.network is f.model else base_tensors(base, original, sample)
-    return Start(original, uncoded=uncoded, base=base, base_tensors=tensors)
+    return Networks(original, uncoded=uncoded, base=base, base_tensors=tensors)
 
 
 def _read_helper(network: nn.Module, prior: Dataset, unseen: Sequence[Dataset]) -> Original:
     """A helper to which a message codes the difference."""
     refuse_seen(network, unseen, prior)
     original = read_original(network, prior)
-    if uncoded := beyond_message(original):
+    if uncoded := explain_no_message(original):
         raise CertificateError(f"{uncoded}\n  A helper like that encodes the rest: give the method auto.")
     return original
 
@@ -108,7 +108,7 @@ def known_of_prior(
         says = f"made by {maker_of(helper)} of the first part"[:MAX_WORDS]
         return says, _read_helper(made.eval(), prior, unseen)
     if original is not None:
-        return "trained on the prior part of the sample", _trained_on_prior(original, prior, progress)
+        return "trained on the prior part of the sample", _train_on_prior(original, prior, progress)
     return (
         "linear, learned in closed form from the first part of the sample",
         read_original(linear_helper(prior), prior),
@@ -135,7 +135,7 @@ def read_original(model: nn.Module | Traced, sample: Dataset, *, needs_chain: bo
     return original
 
 
-def beyond_message(original: Original) -> str:
+def explain_no_message(original: Original) -> str:
     """Say why no message is made of a network, and what bounds it; empty where one can be."""
     numbers = sum(math.prod(array.shape) for array in original.tensors.values())
     if original.chain is None:
@@ -180,7 +180,7 @@ def base_tensors(base: Pretrained, original: Original, sample: Dataset) -> Tenso
     return found.arrays
 
 
-def _trained_on_prior(original: Original, prior: Dataset, progress: Progress) -> Original:
+def _train_on_prior(original: Original, prior: Dataset, progress: Progress) -> Original:
     """The network trained anew, from a fresh start, on the prior part alone: it may then be the helper.
 
     Its seed cannot be chosen: whoever picked the best of many bases would have to pay for the choice.
@@ -194,13 +194,13 @@ def _trained_on_prior(original: Original, prior: Dataset, progress: Progress) ->
         schedule=Cosine(),
         seed=_PRIOR_SEED,
     )
-    result = fit(_fresh(original.chain), prior, config, progress=progress)
+    result = fit(_reinitialise(original.chain), prior, config, progress=progress)
     return Original(
         original.chain, {name: tensor.detach() for name, tensor in result.model.state_dict().items()}
     )
 
 
-def _fresh(chain: Chain) -> nn.Module:
+def _reinitialise(chain: Chain) -> nn.Module:
     """The chain with new random weights: f itself has seen the whole sample."""
     stream = torch_stream(_PRIOR_SEED, "prior")
     tensors = {}

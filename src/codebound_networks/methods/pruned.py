@@ -13,7 +13,7 @@ from codebound_networks.chains.message import Message
 from codebound_networks.codes.choose import best_tensor_code
 from codebound_networks.codes.quantization import quantize, step_for_levels
 from codebound_networks.codes.tensors import Zero
-from codebound_networks.methods.units import narrowed, rescaled, without_biases, without_dead_units
+from codebound_networks.methods.hidden_units import narrowed, rescaled, without_biases, without_dead_units
 from codebound_networks.train.pruning import PruneSettings, prune
 
 if TYPE_CHECKING:
@@ -49,13 +49,13 @@ def _quantise_as_it_is(search: Search) -> None:
     is_close = search.task.claim.stays_near_f
     densities, counts = ((1.0,), _CLOSE_LEVELS) if is_close else (_DENSITIES, _LEVELS)
     search.consider(
-        [partial(_quantised, search, density, levels) for density in densities for levels in counts]
+        [partial(_quantise, search, density, levels) for density in densities for levels in counts]
     )
 
 
-def _quantised(search: Search, density: float, levels: int) -> Message:
+def _quantise(search: Search, density: float, levels: int) -> Message:
     task = search.task
-    codes = {name: quantised_code(name, task, density=density, levels=levels) for name in task.coded}
+    codes = {name: quantise_tensor(name, task, density=density, levels=levels) for name in task.coded}
     return Message(task.options, task.chain, codes)
 
 
@@ -89,7 +89,7 @@ def _prune_and_train(search: Search) -> None:
 
     def bound_of(plan: PruneSettings, report: Progress) -> float:
         is_first = search.tried == tried
-        found = search.propose(_pruned_message(search, plan, report))
+        found = search.propose(_train_pruned(search, plan, report))
         if is_first:
             search.require_promise(errors=found.count.errors, code_bits=found.bits.length / SMALLEST_SHARE)
         return found.rank[0]
@@ -149,7 +149,7 @@ def best_plan(
     return centre
 
 
-def _pruned_message(search: Search, plan: PruneSettings, progress: Progress) -> Message:
+def _train_pruned(search: Search, plan: PruneSettings, progress: Progress) -> Message:
     task = search.task
     narrow, tensors = narrowed(task.chain, task.f.tensors, max(16, 2 * math.isqrt(plan.keep)))
     chain = without_biases(narrow)
@@ -173,7 +173,7 @@ def _pruned_message(search: Search, plan: PruneSettings, progress: Progress) -> 
     )
 
 
-def quantised_code(name: str, task: Task, *, density: float = 1.0, levels: int) -> AbstractTensorCode:
+def quantise_tensor(name: str, task: Task, *, density: float = 1.0, levels: int) -> AbstractTensorCode:
     """A tensor of f, or its difference to the base, at a density and a number of levels.
 
     Vectors stay dense and finer, because they are few.

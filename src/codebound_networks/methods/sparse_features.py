@@ -138,7 +138,7 @@ class _Trainer(AbstractTrainer[PruneSettings]):
         """The best head of all plans, polished."""
         self.spend(SHORT)
         return best_polished(
-            self.found.values(), self.polished_twice, few=_FEW_COUNTS, many=_COUNTS[self.search.effort]
+            self.found.values(), self.polish_twice, few=_FEW_COUNTS, many=_COUNTS[self.search.effort]
         )
 
     def spend(self, budget: PruneBudget) -> None:
@@ -157,10 +157,10 @@ class _Trainer(AbstractTrainer[PruneSettings]):
 
         best_plan(self.search, bound_of, budget, size=math.prod(shape), keep=_first_size(n), n=n)
 
-    def polished_twice(self, head: Candidate[PruneSettings], counts: int) -> Candidate[PruneSettings]:
+    def polish_twice(self, head: Candidate[PruneSettings], counts: int) -> Candidate[PruneSettings]:
         """The head after local searches; each has the price of where the one before ended."""
         for _ in range(_ROUNDS):
-            head = self.polished(head, counts // _ROUNDS)
+            head = self.polish_candidate(head, counts // _ROUNDS)
         return head
 
     def polish(self, candidate: Candidate[PruneSettings], counts: int) -> NDArray[np.int32]:

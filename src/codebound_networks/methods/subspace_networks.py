@@ -12,6 +12,7 @@ from codebound.methods.search import Search, UnsuitedError
 from codebound_networks.chains.message import Message
 from codebound_networks.codes.choose import best_tensor_code
 from codebound_networks.codes.random_subspace import Subspace
+from codebound_networks.methods.hidden_units import without_biases
 from codebound_networks.methods.trainers import (
     POLISHED,
     AbstractTrainer,
@@ -19,7 +20,6 @@ from codebound_networks.methods.trainers import (
     best_polished,
     require_training,
 )
-from codebound_networks.methods.units import without_biases
 from codebound_networks.train.few_bits import LEAST_SIDE, image_chains
 from codebound_networks.train.polishing import polish
 from codebound_networks.train.subspace import Learner, SubspaceSettings, train_in_subspace
@@ -129,7 +129,7 @@ class _Trainer(AbstractTrainer[SubspaceSettings]):
             best = plan
             plan = min((plan, *_neighbours(plan)), key=bound_of)
         half = self.evaluations // 2
-        return best_polished(self.found.values(), self.polished, few=half // POLISHED, many=half)
+        return best_polished(self.found.values(), self.polish_candidate, few=half // POLISHED, many=half)
 
     def run(self, plan: SubspaceSettings) -> Candidate[SubspaceSettings]:
         before = len(self.found)

@@ -114,7 +114,7 @@ class AbstractTrainer(ABC, Generic[P]):
         facts = candidate.facts
         self.search.require_promise(errors=facts.errors, code_bits=facts.code_bits / SMALLEST_SHARE)
 
-    def polished(self, candidate: Candidate[P], counts: int) -> Candidate[P]:
+    def polish_candidate(self, candidate: Candidate[P], counts: int) -> Candidate[P]:
         """The candidate after a local search, or as it is."""
         return min(candidate, self.judge(candidate.plan, self.polish(candidate, counts)), key=_BY_BOUND)
 

@@ -46,7 +46,7 @@ class Adapter(nn.Module):
                 continue
             if self.is_whole:
                 self.notes.append(f"{name} takes integers: inputs are rounded to the nearest.")
-            self._found(found, name)
+            self._find_logits(found, name)
             return x
         if self._takes_two(x):
             raise ModelError(
@@ -73,7 +73,7 @@ class Adapter(nn.Module):
     def _input(self, x: Tensor) -> Tensor:
         return x.round().to(torch.int64) if self.is_whole else x.clone()  # some work on it in place
 
-    def _found(self, output: object, name: str) -> None:
+    def _find_logits(self, output: object, name: str) -> None:
         parts = dict(_parts(output))
         if isinstance(output, Tensor):
             self.key: str | None = None

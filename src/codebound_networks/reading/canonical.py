@@ -119,7 +119,7 @@ def _is_of_no_precision(node: fx.Node) -> bool:
     return node.op == "call_function" and not any(map(_is_float, node.all_input_nodes))
 
 
-def _reshaped(node: fx.Node) -> fx.Node | None:
+def _merge_reshapes(node: fx.Node) -> fx.Node | None:
     """A reshape of a reshape is one; linear layers do not need any, since they act on the last axis."""
     source: Any = node.args[0] if node.args else None
     if node.target is not aten.reshape.default or not isinstance(source, fx.Node):
@@ -140,7 +140,7 @@ def _reshaped(node: fx.Node) -> fx.Node | None:
     return source
 
 
-def _biased(node: fx.Node) -> fx.Node | None:
+def _absorb_biases(node: fx.Node) -> fx.Node | None:
     """A linear layer and a vector that is added to what it makes are one operation."""
     if node.target is not aten.add.Tensor or node.kwargs:
         return None
@@ -160,4 +160,4 @@ def _biased(node: fx.Node) -> fx.Node | None:
     return None
 
 
-_RULES: tuple[Callable[[fx.Node], fx.Node | None], ...] = (_without_effect, _reshaped, _biased)
+_RULES: tuple[Callable[[fx.Node], fx.Node | None], ...] = (_without_effect, _merge_reshapes, _absorb_biases)

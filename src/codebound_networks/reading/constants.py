@@ -37,7 +37,7 @@ def fold_constants(graph: fx.Graph, tensors: dict[str, Tensor]) -> list[str]:
         if not all(used in found for used in read) or torch.Tag.nondeterministic_seeded in node.target.tags:
             continue
         with torch.no_grad():
-            value = _computed(node, found)
+            value = _compute(node, found)
         if not isinstance(value, Tensor):
             continue
         found[node] = value
@@ -72,7 +72,7 @@ def _is_view(node: fx.Node) -> bool:
     return node.op == "get_attr"
 
 
-def _computed(node: fx.Node, found: Mapping[fx.Node, Tensor]) -> Any:
+def _compute(node: fx.Node, found: Mapping[fx.Node, Tensor]) -> Any:
     dtype = next((value.dtype for value in found.values() if value.is_floating_point()), torch.float32)
 
     def given(value: Any) -> Any:

@@ -28,7 +28,7 @@ from codebound_networks.reading.canonical import simplify
 from codebound_networks.reading.constants import fold_constants
 from codebound_networks.reading.equivalence import require_same
 from codebound_networks.views.kinds import arguments_of
-from codebound_networks.views.rebuild import WHOLE, copy_with, first_weight, tensors_of, unwrapped
+from codebound_networks.views.rebuild import WHOLE, copy_with, first_weight, tensors_of, unwrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -58,10 +58,10 @@ class Plain:
 
     def module(self) -> fx.GraphModule:
         """The network as a module of torch, in evaluation mode."""
-        return marked(fx.GraphModule(holder(self.tensors), self.graph), self.whole)
+        return mark_plain(fx.GraphModule(holder(self.tensors), self.graph), self.whole)
 
 
-def marked(module: fx.GraphModule, whole: frozenset[str]) -> fx.GraphModule:
+def mark_plain(module: fx.GraphModule, whole: frozenset[str]) -> fx.GraphModule:
     """A module of ours, in evaluation mode, that is known to be a plain network."""
     module.meta[WHOLE] = whole
     return module.eval()
@@ -106,7 +106,7 @@ def plain_network(model: nn.Module, example: Tensor, *, classes: int | None = No
     Raises:
         ModelError: It cannot be read; the message says why and what to do.
     """
-    inside, notes = unwrapped(model)
+    inside, notes = unwrap(model)
     inside, kept = _with_kept_norms(inside)
     twin = copy_with(inside, {id(held.tensor): held.tensor for held in tensors_of(inside)})
     name = type(inside).__name__
@@ -122,7 +122,7 @@ def plain_network(model: nn.Module, example: Tensor, *, classes: int | None = No
     first = first_weight(twin)
     inputs = example[:1].to(device=first.device, dtype=first.dtype)
     inputs = adapter.settle(inputs, name)
-    program, batch = _exported(adapter, inputs, name)
+    program, batch = _export(adapter, inputs, name)
     reader = _Reader(program, inputs_are_whole=adapter.is_whole, batch=batch)
     plain = reader.plain((*notes, *kept, *adapter.notes), inside)
     require_same(plain, adapter, inputs, name, tolerance=0.05 if _is_narrow(program) else 1e-3)
@@ -148,7 +148,7 @@ def _with_kept_norms(model: nn.Module) -> tuple[nn.Module, tuple[str, ...]]:
     return twin, (f"Rows of {', '.join(limited)} are shortened to max_norm once, not in every evaluation.",)
 
 
-def _exported(adapter: Adapter, x: Tensor, name: str) -> tuple[ExportedProgram, int]:
+def _export(adapter: Adapter, x: Tensor, name: str) -> tuple[ExportedProgram, int]:
     """Return the program that torch exports, and the size of its batch.
 
     The size is 0 unless the code has fixed it.
@@ -270,7 +270,7 @@ class _Reader:
         is_mask = held is None or held.kind != "parameter"
         is_mask = is_mask and bool(hidden.any()) and bool(value[~hidden].isfinite().all())
         is_saved = held is not None and held.is_persistent and value.is_floating_point() and not is_mask
-        if not is_saved and target not in self.changed and (made := self._made(value)) is not None:
+        if not is_saved and target not in self.changed and (made := self._make_buffer(value)) is not None:
             return made
         if is_mask:
             kept = self._attribute(name, value.detach().masked_fill(hidden, 0.0))
@@ -304,7 +304,7 @@ class _Reader:
         node.meta["val"] = value
         return node
 
-    def _made(self, value: Tensor) -> fx.Node | None:
+    def _make_buffer(self, value: Tensor) -> fx.Node | None:
         """A buffer from few numbers: none, all entries equal, in steps, or one value below a diagonal."""
         if value.is_complex():
             return None
@@ -356,7 +356,7 @@ class _Reader:
     def _operation(self, node: fx.Node, known: dict[fx.Node, Any]) -> Any:
         """Our node for one operation, or the one before where it changes nothing."""
         target: Any = node.target
-        args, kwargs = _mapped((node.args, dict(node.kwargs)), lambda value: known.get(value, value))
+        args, kwargs = _map_nested((node.args, dict(node.kwargs)), lambda value: known.get(value, value))
         if isinstance(target, HigherOrderOperator):
             return self._inner(str(target), args)
         if target is operator.getitem and isinstance(args[0], tuple):
@@ -386,9 +386,9 @@ class _Reader:
         elif name == "_native_batch_norm_legit_no_training":
             target, value = aten.batch_norm.default, value[0]
             args, kwargs = (*args[:5], False, *args[5:7], True), {}
-        args, kwargs = _mapped((args, kwargs), self._general)
+        args, kwargs = _map_nested((args, kwargs), self._general)
         if self.batch:
-            args, kwargs = _mapped((args, kwargs), self._batch_size)
+            args, kwargs = _map_nested((args, kwargs), self._batch_size)
         made = self._call(target, tuple(args), **kwargs)
         made.meta["val"] = value
         if _is_float(value) and not _reads_float(made) and self.dtype not in made.all_input_nodes:
@@ -419,12 +419,12 @@ class _Reader:
         return self.size if size == self.batch else self._call(operator.mul, (self.size, size // self.batch))
 
 
-def _mapped(values: Any, function: Callable[[Any], Any]) -> Any:
+def _map_nested(values: Any, function: Callable[[Any], Any]) -> Any:
     """The same lists, tuples and dictionaries, with every value in them mapped."""
     if isinstance(values, dict):
-        return {key: _mapped(value, function) for key, value in values.items()}
+        return {key: _map_nested(value, function) for key, value in values.items()}
     if isinstance(values, list | tuple):
-        return type(values)(_mapped(value, function) for value in values)
+        return type(values)(_map_nested(value, function) for value in values)
     return function(values) if _is_hashable(values) else values
 
 

@@ -17,8 +17,8 @@ from codebound.known.provenance import Origin, remember
 from codebound.run.errors import ModelError, UsageError
 from codebound.run.extensions import current_directory_importable
 from codebound.run.tensor_files import dtype_name, read_weights, require_finite, some
-from codebound_networks.views.rebuild import forbidden_entries, tensors_of, unwrapped
-from codebound_networks.views.zoo import FORMER_NAMES, ZOO, build, seeded
+from codebound_networks.views.rebuild import forbidden_entries, tensors_of, unwrap
+from codebound_networks.views.zoo import FORMER_NAMES, ZOO, build, use_seed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -100,7 +100,7 @@ def install(model: nn.Module, found: Mapping[str, Tensor], *, path: Path) -> Non
     the network in the file would then be made about another one. Batch-norm counters may be missing, and
     masks may hold minus infinity.
     """
-    model = unwrapped(model)[0]
+    model = unwrap(model)[0]
     wanted = model.state_dict()
     found = _without_prefix(found, wanted)
     missing = [name for name in wanted if name not in found and not name.endswith(_COUNTER)]
@@ -159,7 +159,7 @@ def _call_factory(spec: str, *, input_shape: tuple[int, ...], classes: int, seed
     module_name, _, attribute = spec.partition(":")
     try:
         with current_directory_importable():
-            with seeded(seed):  # apart from the call: a module draws numbers only when it is first imported
+            with use_seed(seed):  # apart from the call: a module draws numbers only when it is first imported
                 is_file = module_name.endswith(".py")
                 factory: object = (
                     load_file(Path(module_name)) if is_file else importlib.import_module(module_name)
@@ -170,7 +170,7 @@ def _call_factory(spec: str, *, input_shape: tuple[int, ...], classes: int, seed
                 raise ModelError(f"model {spec}: not a function that returns a network, but {type(factory)}.")
             taken = inspect.signature(factory).parameters
             offered = {"input_shape": input_shape, "classes": classes}
-            with seeded(seed):
+            with use_seed(seed):
                 model = factory(**{key: value for key, value in offered.items() if key in taken})
                 if isinstance(model, nn.Module):
                     _settle_lazy(model, input_shape)

@@ -64,7 +64,7 @@ class _Trial:
         known: dict[fx.Node, Any] = {}
         for node in graph.nodes:
             if node.op == "placeholder":
-                rows = tuple(self._drawn(x[:1].cpu().double() + i / 4) for i in range(_EXAMPLES))
+                rows = tuple(self._draw(x[:1].cpu().double() + i / 4) for i in range(_EXAMPLES))
                 known[node] = _Both(torch.cat(rows), rows, has_rows=True)
             elif node.op == "get_attr":
                 tensor = self.tensors[str(node.target)]
@@ -79,7 +79,7 @@ class _Trial:
         if node.target.__name__ == "getitem" and isinstance(known[node.args[0]], tuple):  # type: ignore[union-attr,index]
             return known[node.args[0]][node.args[1]]  # type: ignore[index]
         found = [
-            _applied(node, known, pick)
+            _apply(node, known, pick)
             for pick in (lambda both: both.together, *(_alone(i) for i in range(_EXAMPLES)))
         ]
         if isinstance(found[0], list | tuple):
@@ -98,14 +98,14 @@ class _Trial:
             return _Both(together, tuple(alone), is_place=is_moved, mixed="" if is_moved else name)
         if together.shape == alone[0].shape and all(_is_same(together, one) for one in alone):
             return _Both(together, tuple(alone))
-        join = _joining(together, alone)
+        join = _find_join(together, alone)
         if join is None:
             is_place = name in ("arange", "iota")
             return _Both(together, tuple(alone), is_place=is_place, mixed="" if is_place else name)
-        drawn = [self._drawn(one) for one in alone]
+        drawn = [self._draw(one) for one in alone]
         return _Both(join(drawn), tuple(drawn), has_rows=True)
 
-    def _drawn(self, like: Tensor) -> Tensor:
+    def _draw(self, like: Tensor) -> Tensor:
         """Other numbers of the same kind, between 0 and 1, where most operations are defined."""
         if self.random is None:
             return like
@@ -126,7 +126,7 @@ def _flat(found: Any) -> tuple[_Both, ...]:
     return found if isinstance(found, tuple) else (found,)
 
 
-def _applied(node: fx.Node, known: dict[fx.Node, Any], pick: Callable[[_Both], Any]) -> Any:
+def _apply(node: fx.Node, known: dict[fx.Node, Any], pick: Callable[[_Both], Any]) -> Any:
     def given(value: Any) -> Any:
         if not isinstance(value, fx.Node):
             return value
@@ -137,7 +137,7 @@ def _applied(node: fx.Node, known: dict[fx.Node, Any], pick: Callable[[_Both], A
     return node.target(*args, **kwargs)  # type: ignore[operator]
 
 
-def _joining(together: Tensor, alone: list[Tensor]) -> Callable[[list[Tensor]], Tensor] | None:
+def _find_join(together: Tensor, alone: list[Tensor]) -> Callable[[list[Tensor]], Tensor] | None:
     """Return the map that joins parts along one axis into the whole, or None."""
     for axis, size in enumerate(alone[0].shape):
         whole = list(alone[0].shape)

@@ -26,7 +26,7 @@ from codebound_networks.views.rebuild import (
     forbidden_entries,
     is_plain,
     tensors_of,
-    unwrapped,
+    unwrap,
 )
 
 Status = Literal["seen", "carried", "unread", "unsupported"]
@@ -292,7 +292,7 @@ def wrap(
         raise UsageError(f"wrap takes an nn.Module. Got {type(model).__name__}.")
     notes: tuple[str, ...] = ()
     if example is not None:
-        traced, notes = _unwrapped(traced)
+        traced, notes = _unwrap(traced)
         try:
             traced, found = _readable(traced, example, classes)
         except ModelError as error:
@@ -319,7 +319,7 @@ def wrap(
         )
     coverage = coverage_of(model, {model.get_submodule(name) for name in calls})
     if is_plain(model) and given is not model:
-        coverage = replace(coverage, unread=tuple(_unread(unwrapped(given)[0], model)))
+        coverage = replace(coverage, unread=tuple(_unread(unwrap(given)[0], model)))
     if strict:
         try:
             coverage.require_complete()
@@ -357,13 +357,13 @@ def readable(
     Raises:
         ModelError: The network cannot be evaluated, or returns something in which no logits can be told.
     """
-    traced, notes = _unwrapped(model if isinstance(model, Traced) else Traced(model))
+    traced, notes = _unwrap(model if isinstance(model, Traced) else Traced(model))
     read, found = _readable(traced, example, classes)
     return read, (*notes, *found)
 
 
-def _unwrapped(traced: Traced) -> tuple[Traced, tuple[str, ...]]:
-    inside, notes = unwrapped(traced.model)
+def _unwrap(traced: Traced) -> tuple[Traced, tuple[str, ...]]:
+    inside, notes = unwrap(traced.model)
     return traced if inside is traced.model else Traced(inside), notes
 
 
@@ -372,7 +372,7 @@ def _readable(traced: Traced, example: Tensor, classes: int | None) -> tuple[Tra
     if not obstacle:
         return traced, ()
     from codebound_networks.reading.export import plain_network
-    from codebound_networks.reading.layered import with_layers
+    from codebound_networks.reading.layer_modules import with_layers
 
     plain = plain_network(traced.model, example, classes=classes)
     return Traced(with_layers(plain)), (f"Read with torch.export: {obstacle}.", *plain.notes)
@@ -414,7 +414,7 @@ def _unread(given: nn.Module, read: nn.Module) -> Iterator[CoverageRow]:
             yield _row(held, "unread", "evaluation does not read it, or reads only what follows from it")
 
 
-def traced_steps(network: Network | Traced) -> tuple[tuple[fx.Node, ...], fx.Node]:
+def trace_steps(network: Network | Traced) -> tuple[tuple[fx.Node, ...], fx.Node]:
     """The steps of a network's forward pass, and the one that gives its output; refuses what has none."""
     name = type(network.model).__name__
     if network.graph is None:

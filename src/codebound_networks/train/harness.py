@@ -17,7 +17,7 @@ from codebound.bounds.risk import rate
 from codebound.known.provenance import origin_of, remember
 from codebound.run.device import device_name, isolated_random_state, resolve_device, seed_layers
 from codebound.run.errors import CodeboundError, DataError, ModelError, UsageError, brief
-from codebound.run.progress import Progress, silent, watched
+from codebound.run.progress import Progress, show_progress, silent
 from codebound.run.references import implements
 from codebound.run.tensor_files import dtype_name, state_sha256, state_tensors
 from codebound.sample.dataset import as_dataset, seen_rows
@@ -42,7 +42,7 @@ _ADVICE = "Try a smaller learning rate, a warm-up, or inputs scaled to about one
 
 
 @implements("I-36", kind="algorithm")
-@watched
+@show_progress
 def fit(
     model: nn.Module,
     train_set: Any,
@@ -93,12 +93,12 @@ def fit(
         test_set = as_dataset(test_set, role="test", like=train_set)
     subject = with_weights(model, model.state_dict()).to(place)
     samples = _Samples.place(subject, train_set, test_set, config=config, device=place)
-    network, notes = samples.scoring(subject, train_set)
+    network, notes = samples.adapt(subject, train_set)
 
     run = run_record(model, train_set, config, test_set=test_set)
     folder = None if out is None else Path(out)
     with nullcontext() if folder is None else runs.open_run(folder, run):
-        origin = origin_of(model).trained(str(run["data_sha256"]), seen_rows(train_set))
+        origin = origin_of(model).add_training(str(run["data_sha256"]), seen_rows(train_set))
         if folder is not None and runs.is_finished(folder):
             found = runs.load_result(folder, subject, config)
             remember(found.model, origin)
@@ -124,7 +124,7 @@ def fit(
                 )
                 if on_epoch is not None:
                     measures = on_epoch(EpochEvent(row=row, epochs=config.epochs, model=subject, stop=stop))
-                    row = replace(row, measures=_checked(measures or {}))
+                    row = replace(row, measures=_check(measures or {}))
                 history.append(row)
                 if folder is not None and config.keep_every and row.epoch % config.keep_every == 0:
                     runs.keep_epoch(folder, subject, row.epoch)
@@ -229,7 +229,7 @@ class _Samples:
         return _Samples(shuffled.on(device), None if test_set is None else test_set.on(device), dtypes[0])
 
     @torch.no_grad()
-    def scoring(self, model: nn.Module, train_set: Dataset) -> tuple[nn.Module, tuple[str, ...]]:
+    def adapt(self, model: nn.Module, train_set: Dataset) -> tuple[nn.Module, tuple[str, ...]]:
         """The network as one that returns its scores alone, and what was found out about it."""
         model.eval()
         x, _ = self.train.batch(torch.zeros(2, dtype=torch.int64, device=self.train.x.device), self.dtype)
@@ -242,7 +242,7 @@ class _Samples:
             if not adapter.notes or adapter.network is not model:
                 raise ModelError(
                     f"the model cannot take the inputs of {train_set.name}, of shape "
-                    f"{train_set.input_shape}: {brief(error)}\n  {_mixed(model) or _TRAINS}"
+                    f"{train_set.input_shape}: {brief(error)}\n  {_advise_precision(model) or _TRAINS}"
                 ) from error
             network, found = adapter, adapter(x)
         if not isinstance(found, Tensor):
@@ -351,7 +351,7 @@ def _require_finite(model: nn.Module) -> None:
         raise ModelError(f"the last step left NaN or infinite values in {', '.join(damaged[:5])}. {_ADVICE}")
 
 
-def _checked(measures: Measures) -> Measures:
+def _check(measures: Measures) -> Measures:
     for name, value in measures.items():
         if value is not None and not math.isfinite(value):
             raise UsageError(
@@ -360,7 +360,7 @@ def _checked(measures: Measures) -> Measures:
     return {name: None if value is None else float(value) for name, value in measures.items()}
 
 
-def _mixed(model: nn.Module) -> str:
+def _advise_precision(model: nn.Module) -> str:
     """Advise on weights of several precisions. Empty where there is one."""
     own = {dtype_name(each.tensor) for each in tensors_of(model) if each.tensor.is_floating_point()}
     if len(own) < 2:

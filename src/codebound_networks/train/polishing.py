@@ -59,7 +59,7 @@ def polish(
     search = _Search(features, settings, base)
     if np.abs(integers).max() > MAX_BELL_LEVEL:
         return integers
-    here = search.counted(torch.from_numpy(integers).to(features.labels.device, torch.float32))
+    here = search.count(torch.from_numpy(integers).to(features.labels.device, torch.float32))
     start, tried = here, 0
 
     def report(more: int) -> None:
@@ -110,7 +110,7 @@ class _Search:
         )
 
     @torch.no_grad()
-    def counted(self, values: Tensor) -> _Point:
+    def count(self, values: Tensor) -> _Point:
         margins = self.margins(values, self.everything)
         return _Point(values, margins, int((margins <= 0.0).sum()), _bits(values), self.price)
 
@@ -118,7 +118,7 @@ class _Search:
         """A better point, counted anew, and the number of candidates tried; ``start`` if none is found."""
         climb = _Climb(self, start, report)
         dimension = len(start.values)
-        order = self.ranked(climb)[: round(_SINGLES * dimension)]
+        order = self.rank_moves(climb)[: round(_SINGLES * dimension)]
         for move in order:
             if climb.tried < evaluations:
                 climb.attempt((move,))
@@ -129,10 +129,10 @@ class _Search:
             for pair in pairs[:_PAIRS]:
                 if climb.tried < evaluations:
                     climb.attempt(pair)
-        end = self.counted(climb.here.values) if climb.accepted else start
+        end = self.count(climb.here.values) if climb.accepted else start
         return min((start, end), key=_cost), climb.tried
 
-    def ranked(self, climb: _Climb) -> list[int]:
+    def rank_moves(self, climb: _Climb) -> list[int]:
         """All moves, the most promising first: move m < d adds 1 to integer m, move d + m takes 1 away."""
         point, near = climb.here, climb.near
         values = point.values.clone().requires_grad_()
@@ -190,7 +190,7 @@ class _Climb:
             self.here = there
             self.accepted += 1
             if self.accepted % _FRESH == 0:
-                self.here = self.search.counted(values)
+                self.here = self.search.count(values)
                 self.look()
 
 
@@ -242,14 +242,14 @@ def polish_linear(
         progress(done, counts, note)
 
     while done < counts:
-        before, changes, done = here, search.promising(here), done + 1
+        before, changes, done = here, search.select_changes(here), done + 1
         for change in changes:
             here = min(here, search.after(here, change), key=_cost)
         for change in changes if here is before else ():
             if done < counts:
                 report()
                 between, done = search.after(here, change), done + 1
-                here = min(here, search.after(between, search.promising(between)[0]), key=_cost)
+                here = min(here, search.after(between, search.select_changes(between)[0]), key=_cost)
         report()
         if here is before:
             break
@@ -296,13 +296,13 @@ class _LinearSearch:
         logits[change.row] += move * self.columns[change.column]
         return self.point(levels, logits)
 
-    def promising(self, point: _LinearPoint) -> list[_Change]:
+    def select_changes(self, point: _LinearPoint) -> list[_Change]:
         """The changes that cost least, the best first; bits are those of a code without contexts here."""
         found: list[tuple[float, _Change]] = []
         bits = _lengths(point.levels)
         for row, levels in enumerate(point.levels):
             moved = np.stack([levels + 1, levels - 1, np.where(np.abs(levels) > 1, 0, levels)])
-            costs = self.counted(point, row, moved - levels) + self.price * (
+            costs = self.count_errors(point, row, moved - levels) + self.price * (
                 bits[np.abs(moved)] - bits[np.abs(levels)]
             )
             costs[moved == levels] = np.inf
@@ -312,7 +312,7 @@ class _LinearSearch:
                 found.append((float(costs[way, column]), change))
         return [change for _, change in sorted(found, key=lambda each: each[0])[:_ATTEMPTS]]
 
-    def counted(self, point: _LinearPoint, row: int, moves: NDArray[np.int32]) -> NDArray[np.float64]:
+    def count_errors(self, point: _LinearPoint, row: int, moves: NDArray[np.int32]) -> NDArray[np.float64]:
         """Errors after each move of a weight of this row, less those now."""
         others = point.logits.clone()
         others[row] = -torch.inf

@@ -118,7 +118,7 @@ def prune(
 
     passes.run(step, device=device, activity="while pruning", progress=progress)
     _shrink_masks(masks, weights, energy, keep=settings.keep)  # a short training may not have come that far
-    return {name: _pruned(weight.detach(), masks[name], settings.levels) for name, weight in weights.items()}
+    return {name: _convert(weight.detach(), masks[name], settings.levels) for name, weight in weights.items()}
 
 
 @torch.no_grad()
@@ -157,7 +157,7 @@ def _integers(kept: Tensor, mask: Tensor, unit: Tensor, levels: int) -> Tensor:
     return (kept / unit).abs().round().clamp(1, levels) * kept.sign() * mask
 
 
-def _pruned(weight: Tensor, mask: Tensor, levels: int) -> PrunedTensor:
+def _convert(weight: Tensor, mask: Tensor, levels: int) -> PrunedTensor:
     kept = weight * mask
     step = _step(kept, mask, levels)
     integers = _integers(kept, mask, torch.exp2(step / _STEPS_PER_OCTAVE), levels)

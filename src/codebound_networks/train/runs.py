@@ -19,7 +19,7 @@ import numpy as np
 from codebound import __version__
 from codebound.run.errors import FormatError, UsageError
 from codebound.run.files import is_unfinished_write, read_json, write_atomically, write_json
-from codebound.run.store import differences, locked
+from codebound.run.store import differences, hold_lock
 from codebound.run.tensor_files import (
     ADVICE,
     load_tensors,
@@ -156,7 +156,7 @@ def open_run(folder: Path, run: Mapping[str, object]) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"{folder}: the run folder cannot be used ({error.strerror}).") from error
-    with locked(folder, f"the training in {folder}"):
+    with hold_lock(folder, f"the training in {folder}"):
         _begin(folder, run)
         yield
 
@@ -225,7 +225,7 @@ def keep_epoch(folder: Path, model: nn.Module, epoch: int) -> None:
     save_weights(folder / EPOCHS / f"{epoch:06d}.safetensors", state_tensors(model))
 
 
-def kept_epochs(folder: Path) -> dict[int, Path]:
+def load_epochs(folder: Path) -> dict[int, Path]:
     """The weights that a run folder holds, by the epoch after which they were kept; the last ones included.
 
     Raises:

@@ -19,7 +19,7 @@ from torch.nn import functional
 from codebound.run.errors import UsageError
 from codebound.run.progress import Progress, silent
 from codebound_networks.codes.quantization import step_size
-from codebound_networks.codes.random_subspace import hashes, scale_exponent, starts
+from codebound_networks.codes.random_subspace import hashes, scale_exponent, start_values
 from codebound_networks.train.passes import Passes, half_cosine
 from codebound_networks.train.rng import torch_stream
 from codebound_networks.train.updates import record
@@ -173,7 +173,7 @@ class Expansion:
             free = [
                 len(shape) > 1 and not (settings.zero_head and name in head) for name, shape in shapes.items()
             ]
-            first = starts(settings.helper_seed, count) * (0.25 * scales * np.repeat(free, self._sizes))
+            first = start_values(settings.helper_seed, count) * (0.25 * scales * np.repeat(free, self._sizes))
             self._start = torch.from_numpy(first.astype(np.float32)).to(device)
         else:
             self._start = torch.cat([base[name].detach().flatten() for name in shapes]).float().to(device)

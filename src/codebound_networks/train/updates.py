@@ -131,14 +131,14 @@ def shift_images(x: Tensor, shifts: Tensor) -> Tensor:
     return padded[image, channel, rows[:, None, :, None], columns[:, None, None, :]]
 
 
-class Seen(NamedTuple):
+class StepOutputs(NamedTuple):
     """Loss and outputs of a step on its batch, before it changed the weights."""
 
     loss: Tensor  # mean loss
     outputs: Tensor  # of the network
 
 
-Update: TypeAlias = Callable[[Picks], Seen]
+Update: TypeAlias = Callable[[Picks], StepOutputs]
 """Trains on the examples at given places, waits for nothing, and keeps all it changes where it is."""
 
 
@@ -188,7 +188,7 @@ def make_update(
     """Return the function that updates the weights. On a GPU the update is recorded and replayed."""
     is_low = config.precision == "bfloat16"
 
-    def step(picks: Picks) -> Seen:
+    def step(picks: Picks) -> StepOutputs:
         optimizer.zero_grad()
         x, y = picks.batch(data, dtype)
         with rounded_products(config.precision, x.device):
@@ -203,7 +203,7 @@ def make_update(
             loss = functional.cross_entropy(outputs.to(dtype), y)
             loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
-        return Seen(loss.detach(), outputs.detach())
+        return StepOutputs(loss.detach(), outputs.detach())
 
     if data.x.device.type == "cuda" and is_recordable(model):
         return Replayed(step, model, optimizer)
@@ -243,7 +243,7 @@ class Replayed:
         self._size = 0  # of the recorded batches; 0: nothing was tried yet
         self._replay: Callable[[], None] | None = None
 
-    def __call__(self, picks: Picks) -> Seen:
+    def __call__(self, picks: Picks) -> StepOutputs:
         """Trains on a batch."""
         if not self._size:
             self._size = len(picks.indices)
@@ -252,12 +252,12 @@ class Replayed:
             return self._step(picks)
         self._picks.fill(picks)
         self._replay()
-        return Seen(*(each.clone() for each in self._seen))  # the next replay writes to the same places
+        return StepOutputs(*(each.clone() for each in self._seen))  # the next replay overwrites them
 
     def _record(self, picks: Picks) -> None:
         self._picks = picks.clone()
         try:
-            with _unchanged(self._model, self._optimizer, picks.indices.device):
+            with _restore(self._model, self._optimizer, picks.indices.device):
                 self._seen, self._replay = record(lambda: self._step(self._picks), picks.indices.device)
         except RuntimeError:  # if the step itself is at fault, the plain one says so
             self._optimizer.zero_grad()
@@ -291,7 +291,7 @@ def record(
 
 
 @contextmanager
-def _unchanged(model: nn.Module, optimizer: torch.optim.Optimizer, device: torch.device) -> Iterator[None]:
+def _restore(model: nn.Module, optimizer: torch.optim.Optimizer, device: torch.device) -> Iterator[None]:
     """Puts weights, statistics, optimiser and random state back in place; new optimiser state becomes zero.
 
     A momentum of zero is no momentum: the first step after it is that of a new optimiser.

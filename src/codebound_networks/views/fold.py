@@ -90,12 +90,12 @@ def without_batch_norms(model: fx.GraphModule) -> fx.GraphModule:
             holder.bias = nn.Parameter(shift.to(norm.running_var.dtype), requires_grad=False)
             _replace(module, norm, holder)
             shape = [len(scale), *[1] * (len(node.meta["val"].shape) - 2)]
-            _scaled(module.graph, node, shape)
+            _insert_scaling(module.graph, node, shape)
     module.recompile()
     return module
 
 
-def _scaled(graph: fx.Graph, node: fx.Node, shape: list[int]) -> None:
+def _insert_scaling(graph: fx.Graph, node: fx.Node, shape: list[int]) -> None:
     """Puts a product and a sum in the place of a batch norm."""
     result = node.args[0]
     with graph.inserting_before(node):
@@ -107,7 +107,7 @@ def _scaled(graph: fx.Graph, node: fx.Node, shape: list[int]) -> None:
     graph.erase_node(node)
 
 
-def folding_words(model: nn.Module) -> tuple[str, ...]:
+def describe_folding(model: nn.Module) -> tuple[str, ...]:
     """Describe the folding of batch norms by a certificate, if there are any."""
     names = [name for name, part in model.named_modules() if isinstance(part, _BatchNorm)]
     if not names:

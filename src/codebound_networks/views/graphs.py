@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from torch import fx
 
 from codebound.run.errors import brief
-from codebound_networks.views.kinds import recognised
+from codebound_networks.views.kinds import is_recognised
 from codebound_networks.views.rebuild import eval_twin, is_plain
 
 if TYPE_CHECKING:
@@ -68,14 +68,14 @@ class _Tracer(fx.Tracer):
     """Keeps layers and listed kinds whole and looks into everything that contains other modules."""
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        return recognised(m) or (
+        return is_recognised(m) or (
             super().is_leaf_module(m, module_qualified_name) and not any(True for _ in m.children())
         )
 
 
 def trace(predictor: nn.Module) -> tuple[fx.Graph | None, str]:
     """The graph of a network's forward pass, or None and the reason why there is none."""
-    if recognised(predictor):
+    if is_recognised(predictor):
         return None, "a single layer has no steps to trace; put it into an nn.Sequential"
     if is_plain(predictor):
         return predictor.graph, ""

@@ -24,7 +24,7 @@ class Kind:
     """Properties of one step that bounds may use."""
 
     # ``layer``, ``batch norm``, ``norm``, ``activation``, ``pooling``, ``flatten``, ``dropout``,
-    # ``identity``, ``index``, ``pad``, ``add``, ``input``, ``shape``, ``fixed`` or ``other``
+    # ``identity``, ``index``, ``pad``, ``add``, ``input``, ``shape``, ``fixed_kind`` or ``other``
     name: str
     # an upper bound on the Lipschitz constant from l2 to l2, or None when none is known
     lipschitz: float | None = None
@@ -49,7 +49,7 @@ FIXED = Kind("fixed")
 OTHER = Kind("other")
 
 
-def fixed(module_type: type[nn.Module]) -> Callable[[Any], Kind]:
+def fixed_kind(module_type: type[nn.Module]) -> Callable[[Any], Kind]:
     """The kind of a step of ours; a module that may compute something else is read like any other."""
 
     def kind(module: Any) -> Kind:
@@ -120,7 +120,7 @@ def _per_axis(value: int | tuple[int, ...] | list[int], axes: int) -> tuple[int,
 
 
 MODULE_KINDS: dict[type[nn.Module], Kind | Callable[[Any], Kind]] = {
-    DictionaryFeatures: fixed(DictionaryFeatures),  # one step of a network
+    DictionaryFeatures: fixed_kind(DictionaryFeatures),  # one step of a network
     nn.ReLU: _activation(1.0, homogeneous=True),
     nn.LeakyReLU: _leaky,
     nn.PReLU: _prelu,
@@ -223,7 +223,7 @@ OPERATION_KINDS: dict[object, type[nn.Module] | Kind] = {
 """The same for operations as torch.export names them."""
 
 
-def recognised(module: nn.Module) -> bool:
+def is_recognised(module: nn.Module) -> bool:
     """Return True for a layer or listed kind with its type's own forward pass."""
     return (
         registered_type(module, LAYER_VIEWS) is not None or registered_type(module, MODULE_KINDS) is not None

@@ -12,7 +12,7 @@ from torch.nn.parameter import is_lazy
 
 from codebound.run.errors import ModelError
 from codebound.run.tensor_files import dtype_name
-from codebound_networks.views.kinds import recognised
+from codebound_networks.views.kinds import is_recognised
 
 TensorKind = Literal["parameter", "buffer", "attribute"]
 WHOLE = "codebound: tensors of integers"
@@ -40,7 +40,7 @@ def tensors_of(model: nn.Module) -> tuple[HeldTensor, ...]:
     modules = list(model.named_modules(remove_duplicate=False))
     found: dict[int, HeldTensor] = {}
     for path, module in modules:
-        for held in _registered(path, module):
+        for held in _list_registered(path, module):
             known = found.setdefault(id(held.tensor), held)
             if known is not held:
                 found[id(held.tensor)] = replace(known, names=known.names + held.names)
@@ -60,12 +60,12 @@ def forbidden_entries(held: HeldTensor, value: Tensor) -> int:
     """NaN and infinite entries that make ``value`` unusable in the place of ``held``."""
     if value.is_floating_point() and value.numel() and all(map(math.isfinite, value.detach().aminmax())):
         return 0  # by its ends: large ones are looked at often, and a mask takes many times as long
-    if held.kind != "parameter" and not recognised(held.owner):
+    if held.kind != "parameter" and not is_recognised(held.owner):
         return int(torch.isnan(value).sum())  # attention masks legitimately hold minus infinity
     return int((~torch.isfinite(value)).sum())
 
 
-def _registered(path: str, module: nn.Module) -> Iterator[HeldTensor]:
+def _list_registered(path: str, module: nn.Module) -> Iterator[HeldTensor]:
     prefix = f"{path}." if path else ""
     for name, parameter in module._parameters.items():
         if parameter is not None:
@@ -230,7 +230,7 @@ def is_plain(module: nn.Module) -> TypeGuard[fx.GraphModule]:
     return isinstance(module, fx.GraphModule) and WHOLE in module.meta
 
 
-def unwrapped(model: nn.Module) -> tuple[nn.Module, tuple[str, ...]]:
+def unwrap(model: nn.Module) -> tuple[nn.Module, tuple[str, ...]]:
     """The module inside of what torch wraps around it, and what was taken off, in sentences."""
     inside = model
     notes: list[str] = []

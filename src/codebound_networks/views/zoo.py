@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from codebound.run.errors import ModelError, UsageError
-from codebound.run.extensions import loaded
+from codebound.run.extensions import resolve
 
 Option = int | float | bool | tuple[int, ...]
 Factory = Callable[..., nn.Module]
@@ -45,7 +45,7 @@ class Architecture:
     @property
     def factory(self) -> Factory:
         """Function that makes the network."""
-        found: Factory = loaded(self.home) if isinstance(self.home, str) else self.home
+        found: Factory = resolve(self.home) if isinstance(self.home, str) else self.home
         return found
 
 
@@ -86,7 +86,7 @@ def build(spec: str, *, input_shape: tuple[int, ...], classes: int, seed: int = 
                 f"{spec} would have {parameters:,} parameters; {MAX_PARAMETERS:,} are allowed. "
                 "Choose smaller sizes."
             )
-        with seeded(seed):
+        with use_seed(seed):
             return architecture.factory(input_shape=tuple(input_shape), classes=classes, **options)
     except RuntimeError as cause:  # torch's way to say that the memory does not suffice
         raise ModelError(
@@ -135,7 +135,7 @@ def _option(text: str, kind: object) -> Option:
 
 
 @contextmanager
-def seeded(seed: int) -> Iterator[None]:
+def use_seed(seed: int) -> Iterator[None]:
     """Draws from torch's CPU generator inside come from ``seed``; its state is put back on leaving.
 
     Layers initialise themselves from the default generator of the device that they are created on, and
@@ -252,7 +252,7 @@ def _conv(inputs: int, outputs: int, kernel: int = 3, *, stride: int = 1, bias: 
     return nn.Conv2d(inputs, outputs, kernel, stride=stride, padding=kernel // 2, bias=bias)
 
 
-def _scaled(model: nn.Sequential) -> nn.Sequential:
+def _initialise(model: nn.Sequential) -> nn.Sequential:
     """Convolutions start Gaussian with variance 2 / fan-out and without biases.
 
     From torch's defaults the outputs of many layers without batch norms hardly depend on the input, and it
@@ -298,7 +298,7 @@ def alexnet(
     layers["flatten"] = nn.Flatten()
     layers["dropout1"] = nn.Dropout(dropout)
     layers["linear1"] = nn.Linear(channels * pixels, classes)
-    return _scaled(nn.Sequential(layers))
+    return _initialise(nn.Sequential(layers))
 
 
 @_register(3, 32, 32)
@@ -338,7 +338,7 @@ def vgg19(
         layers[f"relu{number}"] = nn.ReLU()
         features = channels
     layers["linear19"] = nn.Linear(features, classes)
-    return _scaled(nn.Sequential(layers))
+    return _initialise(nn.Sequential(layers))
 
 
 class Shortcut(nn.Module):

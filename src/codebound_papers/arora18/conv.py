@@ -28,7 +28,7 @@ from codebound_networks.codes.choose import best_tensor_code
 from codebound_networks.codes.modes import encode_tensors
 from codebound_networks.codes.quantization import nearest_step, quantize, step_for_levels, step_size
 from codebound_networks.codes.tensors import MAX_SIZE, AbstractTensorCode, Raw
-from codebound_networks.methods.pruned import quantised_code
+from codebound_networks.methods.pruned import quantise_tensor
 from codebound_networks.train.rng import torch_stream
 from codebound_papers.arora18.projection_plan import ConvCount
 from codebound_papers.compress import compressors
@@ -219,12 +219,12 @@ def conv_project(
     """
     codes: dict[str, AbstractTensorCode] = {}
     for position in positions:
-        chain, name = localised(chain, position), f"{position}.weight"
+        chain, name = localise(chain, position), f"{position}.weight"
         sizes = chain.tensor_shapes()[name]
         b = min(numbers, math.prod(sizes[1:]))
         _check_sizes(name, sizes, numbers=b, mixes=mixes, levels=levels)
         own_seed = seed + position
-        codes[name] = _mixed(tensors[name], sizes, numbers=b, mixes=mixes, levels=levels, seed=own_seed)
+        codes[name] = _mix(tensors[name], sizes, numbers=b, mixes=mixes, levels=levels, seed=own_seed)
     return chain, codes
 
 
@@ -233,12 +233,12 @@ def convolutions(chain: Chain) -> list[int]:
     return [place for place, operation in enumerate(chain.operations) if isinstance(operation, Conv)]
 
 
-def localised(chain: Chain, position: int) -> Chain:
+def localise(chain: Chain, position: int) -> Chain:
     """The chain with the convolution at ``position`` turned into a local one, of the same window.
 
     >>> from codebound_networks.chains.operations import Linear
     >>> chain = Chain((1, 4, 4), (Conv(2, 3, 1, 0, bias=False), Linear(3, bias=False)))
-    >>> localised(chain, 0).tensor_shapes()["0.weight"]
+    >>> localise(chain, 0).tensor_shapes()["0.weight"]
     (4, 2, 1, 3, 3)
     """
     if position not in convolutions(chain):
@@ -248,7 +248,7 @@ def localised(chain: Chain, position: int) -> Chain:
     return Chain(chain.input_shape, tuple(operations))
 
 
-def _mixed(
+def _mix(
     weight: Tensor, sizes: tuple[int, ...], *, numbers: int, mixes: int, levels: int, seed: int
 ) -> AbstractTensorCode:
     filters = weight.detach().cpu().double().reshape(1, -1).numpy()
@@ -311,7 +311,7 @@ class LocalFilters(compressors.AbstractNetworkCompressor):
         if len(weights) != len(network.layers):
             raise UnsupportedLayerError(f"a layer is called twice: {', '.join(network.shared)}.")
         names = dict(zip(weights, (view.name for view in network.layers), strict=True))
-        wanted = job.wanted(names.values())
+        wanted = job.select(names.values())
         codes: dict[str, AbstractTensorCode] = {
             name: Raw(tensor.cpu().numpy()) for name, tensor in tensors.items()
         }
@@ -369,7 +369,7 @@ def _message(search: Search, chain: Chain, numbers: int, *, density: float, leve
         return None
     for name in tensors:
         if name not in codes:
-            codes[name] = quantised_code(name, search.task, density=density, levels=levels)
+            codes[name] = quantise_tensor(name, search.task, density=density, levels=levels)
     if search.best is not None and encode_tensors(list(codes.values())).length > search.most_bits:
         return None
     return Message(search.task.options, chain, {name: codes[name] for name in chain.tensor_shapes()})

@@ -102,7 +102,7 @@ def project_layer(
     vectors = weight.double().reshape(len(weight) if by_rows else 1, -1).numpy()
     length = vectors.shape[1]
     if numbers >= length:
-        return compressors.CompressedLayer(layer.name, compressors.rounded(weight, levels).code)
+        return compressors.CompressedLayer(layer.name, compressors.round_weight(weight, levels).code)
     work = numbers * (weight.numel() + length * GAUSSIAN_WORK * by_rows)
     if numbers > MAX_PROJECTIONS or work > MAX_WORK:
         raise UnsupportedLayerError(
@@ -113,7 +113,7 @@ def project_layer(
     products = project_onto(vectors, count=numbers, seed=seed, gaussian=by_rows)
     # a coded Gaussian is a quarter of an integer, on either side of the product
     variance = 16.0 if by_rows else 1.0
-    inner = compressors.rounded(torch.from_numpy(products / (variance * numbers)), levels).code
+    inner = compressors.round_weight(torch.from_numpy(products / (variance * numbers)), levels).code
     code = Projected(tuple(weight.shape), inner, by_rows=by_rows, gaussian=by_rows, seed=seed)
     return compressors.CompressedLayer(layer.name, code, predicted_by=predicted_by)
 

@@ -51,24 +51,24 @@ class ProjectionPlan:
 
 def cushion(layer: LayerFacts) -> float:
     """mu_i."""
-    return _measured(layer.cushion, layer, "layer cushion")
+    return _require(layer.cushion, layer, "layer cushion")
 
 
 def interlayer_cushion(layer: LayerFacts) -> float:
     """mu_{i->}."""
-    return _measured(layer.interlayer_cushion, layer, "interlayer cushion")
+    return _require(layer.interlayer_cushion, layer, "interlayer cushion")
 
 
 def contractions(facts: NetworkFacts) -> tuple[float, ...]:
     """c_i of every layer; 1 for the last, which has no activation."""
-    measured = [_measured(each.contraction, each, "activation contraction") for each in facts.layers[:-1]]
+    measured = [_require(each.contraction, each, "activation contraction") for each in facts.layers[:-1]]
     return (*measured, 1.0)
 
 
 def spreads(facts: NetworkFacts) -> tuple[float, ...]:
     """beta_i of every layer; 1 for a fully connected layer and for the last."""
     measured = [
-        1.0 if layer.patch is None else _measured(layer.spread, layer, "Jacobian spread")
+        1.0 if layer.patch is None else _require(layer.spread, layer, "Jacobian spread")
         for layer in facts.layers[:-1]
     ]
     return (*measured, 1.0)
@@ -95,7 +95,7 @@ def fits_the_outputs(facts: NetworkFacts) -> Hypothesis:
     return Hypothesis("gamma^2 <= 2 max||f(x)||^2", is_met, found)
 
 
-def _measured(value: float | None, layer: LayerFacts, what: str) -> float:
+def _require(value: float | None, layer: LayerFacts, what: str) -> float:
     if value is None:
         raise UsageError(
             f"layer {layer.name} has no {what}: it was not measured, and the expression needs it. "

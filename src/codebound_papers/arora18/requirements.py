@@ -58,7 +58,7 @@ class ProjectRequirements:
         return text
 
 
-def planned_projection(measured: Measured) -> projection_plan.ProjectionPlan:
+def plan_layers(measured: Measured) -> projection_plan.ProjectionPlan:
     """Plan the projection of every layer for the margin, chain or not.
 
     Refused where the margin is not positive, a layer is called twice, or noise stability is not defined or
@@ -83,7 +83,7 @@ def project_requirements(measured: Measured, *, progress: Progress = silent) -> 
     Cushions, margins and outputs are those of the sample. The theorem takes the worst over the whole sample,
     so a part of it errs in favour of the theorem.
     """
-    planned, network = planned_projection(measured), measured.network
+    planned, network = plan_layers(measured), measured.network
     facts, found = measured.facts, measured.require_stability()
     factor = projection_plan.compression_threshold(facts)
     settings = measured.settings.stability

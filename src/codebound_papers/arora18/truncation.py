@@ -21,7 +21,7 @@ from codebound_networks.codes.quantization import nearest_step, quantize, step_f
 from codebound_networks.codes.tensors import AbstractTensorCode
 from codebound_networks.views.layers import AbstractLayerView
 from codebound_papers.compress.codes import LowRank
-from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer, rounded, weight_of
+from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer, round_weight, weight_of
 from codebound_papers.conditions import has_no_biases, is_fully_connected, separates
 from codebound_papers.facts import NetworkFacts
 from codebound_papers.framework import big_o_risk, over_squared_margin, spectral_capacity
@@ -115,7 +115,7 @@ class Truncation(AbstractCompressor):
         weight = weight_of(layer)
         matrix = weight.flatten(1).double()
         if not matrix.any():
-            return CompressedLayer(layer.name, rounded(weight, 3).code, 0.0, "a zero matrix stays zero")
+            return CompressedLayer(layer.name, round_weight(weight, 3).code, 0.0, "a zero matrix stays zero")
         allowance = self.delta * matrix_spectral_norm(matrix).value
         thin = truncate(matrix, self.delta / 2.0)
         is_smaller = sum(factor.numel() for factor in thin) < matrix.numel()

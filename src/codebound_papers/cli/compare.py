@@ -8,7 +8,7 @@ import typer
 
 from codebound.cli import options as opt
 from codebound.cli.console import Format, emit, listener
-from codebound.cli.options import RUN, given_engine, option
+from codebound.cli.options import RUN, option, start_engine
 from codebound.report.tables import Table
 from codebound.run.errors import UsageError
 from codebound_papers.cli import options as own
@@ -72,7 +72,7 @@ def command(
     from codebound_papers.compare.page import compare_table, without_number
 
     hear = listener(quiet=quiet)
-    with given_engine(engine, workers, address) as measurers:
+    with start_engine(engine, workers, address) as measurers:
         if over is None:
             record = verb.compare_from_options(options, out=out, engine=measurers, listener=hear)
             tables = (compare_table(record, whole=whole), without_number(record, whole=whole))

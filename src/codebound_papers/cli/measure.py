@@ -4,7 +4,7 @@ from typing import Annotated
 
 from codebound.cli import options as opt
 from codebound.cli.console import Format, emit, listener
-from codebound.cli.options import given_engine, option
+from codebound.cli.options import option, start_engine
 from codebound_papers.cli import options as own
 from codebound_papers.cli.options import STABILITY
 
@@ -49,7 +49,7 @@ def command(
     from codebound_papers.report.measures import flat_rows, measure_tables
 
     hear = listener(quiet=quiet)
-    with given_engine(engine, workers, address) as measurers:
+    with start_engine(engine, workers, address) as measurers:
         record = measure_from_options(options, out=out, engine=measurers, listener=hear)
     rows = flat_rows(record)
     emit(record, output, [*measure_tables(record), *record["notes"]], rows=rows)

@@ -52,7 +52,7 @@ def command(
 
     hear = listener(quiet=quiet)
     record = plan_from_options(options, out=out, listener=hear)
-    emit(record, output, _shown(record), rows=record["layers"])
+    emit(record, output, _format(record), rows=record["layers"])
     if out is not None:
         hear.note(f"Written to {out / 'plan.json'}.")
 
@@ -101,7 +101,7 @@ _NUMBERS = {
 }
 
 
-def _shown(record: dict[str, Any]) -> Iterator[Table | str]:
+def _format(record: dict[str, Any]) -> Iterator[Table | str]:
     from codebound.bounds.risk import rate
 
     def rows(titles: dict[str, str]) -> list[dict[str, str]]:

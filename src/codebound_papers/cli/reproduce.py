@@ -13,22 +13,22 @@ from codebound.cli.options import RUN, option
 from codebound.report.tables import Table
 from codebound.run.files import read_json
 from codebound.run.progress import progress_bar
-from codebound_papers.reproduce import words
+from codebound_papers.reproduce import help_texts
 
-_OUT = f"{words.OUT} (default:\nruns/reproduce/ITEM-quick-SEED, with -epochsN)."
+_OUT = f"{help_texts.OUT} (default:\nruns/reproduce/ITEM-quick-SEED, with -epochsN)."
 
 _LEGEND = "\nThe verdicts are those of the largest run that came with codebound; --format json has costs."
 
 
 def command(
-    what: Annotated[str, typer.Argument(metavar="list|ITEM", help=f"list, or {words.ITEM}.")],
-    full: Annotated[bool, option(words.FULL, None, "--full/--quick")] = False,
-    epochs: Annotated[int | None, option(words.EPOCHS)] = None,
+    what: Annotated[str, typer.Argument(metavar="list|ITEM", help=f"list, or {help_texts.ITEM}.")],
+    full: Annotated[bool, option(help_texts.FULL, None, "--full/--quick")] = False,
+    epochs: Annotated[int | None, option(help_texts.EPOCHS)] = None,
     out: Annotated[Path | None, option(_OUT, RUN)] = None,
     seed: opt.Seed = 0,
     device: opt.Device = "auto",
-    models: Annotated[Path | None, typer.Option(help=words.MODELS, envvar="CODEBOUND_MODELS")] = None,
-    deadline: Annotated[float, typer.Option(help=words.DEADLINE, show_default="none")] = float("inf"),
+    models: Annotated[Path | None, typer.Option(help=help_texts.MODELS, envvar="CODEBOUND_MODELS")] = None,
+    deadline: Annotated[float, typer.Option(help=help_texts.DEADLINE, show_default="none")] = float("inf"),
     output: opt.Output = Format.table,
     quiet: opt.Quiet = False,
 ) -> None:
@@ -60,14 +60,14 @@ def command(
         note(f"What is finished is kept in {folder}: the same command continues.")
         raise
     rows = [{"table": title, **row} for title, lines in found.record["tables"].items() for row in lines]
-    emit(found.record, output, _shown(found.record), rows=rows)
+    emit(found.record, output, _format(found.record), rows=rows)
     if not quiet:
         note("Written: " + ", ".join(str(path) for path in found.files) + ".")
 
 
 def _list(output: Format, models: Path | None) -> None:
     from codebound_papers.reproduce.gallery import OUTCOMES
-    from codebound_papers.reproduce.items import Settings, known_items
+    from codebound_papers.reproduce.items import Settings, list_items
     from codebound_papers.reproduce.run import models_folder
 
     shipped = read_json(OUTCOMES, advice="Install codebound again.")
@@ -81,13 +81,13 @@ def _list(output: Format, models: Path | None) -> None:
             **shipped[item.id],
             "not here": "; ".join(item.lacks(settings)) or "-",
         }
-        for item in known_items().values()
+        for item in list_items().values()
     ]
     lines = [f"{row['item']:<16} {row['verdict']:<15} {str(row['title']).partition(' (')[0]}" for row in rows]
     emit(rows, output, [*lines, _LEGEND], rows=rows)
 
 
-def _shown(record: dict[str, Any]) -> Iterator[Table | str]:
+def _format(record: dict[str, Any]) -> Iterator[Table | str]:
     for title, rows in record["tables"].items():
         yield Table(title, [{key: cell(value) for key, value in row.items()} for row in rows])
     yield from record["sentences"]

@@ -67,7 +67,7 @@ def command(
     options = dict(locals())
     from dataclasses import replace
 
-    from codebound.run.extensions import loaded
+    from codebound.run.extensions import resolve
     from codebound.run.store import new_folder
     from codebound_papers.study.subjects import DEFAULT, subject
 
@@ -87,7 +87,7 @@ def command(
     hear = listener(quiet=quiet)
     with new_folder(out, "study") as folder, hear.bar(f"study {paper}") as progress:
         about = subject(model or DEFAULT, data, test, **given, progress=progress)
-        found = loaded(f"codebound_papers.study:{paper}")(about, **chosen, progress=progress)
+        found = resolve(f"codebound_papers.study:{paper}")(about, **chosen, progress=progress)
         found = replace(found, place=str(folder))
         found.save_to(folder)
     emit(found.record(), output, found.screen())

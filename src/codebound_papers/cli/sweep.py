@@ -52,9 +52,9 @@ def command(
     from codebound.run.job import open_engine
     from codebound_papers.sweep.execution import execute, states
     from codebound_papers.sweep.grid import read_plan
-    from codebound_papers.sweep.verbs import known_verbs
+    from codebound_papers.sweep.verbs import list_verbs
 
-    jobs = read_plan(plan, known_verbs())
+    jobs = read_plan(plan, list_verbs())
     folder = Path("runs") / f"sweep-{plan.stem}" if out is None else out
     known = states(jobs, folder)
     if dry_run:
@@ -95,7 +95,7 @@ def command(
 
 def _page(plan: Path, jobs: Sequence[PlannedJob], merged: Merged, tables: Sequence[Table]) -> str:
     from codebound.bounds.risk import count_of
-    from codebound.report.html import rendered
+    from codebound.report.html import render
 
     failed = [f"Failed: job {each.job.label}: {each.error}" for each in merged.failed]
     values = {
@@ -105,11 +105,11 @@ def _page(plan: Path, jobs: Sequence[PlannedJob], merged: Merged, tables: Sequen
         "notes": [*failed, "All columns are in rows.csv; the files of a job are in jobs/KEY/output."],
         "tables": tables,
     }
-    return rendered("sweep.html.j2", values, package="codebound_papers.report")
+    return render("sweep.html.j2", values, package="codebound_papers.report")
 
 
 def _job_rows(jobs: Sequence[PlannedJob], known: Mapping[str, str]) -> list[dict[str, object]]:
-    from codebound_papers.sweep.execution import shown
+    from codebound_papers.sweep.execution import format_value
 
     return [
         {
@@ -117,7 +117,7 @@ def _job_rows(jobs: Sequence[PlannedJob], known: Mapping[str, str]) -> list[dict
             "name": job.name,
             "verb": job.verb.name,
             "state": known[job.key],
-            "arguments": " ".join(f"{name}={shown(value)}" for name, value in job.arguments.items()),
+            "arguments": " ".join(f"{name}={format_value(value)}" for name, value in job.arguments.items()),
         }
         for job in jobs
     ]
@@ -129,7 +129,7 @@ def _tables(jobs: Sequence[PlannedJob], merged: Merged) -> Iterator[Table]:
         rows = [row for row in merged.rows if row["name"] == title]
         if rows:
             found = [_result_name(name, rows) for name in mine[0].verb.columns]
-            columns = ["job", *_varied(mine, jobs), *found]
+            columns = ["job", *_find_varied(mine, jobs), *found]
             yield Table(title, [{name: _cell(name, row.get(name)) for name in columns} for row in rows])
 
 
@@ -143,7 +143,7 @@ def _cell(name: str, value: object) -> object:
     return percent(value) if what in _BOUNDS else rate(value)
 
 
-def _varied(mine: Sequence[PlannedJob], jobs: Sequence[PlannedJob]) -> list[str]:
+def _find_varied(mine: Sequence[PlannedJob], jobs: Sequence[PlannedJob]) -> list[str]:
     """Arguments in which jobs of one name differ; of those that always agree, the first."""
     from codebound_papers.sweep.execution import arguments_of
 

@@ -20,7 +20,7 @@ from codebound.run.tensor_files import ADVICE, load_arrays
 from codebound.sample.dataset import Dataset
 from codebound.sample.load import load_dataset
 from codebound_networks.about_f.base import origin_of_file
-from codebound_networks.about_f.given import load_network
+from codebound_networks.about_f.models import load_network
 from codebound_networks.train import runs
 from codebound_networks.train.updates import shuffle_labels
 from codebound_papers.compare.rows import BAR, rate_text
@@ -164,7 +164,7 @@ def compare_epochs_from_options(
 
 def _open_run(folder: Path, sample: Dataset) -> tuple[dict[str, Any], dict[int, Path]]:
     """Return the settings of a run of ``codebound train``, and its weights by epoch."""
-    weights = runs.kept_epochs(folder)
+    weights = runs.load_epochs(folder)
     settings = read_json(folder / runs.CONFIG, advice=ADVICE)
     if settings.get("data_sha256") != sample.sha256:
         raise DataError(

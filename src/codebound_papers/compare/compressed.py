@@ -91,7 +91,7 @@ class Compressed:
         return risk_row(bound, name=f"{self.name}, through the margin of f", kind="certified", note=note)
 
 
-def verified(
+def accept_certificate(
     source: Certificate | Path | str,
     model: nn.Module,
     sample: Dataset,
@@ -115,11 +115,11 @@ def verified(
             f"the certificate ({label}) is refused for the sample {sample.name}:\n  {reasons}"
         )
     is_learned = certificate.kind.is_learned
-    network = _learned(source) if is_learned else decode(certificate, base=base)
+    network = _load_learned(source) if is_learned else decode(certificate, base=base)
     return Compressed(label=label, certificate=certificate, network=network)
 
 
-def _learned(source: Certificate | Path | str) -> nn.Module | None:
+def _load_learned(source: Certificate | Path | str) -> nn.Module | None:
     """The network that was learned from picks, from the file beside its certificate."""
     if isinstance(source, Certificate):
         return None

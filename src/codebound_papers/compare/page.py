@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from codebound.bounds.risk import percent, rate
-from codebound.report.html import rendered
+from codebound.report.html import render
 from codebound.report.tables import Table
 from codebound_papers.compare.rows import NO_MARGIN, ZERO, value_text
 from codebound_papers.report.figures import Mark, Marks, Plot, Series, plots_figure
@@ -92,10 +92,10 @@ def is_infinite(row: Record) -> bool:
     return applies(row) and row["value"] is None and row["log10"] is None
 
 
-def shown(value: float | None, log10: float | None) -> str:
+def format_value(value: float | None, log10: float | None) -> str:
     """A count, deviation or probability as a number or, beyond all doubles, as a power of ten.
 
-    >>> shown(0.0421, -1.4), shown(None, 400.25), shown(None, None)
+    >>> format_value(0.0421, -1.4), format_value(None, 400.25), format_value(None, None)
     ('0.0421', '10^400.2', 'infinite')
     """
     if value is not None:
@@ -126,7 +126,7 @@ def compare_page(record: Record) -> str:
         caption += f" Not drawn, because infinite or zero: {undrawn}."
     notes = Table("What each row is", [{"bound": row["name"], "note": row["note"]} for row in record["rows"]])
     tables = [compare_table(record), without_number(record), notes, _lemmas(record), _complexities(record)]
-    return rendered(
+    return render(
         "compare.html.j2",
         {
             "title": f"Bounds on {settings['model']}, {settings['data']}",
@@ -185,7 +185,7 @@ def _lemmas(record: Record) -> Table:
         {
             "statement": each["name"],
             "reference": each["reference"],
-            "value": NONE if "reason" in each else shown(each["value"], each["log10"]),
+            "value": NONE if "reason" in each else format_value(each["value"], each["log10"]),
             "what": "does not apply" if "reason" in each else each["unit"],
             "note": each.get("reason") or each["sentence"],
         }
@@ -199,9 +199,9 @@ def _complexities(record: Record) -> Table | None:
     rows = [
         {
             "layer": each["layer"],
-            "c^2 beta^2 ceil(kappa/s)^2 / (mu^2 mu_to^2)": shown(each["value"], None),
+            "c^2 beta^2 ceil(kappa/s)^2 / (mu^2 mu_to^2)": format_value(each["value"], None),
             "weights": f"{each['weights']:,}",
-            "per cent": shown(each["percent"], None),
+            "per cent": format_value(each["percent"], None),
         }
         for each in record["complexities"]
     ]

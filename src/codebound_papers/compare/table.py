@@ -28,7 +28,7 @@ from codebound_networks.about_f.batch_independence import require_one_example
 from codebound_networks.reading.walk import Network, wrap
 from codebound_papers.arora18.noise_stability import LayerComplexity, table_rows
 from codebound_papers.compare import rows as lines
-from codebound_papers.compare.compressed import Compressed, labels, verified
+from codebound_papers.compare.compressed import Compressed, accept_certificate, labels
 from codebound_papers.facts import NetworkFacts
 from codebound_papers.guha23.kappa import PruningChoice
 from codebound_papers.measure.outputs import evaluate_sample
@@ -144,7 +144,7 @@ def compare(
             "bases and unlabelled are what a certificate was made with: give the certificate too."
         )
     compressed = [
-        verified(source, module, sample, label=label, bases=bases, unlabelled=unlabelled)
+        accept_certificate(source, module, sample, label=label, bases=bases, unlabelled=unlabelled)
         for source, label in zip(certificates, labels(certificates), strict=True)
     ]
     here = sample.on(settings.device)  # held: who measures on the whole sample has the same

@@ -5,7 +5,7 @@ from codebound_papers.contents import lazily
 __all__, __getattr__, __dir__ = lazily(
     __name__,
     """
-    codebound_networks.methods.units: narrowed rescaled without_biases without_dead_units
+    codebound_networks.methods.hidden_units: narrowed rescaled without_biases without_dead_units
     codebound_networks.train.pruning: PrunePlan PrunedTensor prune
     codebound_papers.arora18.conv: coherence conv_project project_conv
     codebound_papers.arora18.projection: InductionStep MatrixProject induction project_matrix

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codebound.run.errors import UsageError
-from codebound.run.extensions import loaded
+from codebound.run.extensions import resolve
 
 if TYPE_CHECKING:
     from codebound_papers.compress.compressors import AbstractNetworkCompressor
@@ -21,7 +21,7 @@ class Entry:
     def algorithm(self) -> "type[AbstractNetworkCompressor]":
         """The class; its fields are the options."""
         found: type[AbstractNetworkCompressor] = (
-            loaded(self.home) if isinstance(self.home, str) else self.home
+            resolve(self.home) if isinstance(self.home, str) else self.home
         )
         return found
 

@@ -71,7 +71,7 @@ class AbstractSizedCode(AbstractStreamCode):
         return self.sizes
 
 
-def scaled(levels: NDArray[np.integer[Any]] | NDArray[np.float64], step: int) -> NDArray[np.float64]:
+def scale(levels: NDArray[np.integer[Any]] | NDArray[np.float64], step: int) -> NDArray[np.float64]:
     """Integers times the step, multiplied in float64."""
     return np.multiply(levels, step_size(step), dtype=np.float64)
 
@@ -109,7 +109,7 @@ class Projected(AbstractSizedCode):
         z = integers(self.inner)
         _, length = self._vectors(self.by_rows)
         sums = combine(z.levels.astype(np.int64), length, seed=self.seed, gaussian=self.gaussian)
-        return scaled(sums.reshape(self.sizes), z.step)
+        return scale(sums.reshape(self.sizes), z.step)
 
     def _vectors(self, by_rows: bool) -> tuple[int, int]:
         """Number and length of the vectors."""
@@ -151,7 +151,7 @@ class LowRank(AbstractSizedCode):
         left, right = integers(self.left), integers(self.right)
         # Exact: the sums are at most 2^12 products of levels up to 2^20.
         product = left.levels.astype(np.float64) @ right.levels.astype(np.float64)
-        return scaled(product.reshape(self.sizes), left.step + right.step)
+        return scale(product.reshape(self.sizes), left.step + right.step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,11 +193,11 @@ class Filled(AbstractStreamCode):
 
     def values(self) -> NDArray[np.float64]:  # noqa: D102
         q, fill = integers(self.inner), self.filling
-        values = scaled(q.levels, q.step)
+        values = scale(q.levels, q.step)
         if fill is None:
             return values
         quarters = Stream(fill.seed, "fill").gaussian_quarters(values.size).reshape(q.shape)
-        filling = scaled(16 * quarters.astype(np.int32) + fill.mean, fill.step)
+        filling = scale(16 * quarters.astype(np.int32) + fill.mean, fill.step)
         return values + (filling if fill.everywhere else np.where(q.levels == 0, filling, 0.0))
 
 
@@ -224,7 +224,7 @@ class Ticket(AbstractStreamCode):
         q = integers(self.inner)
         drawn = _TICKETS[self.kind](Stream(self.seed, "ticket"), q.levels.size)
         products = np.multiply(q.levels, drawn.reshape(q.shape), dtype=np.int64)
-        return scaled(products, q.step)
+        return scale(products, q.step)
 
 
 Draw = Callable[[Stream, int], NDArray[np.integer[Any]]]
@@ -273,7 +273,7 @@ class Mixed(AbstractSizedCode):
         for start in range(0, locations, group):
             part = values[start : start + group]
             part[:] = basis.combine(self._mixtures(stream, len(part), z.levels.astype(np.float64)))
-        return scaled(values.reshape(self.sizes), z.step)
+        return scale(values.reshape(self.sizes), z.step)
 
     def _mixtures(self, stream: Stream, count: int, z: NDArray[np.float64]) -> NDArray[np.int64]:
         """The weights ``C^T C z`` of the next locations; exact, for they are below 2^53."""

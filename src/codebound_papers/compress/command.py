@@ -9,12 +9,12 @@ import torch
 
 from codebound.cli.actions import load_samples, record_options
 from codebound.run.errors import UsageError
-from codebound.run.files import write_atomically, write_json, written_whole
+from codebound.run.files import write_atomically, write_json, write_whole
 from codebound.run.progress import NOBODY, Listener
 from codebound.run.store import new_folder
 from codebound.run.tensor_files import dtype_name, save_weights
 from codebound.sample.load import load_dataset
-from codebound_networks.about_f.given import load_layers, model_sizes
+from codebound_networks.about_f.models import load_layers, model_sizes
 from codebound_networks.reading.walk import Network, wrap
 from codebound_networks.views.rebuild import with_weights
 from codebound_papers.compress.catalogue import COMPRESSORS
@@ -65,7 +65,7 @@ def compress_from_options(
         told = {"notes": list(network.notes), "out": str(folder)}
         record = {"method": method, "options": texts, **summary.record(), **told}
         sizes = {"options": texts, "input_shape": list(shape), "classes": outputs}
-        with written_whole(folder) as place:
+        with write_whole(folder) as place:
             _save(place, compressed, summary)
             for name, content in (("config", record_options(options) | sizes), ("result", record)):
                 write_json(place / f"{name}.json", content)
@@ -86,7 +86,7 @@ def _save(folder: Path, compressed: Compressed, summary: CompressionSummary) -> 
         ],
     }
     if compressed.chain is not None:
-        about["architecture"] = compressed.chain.described()
+        about["architecture"] = compressed.chain.describe()
     write_json(folder / "message.json", about)
 
 

@@ -27,7 +27,7 @@ from codebound_networks.codes.choose import best_tensor_code
 from codebound_networks.codes.modes import encode_tensors
 from codebound_networks.codes.quantization import quantize, step_for_levels, step_size
 from codebound_networks.codes.tensors import AbstractTensorCode, Raw
-from codebound_networks.methods.pruned import VECTOR_LEVELS, quantised_code
+from codebound_networks.methods.pruned import VECTOR_LEVELS, quantise_tensor
 from codebound_networks.reading.walk import Network
 from codebound_networks.views.layers import AbstractLayerView
 from codebound_networks.views.rebuild import tensors_of, with_weights
@@ -71,7 +71,7 @@ def first_names(module: nn.Module) -> dict[str, str]:
     return {name: held.name for held in tensors_of(module) for name in held.names}
 
 
-def sharing_layers(network: Network) -> dict[str, str]:
+def find_sharing(network: Network) -> dict[str, str]:
     """Layers whose weight is that of a layer before, with the reason not to compress it again."""
     first = first_names(network.model)
     seen: dict[str, str] = {}
@@ -170,7 +170,7 @@ class Job:
     seed: int = 0  # names all random choices
     progress: Progress = silent  # told how far it is
 
-    def wanted(self, names: Iterable[str]) -> set[str]:
+    def select(self, names: Iterable[str]) -> set[str]:
         """The layers to compress among these; refuses unknown ones."""
         known = list(names)
         unknown = sorted(set(self.layers or ()) - set(known))
@@ -232,16 +232,16 @@ class AbstractCompressor(AbstractNetworkCompressor):
         """Options that stay near f in spectral norm, for statements about f itself."""
         return ()
 
-    def adapted_to(self, network: Network) -> "AbstractCompressor":
+    def adapt_to(self, network: Network) -> "AbstractCompressor":
         """The same with the options that only the whole network decides."""
         return self
 
     def run(self, job: Job) -> CompressedNetwork:
         """Compresses every layer, or the named ones, each from the seed of the job plus its position."""
-        algorithm, views = self.adapted_to(job.network), job.network.layers
-        wanted = job.wanted(view.name for view in views)
+        algorithm, views = self.adapt_to(job.network), job.network.layers
+        wanted = job.select(view.name for view in views)
         done: list[CompressedLayer] = []
-        carried = sharing_layers(job.network)
+        carried = find_sharing(job.network)
         for position, view in enumerate(views):
             job.progress(position, len(views), view.name)
             if view.name in carried:
@@ -295,7 +295,7 @@ def _message(search: Search, network: Network, algorithm: AbstractCompressor, se
         try:
             code = algorithm.compress(view, seed=seed + position).code
         except UnsupportedLayerError:
-            code = quantised_code(name, search.task, levels=_FALLBACK_LEVELS)
+            code = quantise_tensor(name, search.task, levels=_FALLBACK_LEVELS)
         codes[name] = code
         if search.best is not None:
             bits += encode_tensors([code]).length
@@ -307,7 +307,7 @@ def _message(search: Search, network: Network, algorithm: AbstractCompressor, se
 def message_with(search: Search, codes: Mapping[str, AbstractTensorCode]) -> Message:
     """A message in the architecture of f; what has no code yet is rounded finely."""
     whole = {
-        name: codes[name] if name in codes else quantised_code(name, search.task, levels=VECTOR_LEVELS)
+        name: codes[name] if name in codes else quantise_tensor(name, search.task, levels=VECTOR_LEVELS)
         for name in search.task.f.tensors
     }
     return Message(search.task.options, search.task.chain, whole)
@@ -338,14 +338,14 @@ class Rounded:
 
 
 @implements("G-Disc", "I-11", kind="algorithm")
-def rounded(weight: Tensor, levels: int) -> Rounded:
+def round_weight(weight: Tensor, levels: int) -> Rounded:
     """The weight on ``levels`` = 2L + 1 multiples of the smallest step that reaches all of it.
 
     Zeros stay zero.
 
     Differs.    The step is one of the coded ones, 2^(j/8), so that the decoder knows it.
 
-    >>> grid = rounded(torch.tensor([[1.0, -0.52], [0.0, 0.02]]), levels=5)
+    >>> grid = round_weight(torch.tensor([[1.0, -0.52], [0.0, 0.02]]), levels=5)
     >>> grid.code.values().round(3).tolist(), grid.nonzeros
     ([[0.841, -0.42], [0.0, 0.0]], 3)
     """

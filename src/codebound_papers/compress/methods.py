@@ -84,11 +84,11 @@ def parse_options(method: str, texts: Iterable[str]) -> Options:
             raise UsageError(f"cannot read the option {text!r}. {method} takes {known}.")
         if name in given:
             raise UsageError(f"the option {name} is given twice.")
-        given[name] = value if words.get(name) == value else _parsed(name, value, options[name])
+        given[name] = value if words.get(name) == value else _parse(name, value, options[name])
     return {**options, **given}
 
 
-def _parsed(name: str, text: str, default: object) -> object:
+def _parse(name: str, text: str, default: object) -> object:
     """A value of the kind that the default has; None stands for a number that is not given."""
     try:
         if isinstance(default, bool):

@@ -127,7 +127,7 @@ def summarise(
     messages = {name: encode_tensors([code]) for name, code in codes.items()}
     bits = {layer: messages[tensor].length for tensor, layer in names.items()}
     layers = tuple(_layer(layer, compressed.network, bits[layer.name]) for layer in compressed.layers)
-    carried = _carried(compressed, messages, codes, names)
+    carried = _list_carried(compressed, messages, codes, names)
     summary = CompressionSummary(layers, carried, codes, messages)
     if sample is None:
         return summary
@@ -156,7 +156,7 @@ def _layer(layer: compressors.CompressedLayer, network: Network, coded_bits: int
     )
 
 
-def _carried(
+def _list_carried(
     compressed: compressors.Compressed,
     messages: Mapping[str, Bits],
     codes: Mapping[str, AbstractTensorCode],

@@ -166,7 +166,7 @@ def prune_balanced(
 
     Without a sample there is one step and no training. The same arguments give the same network on a CPU.
     """
-    carried = {**_refused(network), **compressors.sharing_layers(network)}
+    carried = {**_refused(network), **compressors.find_sharing(network)}
     shares = options.shares([view.name for view in network.layers if view.name not in carried])
     state = {name: each.detach().clone() for name, each in network.model.state_dict().items()}
     module = with_weights(network.model, state).eval()

@@ -259,7 +259,7 @@ def prune_for_margin(
 
     def drawn(strength: float) -> PruningFacts:
         layers = (
-            _pruned(view, layer, strength=strength, keep_diagonal=keep_diagonal, seed=seed)
+            _prune(view, layer, strength=strength, keep_diagonal=keep_diagonal, seed=seed)
             for view, layer in zip(network.layers, facts.layers, strict=True)
         )
         rounded = tuple(replace(each, step=choice.rho or each.step) for each in layers)
@@ -282,7 +282,7 @@ def prune_for_margin(
     return drawn(low)
 
 
-def _pruned(
+def _prune(
     view: AbstractLayerView, layer: LayerFacts, *, strength: float, keep_diagonal: bool, seed: int
 ) -> lemmas.PrunedLayer:
     matrix, variance = view.matrix.detach().cpu(), layer.variance

@@ -22,7 +22,7 @@ from codebound.run.references import implements
 from codebound_networks.reading.walk import Network
 from codebound_networks.train.rng import torch_stream
 from codebound_networks.views.layers import AbstractLayerView
-from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer, rounded, weight_of
+from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer, round_weight, weight_of
 from codebound_papers.guha23.pruning import check_strength, expected_change_norm, kept_share, strength_for
 
 
@@ -83,7 +83,7 @@ class MagnitudePruning(AbstractCompressor):
             generator=torch_stream(seed, "mbp"),
             keep_diagonal=self.keep_diagonal,
         )
-        grid = rounded(pruned.view(layer.weight.shape), self.levels)
+        grid = round_weight(pruned.view(layer.weight.shape), self.levels)
         rows, columns = matrix.shape
         change = expected_change_norm(
             rows, columns, strength=self.strength, variance=variance, constant=self.constant
@@ -100,7 +100,7 @@ class MagnitudePruning(AbstractCompressor):
         shares = (0.5, 0.25, 0.1, 0.05, 0.02)
         return tuple(cls(strength=strength_for(kept), levels=levels) for kept in shares for levels in (7, 15))
 
-    def adapted_to(self, network: Network) -> "MagnitudePruning":  # noqa: D102
+    def adapt_to(self, network: Network) -> "MagnitudePruning":  # noqa: D102
         return replace(self, variance=common_variance(network)) if self.variance == "common" else self
 
 
@@ -235,7 +235,7 @@ class LargestWeights(AbstractCompressor):
         """The largest weights on a grid; nothing is random."""
         weight = weight_of(layer)
         kept = keep_largest(weight, kept_count(weight.numel(), self.density))
-        return CompressedLayer(layer.name, rounded(kept, self.levels).code)
+        return CompressedLayer(layer.name, round_weight(kept, self.levels).code)
 
     @classmethod
     def grid(cls) -> "tuple[LargestWeights, ...]":  # noqa: D102

@@ -138,7 +138,7 @@ class LotteryTicket(AbstractMaskTraining):
         if job.seed < 0:
             raise UsageError(f"a coded seed is not negative. Got {job.seed}.")
         drafts: list[_Draft] = []
-        carried = compressors.sharing_layers(job.network)
+        carried = compressors.find_sharing(job.network)
         for position, layer in enumerate(job.network.layers):
             if layer.name in carried:
                 continue
@@ -237,7 +237,7 @@ class IterativePruning(AbstractMaskTraining):
 
     def train(self, job: compressors.Job, sample: DeviceData) -> compressors.CompressedNetwork:  # noqa: D102
         layers: list[_Layer] = []
-        carried = compressors.sharing_layers(job.network)
+        carried = compressors.find_sharing(job.network)
         for view in job.network.layers:
             if view.name in carried:
                 continue
@@ -263,7 +263,7 @@ class IterativePruning(AbstractMaskTraining):
             descend(job.network.predictor, [layer.weight for layer in layers], weights, sample, run)
         job.progress(trainings, trainings)
         codes = (
-            compressors.CompressedLayer(layer.name, compressors.rounded(layer.used(), self.levels).code)
+            compressors.CompressedLayer(layer.name, compressors.round_weight(layer.used(), self.levels).code)
             for layer in layers
         )
         return compressors.CompressedNetwork(job.network, tuple(codes), carried)

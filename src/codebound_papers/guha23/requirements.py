@@ -82,7 +82,7 @@ def mbp_requirements(measured: Measured, *, progress: Progress = silent) -> MbpR
     strengths = []
     for position, (layer, view) in enumerate(zip(facts.layers, measured.network.layers, strict=True)):
         progress(position, depth, layer.name)
-        strengths.append(_allowed(layer, view.matrix, layer.spectral / depth, slack=slack, seed=seed))
+        strengths.append(_find_limits(layer, view.matrix, layer.spectral / depth, slack=slack, seed=seed))
     progress(depth, depth, "")
     product = math.prod(layer.spectral for layer in facts.layers)
     most = min(markov for _, markov in strengths)
@@ -131,7 +131,7 @@ def _change_norm(layer: LayerFacts, strength: float) -> float:
     return expected_change_norm(layer.rows, layer.columns, strength=strength, variance=layer.variance)
 
 
-def _allowed(
+def _find_limits(
     layer: LayerFacts, matrix: Tensor, change: float, *, slack: float, seed: int
 ) -> tuple[float, float]:
     """The largest strengths at which a matrix changes by at most that much: measured, and by lemma 4.2."""

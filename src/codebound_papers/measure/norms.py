@@ -42,7 +42,7 @@ def group_norm(matrix: Tensor, *, inner: float, outer: float) -> float:
     >>> group_norm(torch.tensor([[3.0, -4.0], [0.0, 1.0]]), inner=2, outer=1)
     6.0
     """
-    entries, scale = spectral.scaled(matrix)
+    entries, scale = spectral.scale_matrix(matrix)
     rows = torch.linalg.vector_norm(entries, ord=inner, dim=1)
     return scale * float(torch.linalg.vector_norm(rows, ord=outer))
 
@@ -132,7 +132,7 @@ def layer_spectra(network: Network) -> tuple[LayerSpectrum, ...]:
 
 def layer_spectrum(view: AbstractLayerView) -> LayerSpectrum:
     """The spectrum of one layer's matrix."""
-    entries, scale = spectral.scaled(view.matrix, where=f"layer {view.name}: ")
+    entries, scale = spectral.scale_matrix(view.matrix, where=f"layer {view.name}: ")
     eigenvalues, error = spectral.gram_eigenvalues(entries)
     resolved = torch.where(eigenvalues > error, eigenvalues, 0.0).flip(0)
     singular_values = scale * resolved.sqrt().cpu().numpy()
@@ -163,7 +163,7 @@ def tail_values(view: AbstractLayerView, *, of: TailValues = "absolute") -> NDAr
     """
     if of == "eigenvalues":
         return layer_spectrum(view).eigenvalues
-    entries, scale = spectral.scaled(view.matrix, where=f"layer {view.name}: ")
+    entries, scale = spectral.scale_matrix(view.matrix, where=f"layer {view.name}: ")
     weights = scale * entries.flatten().cpu().numpy()
     if of == "absolute":
         weights = np.abs(weights)
@@ -181,7 +181,7 @@ def power_iteration_norm(matrix: Tensor, *, iterations: int = 1000, seed: int = 
     """
     if iterations < 1:
         raise UsageError(f"iterations must be at least 1. Got {iterations}.")
-    entries, scale = spectral.scaled(matrix)
+    entries, scale = spectral.scale_matrix(matrix)
     start = torch.randn(matrix.shape[1], generator=torch_stream(seed, "power iteration"), dtype=torch.float64)
     direction = start.to(entries.device)
     for _ in range(iterations):

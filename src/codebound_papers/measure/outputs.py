@@ -20,7 +20,7 @@ from codebound.run.progress import Progress, silent
 from codebound.run.references import implements
 from codebound.sample.dataset import DeviceData
 from codebound.sample.losses import logit_chunks, margins
-from codebound.sample.memmap import in_order, room_for, rows_in_blocks
+from codebound.sample.memmap import allocate, rows_in_blocks, sort_blocks
 
 
 def ambiguous_errors(logits: Tensor, labels: Tensor, tolerance: float) -> Tensor:
@@ -50,7 +50,7 @@ class AbstractOrdered:
         """Puts the numbers in order, which may come in any; NaN last."""
         given = np.ravel(self.values)
         blocks = (given[rows] for rows in rows_in_blocks(given.size))
-        ordered = in_order(blocks, given.size, dtype or given.dtype)
+        ordered = sort_blocks(blocks, given.size, dtype or given.dtype)
         ordered.flags.writeable = False
         object.__setattr__(self, "values", ordered)
 
@@ -151,7 +151,7 @@ class MarginReport(AbstractOrdered):
     def merge(self, *others: "MarginReport") -> "MarginReport":
         """The report of all examples together: the same, in whatever way a sample was cut into shards."""
         parts = (self, *others)
-        values = room_for(sum(part.n for part in parts), np.float64)
+        values = allocate(sum(part.n for part in parts), np.float64)
         done = 0
         for part in parts:
             values[done : done + part.n] = part.values
@@ -182,7 +182,7 @@ def margin_report(
     A copy is evaluated in evaluation mode, on the device of the sample, in arithmetic of that type; margins
     are float64 in any case.
     """
-    values = room_for(data.n, np.float64)
+    values = allocate(data.n, np.float64)
     done = 0
     for logits, labels in logit_chunks(model, data, chunk_size=chunk_size, dtype=dtype, progress=progress):
         values[done : done + len(labels)] = margins(logits, labels).cpu().numpy()
@@ -239,7 +239,7 @@ def evaluate_sample(
             f"{__name__}:evaluate_sample", arguments, of="data", engine=engine, progress=progress
         )
         return cast("Outputs", first).merge(*others)
-    values, done, errors, output_norm = room_for(data.n, np.float64), 0, 0, 0.0
+    values, done, errors, output_norm = allocate(data.n, np.float64), 0, 0, 0.0
     dtype = dtype or next(model.parameters()).dtype
     for logits, labels in logit_chunks(model, data, chunk_size=chunk_size, dtype=dtype, progress=progress):
         if logits.shape[1] != classes:

@@ -58,15 +58,15 @@ def spectral_norm(view: AbstractLayerView, input_shape: tuple[int, ...]) -> Spec
     >>> round(spectral_norm(view_of("blur", layer), (1, 2, 2)).value, 9)  # every pixel sees all four
     4.0
     """
-    entries, scale = scaled(view.matrix, where=f"layer {view.name}: ")
+    entries, scale = scale_matrix(view.matrix, where=f"layer {view.name}: ")
     view = replace(view, weight=view.from_matrix(entries))
     operator = view.operator(input_shape)
     if isinstance(view, LinearView):
-        return _rescaled(matrix_spectral_norm(entries), scale)  # on (..., in) the map is block diagonal
+        return _rescale(matrix_spectral_norm(entries), scale)  # on (..., in) the map is block diagonal
     rows, columns = math.prod(operator.out_shape), math.prod(operator.in_shape)
     if min(rows, columns) <= EXACT_SIDE and rows * columns <= _DENSE_ENTRIES:
         norm = matrix_spectral_norm(operator.dense())
-        return _rescaled(replace(norm, method="written out as a matrix"), scale)
+        return _rescale(replace(norm, method="written out as a matrix"), scale)
     if not isinstance(view, AbstractConvView):
         raise UnsupportedLayerError(
             f"layer {view.name}: no certified bound is known for a {rows} x {columns} map of "
@@ -74,7 +74,7 @@ def spectral_norm(view: AbstractLayerView, input_shape: tuple[int, ...]) -> Spec
         )
     if _is_circulant(view, operator):
         value, upper = _symbol_norm(view, torus=operator.in_shape[1:], stride=view.stride)
-        return _rescaled(SpectralNorm(value, upper, "symbol of the circular convolution", exact=True), scale)
+        return _rescale(SpectralNorm(value, upper, "symbol of the circular convolution", exact=True), scale)
     uppers = {
         "circular embedding": embedding_bound(view, input_shape),
         "Schur test": _schur_bound(view, input_shape),
@@ -83,7 +83,7 @@ def spectral_norm(view: AbstractLayerView, input_shape: tuple[int, ...]) -> Spec
     best = min(uppers, key=lambda name: uppers[name])
     value = _estimate_from_below(operator)
     method = f"Lanczos estimate from below; upper bound by {best}"
-    return _rescaled(SpectralNorm(value, uppers[best], method, exact=False), scale)
+    return _rescale(SpectralNorm(value, uppers[best], method, exact=False), scale)
 
 
 def matrix_spectral_norm(matrix: Tensor) -> SpectralNorm:
@@ -94,10 +94,10 @@ def matrix_spectral_norm(matrix: Tensor) -> SpectralNorm:
     >>> round(matrix_spectral_norm(torch.tensor([[3.0, 0.0], [0.0, -4.0]])).value, 9)
     4.0
     """
-    entries, scale = scaled(matrix)
+    entries, scale = scale_matrix(matrix)
     if min(matrix.shape) <= EXACT_SIDE:
         value, upper = _largest_singular_value(entries)
-        return _rescaled(SpectralNorm(value, upper, GRAM, exact=True), scale)
+        return _rescale(SpectralNorm(value, upper, GRAM, exact=True), scale)
     operator = LinearOperator(
         in_shape=(matrix.shape[1],),
         out_shape=(matrix.shape[0],),
@@ -106,7 +106,7 @@ def matrix_spectral_norm(matrix: Tensor) -> SpectralNorm:
     )
     method = "Lanczos estimate from below; upper bound by powers of the Gram matrix"
     norm = SpectralNorm(_estimate_from_below(operator), gram_power_bound(entries), method, exact=False)
-    return _rescaled(norm, scale)
+    return _rescale(norm, scale)
 
 
 def gram_power_bound(matrix: Tensor, squarings: int = 5) -> float:
@@ -122,7 +122,7 @@ def gram_power_bound(matrix: Tensor, squarings: int = 5) -> float:
     """
     if squarings < 0:
         raise UsageError(f"squarings must be at least 0. Got {squarings}.")
-    entries, scale = scaled(matrix)
+    entries, scale = scale_matrix(matrix)
     size, length = sorted(matrix.shape)
     power = entries @ entries.T if matrix.shape[0] <= matrix.shape[1] else entries.T @ entries
     error = (length + 4) * _EPS * float(torch.linalg.matrix_norm(entries)) ** 2
@@ -178,7 +178,7 @@ def embedding_bound(view: AbstractConvView, input_shape: tuple[int, ...]) -> flo
     return upper * math.sqrt(copies) * (1.0 + 4 * _EPS)
 
 
-def scaled(matrix: Tensor, *, where: str = "") -> tuple[Tensor, float]:
+def scale_matrix(matrix: Tensor, *, where: str = "") -> tuple[Tensor, float]:
     """The matrix in float64 with largest entry in [1, 2) and the power of two that was divided out, exactly.
 
     What is so already is not copied: large copies take longer than what is computed from them.
@@ -195,14 +195,14 @@ def scaled(matrix: Tensor, *, where: str = "") -> tuple[Tensor, float]:
     return matrix.detach().to(torch.float64, copy=True).div_(scale), scale
 
 
-def _rescaled(norm: SpectralNorm, scale: float) -> SpectralNorm:
+def _rescale(norm: SpectralNorm, scale: float) -> SpectralNorm:
     return replace(norm, value=norm.value * scale, upper=norm.upper * scale)
 
 
 def gram_eigenvalues(matrices: Tensor) -> tuple[Tensor, Tensor]:
     """Eigenvalues of the smaller Gram matrix, ascending, and how far each can be off.
 
-    Over a batch ``(..., m, n)``, real or complex, on the scale that :func:`scaled` leaves.
+    Over a batch ``(..., m, n)``, real or complex, on the scale that :func:`scale_matrix` leaves.
     """
     rows, columns = matrices.shape[-2:]
     gram = matrices @ matrices.mH if rows <= columns else matrices.mH @ matrices

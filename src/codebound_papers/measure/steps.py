@@ -14,7 +14,7 @@ from torch import Tensor, fx, nn
 
 from codebound.run.errors import ModelError, UsageError
 from codebound.sample.dataset import Dataset
-from codebound_networks.reading.walk import Network, observe, traced_steps, wrap
+from codebound_networks.reading.walk import Network, observe, trace_steps, wrap
 from codebound_networks.train.rng import numpy_stream
 from codebound_networks.views.fold import fold_batch_norms, has_batch_norms
 from codebound_networks.views.kinds import FIXED, OTHER, SHAPE, Kind, kind_of_node
@@ -95,7 +95,7 @@ def steps_of(network: Network) -> Steps:
     >>> steps.segment(1, 3)(torch.zeros(5, 3)).shape
     torch.Size([5, 2])
     """
-    nodes, output = traced_steps(network)
+    nodes, output = trace_steps(network)
     position = {node: index for index, node in enumerate(nodes)}
     steps = tuple(_step(node, network, position) for node in nodes)
     return Steps(sequence=steps, cuts=_cuts(steps, output=position[output]), network=network, nodes=nodes)

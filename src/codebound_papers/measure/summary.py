@@ -24,7 +24,7 @@ from codebound.run.progress import NOBODY, Listener, Progress, silent
 from codebound.run.store import optional_folder
 from codebound.sample.dataset import Dataset
 from codebound.sample.load import load_dataset
-from codebound_networks.about_f.given import load_network
+from codebound_networks.about_f.models import load_network
 from codebound_networks.reading.walk import Network
 from codebound_networks.views.layers import LinearView
 from codebound_papers.arora18.projection import project_matrix
@@ -128,7 +128,7 @@ def summarise(
 def summary_of(measured: Measured) -> Summary:
     """The rows and curves of what was measured."""
     rows, curves = _layer_rows(measured), _survival_curves(measured)
-    missing = [*_uncovered(measured.network), *measured.missing]
+    missing = [*_list_uncovered(measured.network), *measured.missing]
     found, margins, histogram_of_margins = measured.stability, None, None
     if measured.unstable:
         missing.append(Missing("all", "noise stability", measured.unstable))
@@ -184,7 +184,7 @@ def _survival_curves(measured: Measured) -> dict[str, Row]:
     return {name: {"survival": curve} for name, curve in curves.items()}
 
 
-def _uncovered(network: Network) -> list[Missing]:
+def _list_uncovered(network: Network) -> list[Missing]:
     """Tensors that belong to no layer."""
     left = [tensor for tensor in network.coverage.tensors if tensor.status != "seen"]
     reasons = {
@@ -370,11 +370,11 @@ def choose_noise(kind: str, seed: int) -> tuple[Smoothness | None, str]:
         return Smoothness(NOISE, draws=DRAWS, seed=seed), words
     if kind == "project":
         words = f"{DRAWS} random projections to {_NUMBERS} numbers a layer"
-        return Smoothness(_projected, draws=DRAWS, seed=seed), words
+        return Smoothness(_project, draws=DRAWS, seed=seed), words
     raise UsageError(f"smoothness is gaussian, project or none. Got {kind!r}.")
 
 
-def _projected(matrix: Tensor, seed: int) -> Tensor:
+def _project(matrix: Tensor, seed: int) -> Tensor:
     """Project the matrix of a layer. One with fewer weights than numbers stays as it is."""
     return project_matrix(matrix, count=_NUMBERS, seed=seed) if matrix.numel() > _NUMBERS else matrix
 

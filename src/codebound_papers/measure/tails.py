@@ -101,7 +101,7 @@ def estimate_tail(values: ArrayLike, *, least_points: int = 2) -> TailEstimate:
     """
     if least_points < 2:
         raise UsageError(f"least_points must be at least 2. Got {least_points}.")
-    ordered = _checked(values)
+    ordered = _check(values)
     if ordered.size < least_points or not _has_spread(ordered):
         raise UsageError(
             f"no tail of {least_points} values with two different ones. Got {ordered.size} values"
@@ -130,7 +130,7 @@ def fit_power_law(
     """
     if resamples < 20:
         raise UsageError(f"resamples must be at least 20. Got {resamples}.")
-    ordered = _checked(values)
+    ordered = _check(values)
     if not _has_spread(ordered):
         why = f"undecided: {ordered.size} values, all equal, leave nothing to fit"
         return PowerLawFit(status="undecided", reason=why)
@@ -180,7 +180,7 @@ def _verdict(
     return "power law", f"p = {p_value:.2f}, {points}, no other tail is favoured"
 
 
-def _checked(values: ArrayLike) -> NDArray[np.float64]:
+def _check(values: ArrayLike) -> NDArray[np.float64]:
     """The values in ascending order."""
     ordered = np.sort(np.asarray(values, dtype=np.float64), axis=None)
     if ordered.size and not np.isfinite(ordered[[0, -1]]).all():
@@ -279,13 +279,13 @@ def compare_alternatives(tail: NDArray[np.float64], *, xmin: float) -> tuple[Com
     rate = 1.0 / float((excess - 1.0).mean())  # of the best exponential law of x / xmin
     power_law, exponential = math.log(slope) - slope * logs, math.log(rate) - rate * (excess - 1.0)
     return (
-        _compared("exponential", power_law - exponential - logs, nested=False),
-        _compared("lognormal", power_law - _lognormal(logs, slope), nested=True),
-        _compared("truncated power law", power_law - _truncated(excess, logs, slope), nested=True),
+        _compare("exponential", power_law - exponential - logs, nested=False),
+        _compare("lognormal", power_law - _lognormal(logs, slope), nested=True),
+        _compare("truncated power law", power_law - _truncated(excess, logs, slope), nested=True),
     )
 
 
-def _compared(alternative: str, terms: NDArray[np.float64], *, nested: bool) -> Comparison:
+def _compare(alternative: str, terms: NDArray[np.float64], *, nested: bool) -> Comparison:
     ratio = float(terms.sum())
     spread = float(terms.std()) * math.sqrt(terms.size)
     statistic = ratio / spread if spread > 0.0 else 0.0

@@ -18,7 +18,7 @@ from codebound.run.progress import NOBODY, Listener, Progress, silent
 from codebound.run.store import optional_folder
 from codebound.sample.dataset import Dataset
 from codebound.sample.load import load_dataset
-from codebound_networks.about_f.given import load_network
+from codebound_networks.about_f.models import load_network
 from codebound_papers.arora18.requirements import ProjectRequirements, project_requirements
 from codebound_papers.guha23.requirements import MbpRequirements, mbp_requirements
 from codebound_papers.measure.noise.quantities import StabilitySettings

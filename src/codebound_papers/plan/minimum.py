@@ -167,7 +167,7 @@ def measured_minimum(
     for position, setting in enumerate(knob.settings):
         progress(position, len(knob.settings), f"{setting:g}")
         algorithm = knob.algorithm(setting)
-        refusal = _too_much(network, algorithm)
+        refusal = _explain_limit(network, algorithm)
         if not refusal:
             compressed = compressors.compress(network, algorithm, seed=seed)
             refusal = next(iter(compressed.carried.values()), "")
@@ -178,7 +178,7 @@ def measured_minimum(
         trials.append(Trial(setting, error))
         if error <= before + tolerance:
             bits = summarise(compressed).coded_bits
-            reached = Reached(setting, error, _stored(compressed, algorithm), bits)
+            reached = Reached(setting, error, _count_stored(compressed, algorithm), bits)
             break
     progress(len(knob.settings), len(knob.settings), "")
     raw_bits = 32 * sum(tensor.numel() for tensor in network.model.parameters())
@@ -189,7 +189,7 @@ def _error(model: nn.Module, sample: DeviceData) -> float:
     return margin_report(model, sample, chunk_size=_CHUNK, dtype=torch.float32).loss()
 
 
-def _too_much(network: Network, algorithm: compressors.AbstractCompressor) -> str:
+def _explain_limit(network: Network, algorithm: compressors.AbstractCompressor) -> str:
     """Return the reason why a setting would take too long. Empty if it does not."""
     if not isinstance(algorithm, ShareProject):
         return ""
@@ -199,7 +199,7 @@ def _too_much(network: Network, algorithm: compressors.AbstractCompressor) -> st
     return f"{products:,} products with signs are more than the {_MOST_PRODUCTS:,} that a search may take"
 
 
-def _stored(
+def _count_stored(
     compressed: compressors.CompressedNetwork, algorithm: compressors.AbstractCompressor
 ) -> dict[str, int]:
     if isinstance(algorithm, ShareProject):

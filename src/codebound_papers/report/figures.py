@@ -71,7 +71,7 @@ def histogram_figure(panels: Sequence[Panel], *, label: str) -> str:
             axes.set_xlim(low - margin, high + margin)
         axes.set_yticks([])
 
-    return _drawn(panels, draw, x_label=label, y_label="examples")
+    return _draw_panels(panels, draw, x_label=label, y_label="examples")
 
 
 def survival_figure(panels: Sequence[Panel], *, label: str) -> str:
@@ -90,7 +90,7 @@ def survival_figure(panels: Sequence[Panel], *, label: str) -> str:
         if shown:
             axes.set_xlim(left=0.8 * min(shown))
 
-    return _drawn(panels, draw, x_label=label, y_label="share above")
+    return _draw_panels(panels, draw, x_label=label, y_label="share above")
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,7 +353,7 @@ def _most_are_below(histogram: Curve) -> float:
     return next(float(edge) for count, edge in below if 100 * (total - count) <= total)
 
 
-def _drawn(
+def _draw_panels(
     panels: Sequence[Panel], draw: Callable[[Axes, Panel], None], *, x_label: str, y_label: str
 ) -> str:
     columns = min(_COLUMNS, len(panels))

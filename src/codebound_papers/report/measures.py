@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from codebound.report.html import rendered
+from codebound.report.html import render
 from codebound.report.tables import Table
 from codebound_papers.report.figures import Panel, histogram_figure, survival_figure
 
@@ -147,14 +147,14 @@ def _spectra(layers: Sequence[Record]) -> Table:
                 "shape": _shape(layer),
                 "Frobenius norm": _number(layer["frobenius_norm"]),
                 "spectral norm": _number(norm["value"]),
-                "at most": rounded_up(norm["upper"]),
+                "at most": round_up(norm["upper"]),
                 "stable rank": _number(layer["stable_rank"]),
             }
         )
     return Table("Spectra and norms", rows, _SPECTRA)
 
 
-def rounded_up(value: float | None) -> str:
+def round_up(value: float | None) -> str:
     """Four digits, never below the value: it is printed as a bound."""
     if value is None or value <= 0.0:
         return _number(value)
@@ -174,8 +174,8 @@ def _tails(layers: Sequence[Record]) -> Table:
         rows.append(
             {
                 "layer": name,
-                "density exponent": _claimed(alpha["density_exponent"], is_law),
-                "tail exponent": _claimed(alpha["tail_exponent"], is_law),
+                "density exponent": _format_claim(alpha["density_exponent"], is_law),
+                "tail exponent": _format_claim(alpha["tail_exponent"], is_law),
                 "95 % interval": NONE if low is None else f"{_number(low, 3)} to {_number(high, 3)}",
                 "p": NONE if alpha["p_value"] is None else f"{alpha['p_value']:.2f}",
                 "verdict": alpha["reason"],
@@ -184,7 +184,7 @@ def _tails(layers: Sequence[Record]) -> Table:
     return Table(f"Tails of the {_VALUES[fits[0][1]['of']]}", rows, _TAILS)
 
 
-def _claimed(value: float | None, is_law: bool) -> str:
+def _format_claim(value: float | None, is_law: bool) -> str:
     return _number(value, 3) if is_law or value is None else f"({_number(value, 3)})"
 
 
@@ -266,7 +266,7 @@ class Drawing:
 
 def measure_page(record: Record, *, title: str, subtitle: str) -> str:
     """The page."""
-    return rendered(
+    return render(
         "measure.html.j2",
         {
             "title": title,

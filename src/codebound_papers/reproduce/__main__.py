@@ -14,7 +14,7 @@ from pathlib import Path
 
 from codebound.run.errors import CodeboundError, UsageError
 from codebound_papers.journal import OutOfTimeError
-from codebound_papers.reproduce import words
+from codebound_papers.reproduce import help_texts
 from codebound_papers.reproduce.items import Settings
 from codebound_papers.reproduce.run import compute, find_items
 
@@ -28,15 +28,15 @@ def main(arguments: list[str] | None = None) -> int:
         description="Compute the parts of items, without drawing them.",
     )
     add, shown = parser.add_argument, "or all; `codebound reproduce list` shows them"
-    add("items", nargs="+", metavar="ITEM", help=f"{words.ITEM}, a family such as G, {shown}")
-    add("--out", type=Path, required=True, help=words.OUT)
-    add("--full", dest="size", action="store_const", const="full", default="quick", help=words.FULL)
+    add("items", nargs="+", metavar="ITEM", help=f"{help_texts.ITEM}, a family such as G, {shown}")
+    add("--out", type=Path, required=True, help=help_texts.OUT)
+    add("--full", dest="size", action="store_const", const="full", default="quick", help=help_texts.FULL)
     add("--tiny", dest="size", action="store_const", const="tiny", help=argparse.SUPPRESS)
     add("--seed", type=int, default=0)
-    add("--epochs", type=int, help=words.EPOCHS)
+    add("--epochs", type=int, help=help_texts.EPOCHS)
     add("--device", default="auto")
-    add("--models", type=Path, help=words.MODELS)
-    add("--deadline", type=float, default=math.inf, help=words.DEADLINE)
+    add("--models", type=Path, help=help_texts.MODELS)
+    add("--deadline", type=float, default=math.inf, help=help_texts.DEADLINE)
     given = parser.parse_args(arguments)
     chosen = {name: getattr(given, name) for name in ("size", "seed", "epochs", "device", "models")}
     settings = Settings(**chosen, deadline=time.monotonic() + given.deadline)

@@ -12,7 +12,7 @@ from typing import Any
 from codebound.run.errors import FormatError
 from codebound.run.files import read_json, write_json, write_text
 from codebound_papers.journal import JOURNAL
-from codebound_papers.reproduce.items import AGREE, DISAGREE, IN_PART, Item, known_items
+from codebound_papers.reproduce.items import AGREE, DISAGREE, IN_PART, Item, list_items
 
 Record = Mapping[str, Any]
 
@@ -67,7 +67,7 @@ def outcome(record: Record | None) -> str:
 def outcomes(results: Mapping[str, Mapping[str, Record]]) -> dict[str, dict[str, str]]:
     """The verdict of the largest run of every item, and the times of all."""
     found = {}
-    for id in known_items():
+    for id in list_items():
         records = {size: results[size].get(id) for size in SIZES}
         said = next((lead(record) for record in reversed(records.values()) if record), "")
         word = next((each for each in _VERDICTS if said.startswith(each)), "-")
@@ -77,11 +77,11 @@ def outcomes(results: Mapping[str, Mapping[str, Record]]) -> dict[str, dict[str,
 
 def page(results: Mapping[str, Mapping[str, Record]], *, folder: str = "reproduce") -> str:
     """The text of the page."""
-    ids = [id for id in known_items() if any(id in records for records in results.values())]
+    ids = [id for id in list_items() if any(id in records for records in results.values())]
     index = [
         {
             "item": f"[{id}](#{_anchor(id)})",
-            "what": known_items()[id].title,
+            "what": list_items()[id].title,
             "size": size,
             "command": f"`{_command(id, size, results[size].get(id))}`",
             "time here": outcome(results[size].get(id)),
@@ -100,7 +100,7 @@ def _command(id: str, size: str, record: Record | None) -> str:
 
 def _section(id: str, records: Mapping[str, Record | None], folder: str) -> Iterator[str]:
     """An item: its largest run in full, smaller ones in a line each."""
-    item = known_items()[id]
+    item = list_items()[id]
     yield f"## {id}"
     yield f"{item.title}.\n"
     yield f"{item.about}\n"
@@ -129,7 +129,7 @@ def _run(record: Record, item: Item, folder: str) -> Iterator[str]:
     yield f"**{lead(record)}**\n"
     tables = {title: rows for title, rows in record["tables"].items() if 0 < len(rows) <= _MOST_ROWS}
     first, *others = tables
-    yield from _titled(first, tables[first])
+    yield from _format_table(first, tables[first])
     yield f"*{record['size']}:* {_source(record, item, folder)}"
     if record["not_run"]:
         yield f"Not run, for want of time: {'; '.join(record['not_run'])}."
@@ -141,7 +141,7 @@ def _run(record: Record, item: Item, folder: str) -> Iterator[str]:
         yield from (f"- {sentence}" for sentence in rest)
         yield ""
         for title in others:
-            yield from _titled(title, tables[title])
+            yield from _format_table(title, tables[title])
         yield "</details>\n"
     yield ""
 
@@ -151,7 +151,7 @@ def _source(record: Record, item: Item, folder: str) -> str:
     return f"`{record['command']}`, {cost(record)}; all rows: {rows}."
 
 
-def _titled(title: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _format_table(title: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield f"*{title}*\n"
     yield from _table(rows)
 

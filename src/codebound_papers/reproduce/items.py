@@ -116,7 +116,7 @@ def item(
     return register
 
 
-def known_items() -> dict[str, Item]:
+def list_items() -> dict[str, Item]:
     """The items by their IDs: paper by paper, its experiments, figures and tables.
 
     Every module in the folder ``items`` of a paper registers those it has; the names of their functions have

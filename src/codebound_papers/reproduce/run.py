@@ -10,7 +10,7 @@ from typing import Any
 from codebound.run.errors import UsageError
 from codebound.run.files import make_folder, write_text
 from codebound_papers.journal import JOURNAL, Journal
-from codebound_papers.reproduce.items import Item, Reproduction, Settings, known_items
+from codebound_papers.reproduce.items import Item, Reproduction, Settings, list_items
 
 MODELS = "CODEBOUND_MODELS"
 """Environment variable that names the folder with pretrained networks."""
@@ -29,9 +29,9 @@ class Finished:
 
 def find_item(id: str) -> Item:
     """The item of that name."""
-    if id not in known_items():
-        raise UsageError(f"nothing is called {id!r} here. Known: {', '.join(sorted(known_items()))}.")
-    return known_items()[id]
+    if id not in list_items():
+        raise UsageError(f"nothing is called {id!r} here. Known: {', '.join(sorted(list_items()))}.")
+    return list_items()[id]
 
 
 def find_items(names: Sequence[str]) -> list[Item]:
@@ -40,12 +40,12 @@ def find_items(names: Sequence[str]) -> list[Item]:
     >>> [item.id for item in find_items(["S", "A-FigA1", "A-Fig1"])]
     ['A-Fig1', 'S-Tab1', 'A-FigA1', 'S-Fig1', 'S-Fig2', 'S-Fig3', 'S-Pow:layers', 'S-5.3:synthetic']
     """
-    families = {item.family for item in known_items().values()}
+    families = {item.family for item in list_items().values()}
     for name in names:
         if name != "all" and name not in families:
             find_item(name)
     wanted = {name for name in names if name != "all"}
-    chosen = [item for id, item in known_items().items() if "all" in names or {id, item.family} & wanted]
+    chosen = [item for id, item in list_items().items() if "all" in names or {id, item.family} & wanted]
     return sorted(chosen, key=lambda item: not item.trains)
 
 
@@ -122,7 +122,7 @@ def reproduce(id: str, folder: Path, settings: Settings) -> Finished:
         "points": found.points,
     }
     texts = {f"{stem}.svg": figure.svg() for stem, figure in found.figures.items()}
-    texts[f"{entry.stem}.json"] = _dumped(record) + "\n"
+    texts[f"{entry.stem}.json"] = _dump(record) + "\n"
     for name, text in texts.items():
         write_text(folder / name, text)
     return Finished(found, record, tuple(folder / name for name in texts))
@@ -153,14 +153,14 @@ def _machine(place: str) -> dict[str, Any]:
     }
 
 
-def _dumped(value: object, depth: int = 0) -> str:
+def _dump(value: object, depth: int = 0) -> str:
     """JSON with one row of a table per line, so that two results can be compared."""
     space = "\n" + " " * (depth + 1)
     if isinstance(value, Mapping) and (
         depth == 0 or any(isinstance(each, list | tuple) for each in value.values())
     ):
-        parts = [f"{json.dumps(key)}: {_dumped(each, depth + 1)}" for key, each in value.items()]
+        parts = [f"{json.dumps(key)}: {_dump(each, depth + 1)}" for key, each in value.items()]
         return "{" + space + ("," + space).join(parts) + space[:-1] + "}"
     if isinstance(value, list | tuple) and value:
-        return "[" + space + ("," + space).join(_dumped(each, depth + 1) for each in value) + space[:-1] + "]"
+        return "[" + space + ("," + space).join(_dump(each, depth + 1) for each in value) + space[:-1] + "]"
     return json.dumps(value, allow_nan=False)

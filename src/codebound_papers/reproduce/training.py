@@ -24,7 +24,7 @@ from codebound_networks.train.config import TrainConfig
 from codebound_networks.train.harness import fit, run_record
 from codebound_networks.train.rng import numpy_stream
 from codebound_networks.views.rebuild import with_weights
-from codebound_papers.journal import JOURNAL, computed_once
+from codebound_papers.journal import JOURNAL, compute_once
 from codebound_papers.reproduce.items import Row, Settings
 
 _VERSION = 1  # of the training loop: raised when the same settings give other weights
@@ -37,17 +37,17 @@ class Samples(NamedTuple):
     test: Dataset | None = None
 
 
-def named_samples(name: str) -> Samples:
+def load_samples(name: str) -> Samples:
     """Training and test set of a known dataset, from the cache."""
     return Samples(load_dataset(name), load_dataset(name, role="test"))
 
 
-def made_up_samples(
+def make_samples(
     shape: tuple[int, ...] = (1, 8, 8), *, classes: int = 10, n: int = 200, seed: int = 0
 ) -> Samples:
     """Noisy copies of one random image a class: for runs of size ``tiny``, which need no files.
 
-    >>> train, test = made_up_samples(n=50)
+    >>> train, test = make_samples(n=50)
     >>> train.x.shape, train.classes, test.n
     ((50, 1, 8, 8), 10, 50)
     """
@@ -75,7 +75,7 @@ class Trained:
     @property
     def kept_epochs(self) -> tuple[int, ...]:
         """Epochs whose weights are there: the start, those kept on the way, and the last."""
-        return (0, *runs.kept_epochs(self.folder))
+        return (0, *runs.load_epochs(self.folder))
 
     def at(self, epoch: int) -> Network:
         """The network as it was after so many epochs, on the same device."""
@@ -84,18 +84,18 @@ class Trained:
             raise UsageError(f"the weights after epoch {epoch} were not kept. Kept: {kept}.")
         if epoch == self.record["epochs"]:
             return self.network
-        model, kept_weights = self.network.model, runs.kept_epochs(self.folder)
+        model, kept_weights = self.network.model, runs.load_epochs(self.folder)
         weights = self.start.state_dict() if epoch == 0 else load_weights(kept_weights[epoch])
         here = {name: weights[name].to(value.device) for name, value in model.state_dict().items()}
         return self.network.with_model(with_weights(model, here))
 
-    def measured(self, what: str, compute: Callable[[], Row]) -> Row:
+    def measure(self, what: str, compute: Callable[[], Row]) -> Row:
         """A measurement that is kept beside the weights, where all items with this network find it."""
         path = self.folder / f"{_slug(what)}{JOURNAL}"
-        return computed_once(path, f"{what}, codebound {__version__}", compute)
+        return compute_once(path, f"{what}, codebound {__version__}", compute)
 
 
-def trained(
+def train(
     spec: str, data: Samples, config: TrainConfig, settings: Settings, *, keep_every: int = 0
 ) -> Trained:
     """Trains a network, or goes on with it, or finds it trained.

@@ -34,7 +34,7 @@ from codebound_papers.compress.compressors import (
     AbstractCompressor,
     AbstractRule,
     CompressedLayer,
-    rounded,
+    round_weight,
     weight_of,
 )
 from codebound_papers.measure.steps import steps_of
@@ -255,7 +255,7 @@ class HeavyTail(AbstractCompressor):
         parts = (split_signed if self.mask == "signed" else split)(weight, threshold)
         mean = float(parts.bulk.double().mean()) if self.mask == "centred" else 0.0
         noise = math.sqrt(self.variance)
-        code = filled(parts.tail, levels=self.levels, deviation=noise, mean=mean, everywhere=True, seed=seed)
+        code = fill(parts.tail, levels=self.levels, deviation=noise, mean=mean, everywhere=True, seed=seed)
         return CompressedLayer(layer.name, code, predicted_by=_PREDICTED)
 
     @classmethod
@@ -264,7 +264,7 @@ class HeavyTail(AbstractCompressor):
         return tuple(cls(threshold=rule, levels=levels) for rule in rules for levels in (7, 15))
 
 
-def filled(
+def fill(
     tail: Tensor, *, levels: int, deviation: float, mean: float, everywhere: bool, seed: int
 ) -> AbstractTensorCode:
     """The code of a tail on a grid plus Gaussian noise on a coded step.
@@ -273,7 +273,7 @@ def filled(
     noise is what the format cannot do without: 2^-14 of the mean. It is added ``everywhere``, or stands only
     where the tail is zero.
     """
-    inner = rounded(tail, levels).code
+    inner = round_weight(tail, levels).code
     if deviation == 0.0 and mean == 0.0:
         return inner
     step = nearest_step(max(deviation / _DEVIATION, abs(mean) / _MOST_MEAN))
@@ -381,7 +381,7 @@ class GaussianFill(AbstractCompressor):
         weight, levels = weight_of(layer), self.levels
         mean, deviation = _moments(weight)
         tail = _tail(weight, deviation, self.mask)
-        code = filled(tail, levels=levels, deviation=deviation, mean=mean, everywhere=False, seed=seed)
+        code = fill(tail, levels=levels, deviation=deviation, mean=mean, everywhere=False, seed=seed)
         return CompressedLayer(layer.name, code)
 
     @classmethod

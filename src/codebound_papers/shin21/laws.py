@@ -123,15 +123,15 @@ class Stable:
 
     def density(self, x: ArrayLike) -> NDArray[np.float64]:
         """Density at x."""
-        return _standard_density(self._standardised(x), self.alpha, self.beta) / self.scale
+        return _standard_density(self._standardise(x), self.alpha, self.beta) / self.scale
 
     def tail(self, x: ArrayLike) -> NDArray[np.float64]:
         """``P(X > x)``, with its digits kept far out on the right."""
-        return _standard_tail(self._standardised(x), self.alpha, self.beta)
+        return _standard_tail(self._standardise(x), self.alpha, self.beta)
 
     def cdf(self, x: ArrayLike) -> NDArray[np.float64]:
         """``P(X <= x)``, with its digits kept far out on the left."""
-        return _standard_tail(-self._standardised(x), self.alpha, -self.beta)
+        return _standard_tail(-self._standardise(x), self.alpha, -self.beta)
 
     def sample(self, size: int | tuple[int, ...], *, seed: int) -> NDArray[np.float64]:
         """Independent draws, by the method of Chambers, Mallows and Stuck."""
@@ -150,7 +150,7 @@ class Stable:
             draws = draws * (np.cos(angle - turn) / wait) ** ((1.0 - a) / a) - skew
         return np.asarray(self.location + self.scale * draws)
 
-    def _standardised(self, x: ArrayLike) -> NDArray[np.float64]:
+    def _standardise(self, x: ArrayLike) -> NDArray[np.float64]:
         standard = (np.asarray(x, dtype=np.float64) - self.location) / self.scale
         if not np.isfinite(standard).all():
             raise UsageError("a stable law is evaluated at finite numbers. Found NaN or infinity.")
@@ -174,7 +174,7 @@ def _standard_density(x: NDArray[np.float64], alpha: float, beta: float) -> NDAr
         return np.asarray(np.exp(-(x**2) / 4.0) / math.sqrt(4.0 * math.pi))
     if alpha == 1.0 and beta == 0.0:
         return np.asarray(1.0 / (math.pi * (1.0 + x**2)))
-    return np.maximum(_inverted(x, alpha, beta, order=0), 0.0)
+    return np.maximum(_invert(x, alpha, beta, order=0), 0.0)
 
 
 def _standard_tail(x: NDArray[np.float64], alpha: float, beta: float) -> NDArray[np.float64]:
@@ -182,10 +182,10 @@ def _standard_tail(x: NDArray[np.float64], alpha: float, beta: float) -> NDArray
         return np.asarray(torch.special.erfc(torch.as_tensor(x / 2.0)).numpy() / 2.0)
     if alpha == 1.0 and beta == 0.0:
         return np.asarray(np.arctan2(1.0, x) / math.pi)
-    return np.clip(_inverted(x, alpha, beta, order=1), 0.0, 1.0)
+    return np.clip(_invert(x, alpha, beta, order=1), 0.0, 1.0)
 
 
-def _inverted(x: NDArray[np.float64], alpha: float, beta: float, *, order: int) -> NDArray[np.float64]:
+def _invert(x: NDArray[np.float64], alpha: float, beta: float, *, order: int) -> NDArray[np.float64]:
     """Density (``order`` 0) or tail (1) of a standard law that has neither in closed form.
 
     A law with a large ``beta tan(pi alpha / 2)`` leaves the ray no room; as laws in S0 are smooth in alpha,
@@ -196,7 +196,7 @@ def _inverted(x: NDArray[np.float64], alpha: float, beta: float, *, order: int) 
         for i, node in enumerate(_BRIDGE):
             others = np.delete(_BRIDGE, i)
             weight = float(np.prod((alpha - 1.0 - others) / (node - others)))
-            total += weight * _inverted(x, 1.0 + float(node), beta, order=order)
+            total += weight * _invert(x, 1.0 + float(node), beta, order=order)
         return total
     v = x + beta * math.tan(math.pi * alpha / 2.0)
     found, is_right = np.empty_like(v), v >= 0.0

@@ -7,7 +7,7 @@ from codebound.run.progress import Progress, silent
 from codebound.run.references import implements
 from codebound_networks.train.rng import numpy_stream, stream_seed
 from codebound_networks.views.layers import AbstractLayerView
-from codebound_papers.arora18.requirements import planned_projection
+from codebound_papers.arora18.requirements import plan_layers
 from codebound_papers.measure.norms import tail_values
 from codebound_papers.measure.record import Measured
 from codebound_papers.measure.tails import fit_power_law
@@ -67,7 +67,7 @@ def heavytail_requirements(measured: Measured, *, progress: Progress = silent) -
     The accuracy is that of random projection, ``eps_i``; noise of variance t > 0 only lowers the threshold
     (S-E13), so it is 0. A tail is fitted to at most 2,000 weights of a layer, drawn at random.
     """
-    found = planned_projection(measured)
+    found = plan_layers(measured)
     eta, layers = found.eta, []
     for position, planned in enumerate(found.layers):
         progress(position, len(found.layers), planned.name)

@@ -12,7 +12,7 @@ from codebound.certificate.file import Certificate
 from codebound.report.tables import Table
 from codebound.run.errors import CodeboundError, UsageError
 from codebound.run.files import finite
-from codebound.run.progress import Progress, silent, watched
+from codebound.run.progress import Progress, show_progress, silent
 from codebound_networks.reading.walk import Network
 from codebound_networks.train.rng import torch_stream
 from codebound_networks.train.updates import shuffle_labels as shuffle_labels_of
@@ -27,7 +27,7 @@ from codebound_papers.plan.minimum import ShareProject
 from codebound_papers.published import Evidence, evaluate
 from codebound_papers.report.figures import Plot, Series
 from codebound_papers.report.measures import Drawing, measure_figures, measure_tables
-from codebound_papers.study.page import Row, StudyResult, drawn, listed
+from codebound_papers.study.page import Row, StudyResult, make_figure, make_table
 from codebound_papers.study.subjects import Subject, subject
 
 Compression = tuple[nn.Module, Certificate | str, list[Row]]
@@ -51,7 +51,7 @@ _CLAIM = (
 _NO_CONTROL = ("The control with corrupted labels was not asked for: --shuffle-labels 1 trains it.",)
 
 
-@watched
+@show_progress
 def arora18(
     about: Subject | None = None,
     *,
@@ -75,14 +75,14 @@ def arora18(
         raise UsageError(f"the numbers for each weight, share, lie in (0, 1). Got {share}.")
     if shuffle_labels is not None and not 0.0 <= shuffle_labels <= 1.0:
         raise UsageError(f"the share of shuffled labels lies in [0, 1]. Got {shuffle_labels}.")
-    measured = about.measured("margins", "norms", "maps", "stability", examples=examples)
+    measured = about.measure("margins", "norms", "maps", "stability", examples=examples)
     has_convolution = any(layer.patch is not None for layer in measured.facts.layers)
     seen = draw_examples(about.sample, examples, seed=about.seed).on("cpu")
     inputs = next(seen.chunks(seen.n, next(about.f.parameters()).dtype))[0]
     progress(1, 4, "noise")
     curves = attenuation(about.network, inputs, seed=about.seed)
     progress(2, 4, "compression")
-    g, certified, steps = (_local if has_convolution else _projected)(about, measured, share, inputs)
+    g, certified, steps = (_local if has_convolution else _project)(about, measured, share, inputs)
     progress(3, 4, "bounds")
     evidence = Evidence(measured, seed=about.seed)
     theorems = [each for ref in _REFS[has_convolution] for each in evaluate(evidence, only=ref)]
@@ -93,7 +93,7 @@ def arora18(
     return StudyResult(
         paper="arora18",
         claim=_CLAIM,
-        finding=f"{_damped(curves)} For g the layers are compressed by {method}.",
+        finding=f"{_describe_noise(curves)} For g the layers are compressed by {method}.",
         about=about,
         settings={"share": share, "examples": seen.n, "shuffled labels": shuffle_labels},
         tables=(*measure_tables(record), *_tables(effective, smoothness, steps, control)),
@@ -144,7 +144,7 @@ def attenuation(network: Network, inputs: Tensor, *, noise: float = _NOISE, seed
     return rows
 
 
-def _projected(about: Subject, measured: Measured, share: float, inputs: Tensor) -> Compression:
+def _project(about: Subject, measured: Measured, share: float, inputs: Tensor) -> Compression:
     """Algorithm 1 on every layer, and the induction of lemma 3."""
     compressed = compress(about.network, ShareProject(share), seed=about.seed)
     g = about.build({layer.name: layer.weight for layer in compressed.layers})
@@ -152,7 +152,7 @@ def _projected(about: Subject, measured: Measured, share: float, inputs: Tensor)
     if facts.margin > 0.0 and facts.largest_output > 0.0:
         epsilon = facts.margin / (math.sqrt(2.0) * facts.largest_output)
     steps = [{**asdict(step), "holds": step.holds} for step in induction(compressed, inputs, epsilon=epsilon)]
-    return g, about.certified({x.name: x.code for x in compressed.layers}), steps
+    return g, about.certify({x.name: x.code for x in compressed.layers}), steps
 
 
 def _local(about: Subject, measured: Measured, share: float, inputs: Tensor) -> Compression:
@@ -168,7 +168,7 @@ def _local(about: Subject, measured: Measured, share: float, inputs: Tensor) -> 
             moved = (part.module()(inputs) - before).norm(dim=1) / before.norm(dim=1)
             step = {"name": names[count - 1], "deviation": float(moved.max()), "worst": "output"}
             steps.append({**step, "allowed": None, "holds": None})
-    return found.module(), about.certified(found.codes, found.chain), steps
+    return found.module(), about.certify(found.codes, found.chain), steps
 
 
 def _effective(measured: Measured) -> list[Row]:
@@ -200,7 +200,7 @@ def _control(about: Subject, measured: Measured, share: float, examples: int) ->
     other = about.like(label_shuffle=share, epochs=_LONGER * about.epochs)
     sample = shuffle_labels_of(about.sample, share, seed=about.seed)
     corrupted = replace(about, f=other, sample=sample, by_epoch={})
-    again = corrupted.measured("margins", "norms", "maps", "stability", examples=examples)
+    again = corrupted.measure("margins", "norms", "maps", "stability", examples=examples)
     rows = []
     for own, its in zip(summary_of(measured).layers, summary_of(again).layers, strict=True):
         rows.append({"layer": own["name"]})
@@ -212,7 +212,7 @@ def _control(about: Subject, measured: Measured, share: float, examples: int) ->
     return [*rows, {**dict.fromkeys(rows[0]), **errors}]
 
 
-def _damped(curves: Sequence[Row]) -> str:
+def _describe_noise(curves: Sequence[Row]) -> str:
     """Describe what becomes of noise."""
     if not curves:
         return "Noise was not followed: the network is no chain of layers."
@@ -229,12 +229,12 @@ def _tables(
 ) -> Iterator[Table]:
     legend = {"effective parameters": "c^2 beta^2 ceil(kappa/s)^2 / (mu^2 mu_to^2): depth, logarithms, "
               "constants and the margin are left out, so that it is no compression ratio."}  # fmt: skip
-    yield listed("Interlayer smoothness", smoothness, _SMOOTH)
-    yield listed("Effective parameters (Table 1)", effective, _SIZES, **legend)
-    yield listed("Error of the compression, layer by layer", steps, _MOVED)
+    yield make_table("Interlayer smoothness", smoothness, _SMOOTH)
+    yield make_table("Effective parameters (Table 1)", effective, _SIZES, **legend)
+    yield make_table("Error of the compression, layer by layer", steps, _MOVED)
     if control:
         titles = {key: f"{key.replace('_', ' ')}|.3g" for key in control[0]}
-        yield listed("Control: medians with true and with corrupted labels", control, titles)
+        yield make_table("Control: medians with true and with corrupted labels", control, titles)
 
 
 def _drawings(curves: Sequence[Row]) -> Iterator[Drawing]:
@@ -243,7 +243,7 @@ def _drawings(curves: Sequence[Row]) -> Iterator[Drawing]:
     for row in curves:
         places, errors = [layers.index(name) for name in row["errors"]], list(row["errors"].values())
         series.append(Series(row["injected"], places, errors, "line" if len(places) > 1 else "points"))
-    yield from drawn(
+    yield from make_figure(
         "Attenuation of noise (figure 1)",
         "Each curve begins at the layer into whose input noise a tenth as long was injected: the relative "
         "error at that layer and behind it. A curve that falls is a network that damps noise.",

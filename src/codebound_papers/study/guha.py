@@ -12,7 +12,7 @@ from codebound.bounds.risk import rate
 from codebound.report.tables import Table
 from codebound.run.errors import UsageError
 from codebound.run.files import finite
-from codebound.run.progress import Progress, silent, watched
+from codebound.run.progress import Progress, show_progress, silent
 from codebound_networks.codes.choose import best_tensor_code
 from codebound_networks.codes.modes import encode_tensors, integers
 from codebound_networks.codes.quantization import nearest_step, quantize, step_for_levels, step_size
@@ -32,7 +32,7 @@ from codebound_papers.measure.shape import weight_shape
 from codebound_papers.measure.spectral import matrix_spectral_norm
 from codebound_papers.report.figures import Plot, Series, curves
 from codebound_papers.report.measures import Drawing
-from codebound_papers.study.page import Row, StudyResult, drawn, listed
+from codebound_papers.study.page import Row, StudyResult, make_figure, make_table
 from codebound_papers.study.subjects import Subject, subject
 from codebound_papers.value import Hypothesis, PublishedValue, Refused
 
@@ -128,7 +128,7 @@ class _Layer:
         }
 
 
-@watched
+@show_progress
 def guha23(
     about: Subject | None = None,
     *,
@@ -158,7 +158,7 @@ def guha23(
         if value is not None and not 0.0 < value < math.inf:
             raise UsageError(f"{name} is a finite number above 0. Got {value}.")
     chosen = _Settings(prune, levels, rho, eps, lambda_)
-    wider = {width: about.widened(width) for width in widths}
+    wider = {width: about.widen(width) for width in widths}
     strengths = {strength_for(kept) for kept in (_KEPT_TRAINED if prune == "iterative" else _KEPT)}
     strengths |= set() if d is None else {d}
     layers_at, points = dict[float, list[_Layer]](), list[Row]()
@@ -170,7 +170,7 @@ def guha23(
     if d is None:
         most = about.errors(about.f)[0] + _COST
         d = max((point["d"] for point in points if point["error"] <= most), default=min(strengths))
-    layers, measured = layers_at[d], about.measured("margins", "norms")
+    layers, measured = layers_at[d], about.measure("margins", "norms")
     rows, exact = [layer.record() for layer in layers], [x for x in layers if x.attempt.code is not None]
     g = about.build({layer.name: layer.weight for layer in layers})
     gaussian = [_gaussian_row(view.name, view.matrix, sorted(strengths)) for view in about.network.layers]
@@ -178,10 +178,10 @@ def guha23(
     facts = _pruning_facts(about, measured.facts, layers, d, chosen)
     theorems = _theorems(about, measured, facts, g, rows, gaussian)
     codes = {layer.name: layer.code for layer in layers}
-    certified = {"g": about.certified(codes)}
+    certified = {"g": about.certify(codes)}
     if exact:
         sketches = {layer.name: layer.attempt.code for layer in exact if layer.attempt.code is not None}
-        certified["g as sketches"] = about.certified(codes | sketches)
+        certified["g as sketches"] = about.certify(codes | sketches)
     over_epochs = [{"epoch": n, **_bounds(about, f, d, chosen)} for n, f in about.by_epoch.items()]
     over_widths = [{"width": w, **_bounds(about, about.like(spec=x), d, chosen)} for w, x in wider.items()]
     constants = {"d": d, "chi(d)": kept_share(d), "eps": facts.slack, "lambda": facts.sparsity_slack}
@@ -196,7 +196,7 @@ def guha23(
         settings={"prune": prune, "levels": levels, "rho asked for": rho, **constants},
         tables=(
             *_tables(rows, constants, points, gaussian),
-            listed("Theorem 6.1, measured", tickets, _TICKETS),
+            make_table("Theorem 6.1, measured", tickets, _TICKETS),
         ),
         theorems=theorems,
         networks={"g": g, "g recovered": about.build({layer.name: layer.decoded for layer in layers})},
@@ -220,7 +220,7 @@ def guha23(
     )
 
 
-def _pruned(about: Subject, chosen: _Settings, d: float) -> dict[str, Tensor]:
+def _prune(about: Subject, chosen: _Settings, d: float) -> dict[str, Tensor]:
     """The weights of every layer after pruning, by layer; draws are those of ``compress --method mbp``."""
     kept, views = kept_share(d), about.network.layers
     if chosen.prune == "magnitude":
@@ -251,7 +251,7 @@ def _pruned(about: Subject, chosen: _Settings, d: float) -> dict[str, Tensor]:
 def _layers(about: Subject, chosen: _Settings, d: float, *, is_sketched: bool = True) -> list[_Layer]:
     """Every layer pruned and rounded; sketched and recovered, too, unless that is not wanted."""
     found = []
-    for place, (name, weight) in enumerate(_pruned(about, chosen, d).items()):
+    for place, (name, weight) in enumerate(_prune(about, chosen, d).items()):
         values = weight.numpy()
         step = step_for_levels(values, chosen.levels) if chosen.rho is None else nearest_step(chosen.rho)
         code = best_tensor_code(quantize(values, step), step=step)
@@ -359,7 +359,7 @@ def _bounds(about: Subject, f: nn.Module, d: float, chosen: _Settings) -> Row:
     other = replace(about, f=f, by_epoch={})
     if chosen.prune == "iterative":
         chosen = chosen._replace(prune="magnitude")
-    measured, values = other.measured("margins", "norms"), list[PublishedValue]()
+    measured, values = other.measure("margins", "norms"), list[PublishedValue]()
     if not measured.obstacle:
         layers = _layers(other, chosen, d, is_sketched=False)
         found = _pruning_facts(other, measured.facts, layers, d, chosen)
@@ -375,16 +375,16 @@ def _tables(
     rows: Sequence[Row], constants: Mapping[str, float], points: Sequence[Row], gaussian: Sequence[Row]
 ) -> Iterator[Table]:
     numbers = {"numbers / weights": "where every recovered layer is its sketch, any other its weights."}
-    yield listed("Working range: does g still work where its sketches do?", points, _WORKING, **numbers)
+    yield make_table("Working range: does g still work where its sketches do?", points, _WORKING, **numbers)
     legend = {
         "m": "of the sketch A X B^T; the columns of A and B, whose seeds are in result.json, have few ones.",
         "sketch": "bits of a sketch from which the layer comes back, with proof that it is the only one.",
         "coded": "bits of the shortest code of the layer, which the certificate pays for.",
     }
     layers = [{**row, "bits_sketch": row["bits_sketch"] or "-"} for row in rows]
-    yield listed("g, layer by layer, in bits", layers, _SIZES, **legend)
+    yield make_table("g, layer by layer, in bits", layers, _SIZES, **legend)
     values = [{"constant": name, "value": value} for name, value in constants.items()]
-    yield listed("Constants of theorem 5.2", values, {"constant": "constant", "value": "value|.4g"})
+    yield make_table("Constants of theorem 5.2", values, {"constant": "constant", "value": "value|.4g"})
     here = f"{constants['d']:.4g}"
     shares = [{**row, "share": row["kept"][here], "expected": row["chi"][here]} for row in gaussian]
     legend = {
@@ -393,7 +393,7 @@ def _tables(
         "excess kurtosis": "0 for a Gaussian law, more for heavier tails.",
         "kept": "by algorithm 1 at the d of g, on average; chi of Gaussian weights.",
     }
-    yield listed("Assumption 3.1: are the weights Gaussian?", shares, _SHAPE, **legend)
+    yield make_table("Assumption 3.1: are the weights Gaussian?", shares, _SHAPE, **legend)
 
 
 def _drawings(
@@ -409,7 +409,7 @@ def _drawings(
         for point in points
     ]
     lines = curves(shares, "d", {each: each for each in shares[0] if each != "d"})
-    yield from drawn(
+    yield from make_figure(
         "Working range",
         "Accuracy of g and the share of its layers that come back from their sketches. The scheme works "
         "where both are high.",
@@ -423,7 +423,7 @@ def _drawings(
     if true.y and len(values) > 1:
         low, high, least, most = min(true.y), max(true.y), min(values), max(values)
         scaled = [low + (v - least) / (most - least or 1.0) * (high - low) for v in values]
-        yield from drawn(
+        yield from make_figure(
             "Figure 2: over the training",
             f"Theorem 5.2 and the test error of f. The bound, {least:.3g} to {most:.3g}, is stretched "
             "to the range of the error, as in the paper; where f has no margin it is infinite and not drawn.",
@@ -431,7 +431,7 @@ def _drawings(
         )
     flat = [{"width": row["width"], **row["log10"]} for row in over_widths]
     names = {each: each for each in flat[0] if each != "width"} if flat else {}
-    yield from drawn(
+    yield from make_figure(
         "Figure 1 (c): against width",
         "Decimal logarithms of the bounds on networks of other widths, trained alike.",
         Plot("", "width", "decimal logarithm", curves(flat, "width", names, "line"), headroom=0.5),

@@ -12,11 +12,11 @@ from torch import Tensor, nn
 from codebound import __version__
 from codebound.bounds.risk import percent, rate
 from codebound.certificate.file import Certificate
-from codebound.report.html import rendered
+from codebound.report.html import render
 from codebound.report.tables import Table, tabulate
 from codebound.run.files import finite, make_folder, write_json, write_text
 from codebound.run.tensor_files import save_weights, state_tensors
-from codebound_papers.compare.page import condition_rows, plain, shown
+from codebound_papers.compare.page import condition_rows, format_value, plain
 from codebound_papers.compare.rows import decimal_log, rate_text
 from codebound_papers.report.figures import Figure, Mark, Marks, Plot, Series
 from codebound_papers.report.measures import Drawing
@@ -142,7 +142,7 @@ class StudyResult:
         """The page."""
         details = [each.record() for each in self.theorems if isinstance(each, PublishedValue)]
         settings = {**self.about.record, **self.settings}
-        return rendered(
+        return render(
             "study.html.j2",
             {
                 "title": f"{self.paper} on {self.about.sample.name}",
@@ -217,7 +217,7 @@ def _published_row(each: PublishedValue | Refused) -> dict[str, str]:
 def _value_text(value: PublishedValue) -> str:
     """A published value as people read it."""
     row = finite({"value": value.value, "log10": value.log10})
-    text = rate_text if value.unit == "risk" and row["log10"] is not None else shown
+    text = rate_text if value.unit == "risk" and row["log10"] is not None else format_value
     return text(row["value"], row["log10"])
 
 
@@ -230,7 +230,9 @@ def _bound_text(value: PublishedValue | Refused) -> str:
     return f"The bound of the paper ({value.name}) is {_value_text(value)}{worth}. {unmet}"
 
 
-def listed(title: str, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], **legend: str) -> Table:
+def make_table(
+    title: str, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], **legend: str
+) -> Table:
     """A table of some columns, ``key: "title|format"``; % stands for a rate, and None is unknown."""
 
     def cell(value: Any, form: str) -> object:
@@ -243,7 +245,7 @@ def listed(title: str, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, 
     return Table(title, shown, {name.replace("_", " "): text for name, text in legend.items()})
 
 
-def drawn(title: str, caption: str, plot: Plot) -> Iterator[Drawing]:
+def make_figure(title: str, caption: str, plot: Plot) -> Iterator[Drawing]:
     """A figure, if it has something to show."""
     if any(isinstance(each, Series) and each.x for each in plot.series):
         yield Drawing(title, Figure([plot]).inline(), caption, fits=True)

@@ -12,9 +12,9 @@ from codebound.bounds.risk import rate
 from codebound.certificate.file import Certificate
 from codebound.report.tables import Table
 from codebound.run.errors import CodeboundError, UsageError
-from codebound.run.progress import Progress, silent, watched
+from codebound.run.progress import Progress, show_progress, silent
 from codebound_networks.codes.tensors import AbstractTensorCode
-from codebound_papers.compress.compressors import rounded, weight_of
+from codebound_papers.compress.compressors import round_weight, weight_of
 from codebound_papers.measure.norms import TailValues
 from codebound_papers.measure.record import Family, Measured
 from codebound_papers.measure.summary import summary_of
@@ -24,7 +24,7 @@ from codebound_papers.report.measures import Drawing, measure_figures, measure_t
 from codebound_papers.shin21.alternatives import EntryLaws, fit_entry_laws
 from codebound_papers.shin21.compressor import GaussianFill, PlainMask, replacement_trials
 from codebound_papers.shin21.heavy_tails import RANDOM_WEIGHTS
-from codebound_papers.study.page import Row, StudyResult, drawn, listed
+from codebound_papers.study.page import Row, StudyResult, make_figure, make_table
 from codebound_papers.study.subjects import Subject, subject
 from codebound_papers.value import Hypothesis, PublishedValue, Refused
 
@@ -39,7 +39,7 @@ _CLAIM = (
 )
 
 
-@watched
+@show_progress
 def shin21(
     about: Subject | None = None,
     *,
@@ -63,7 +63,7 @@ def shin21(
     of_tails, records = dict[str, Measured](), list[Row]()
     for done, (of, families) in enumerate(_TAILS.items()):
         progress(done, len(_TAILS) + 2, f"tails, {of}")
-        of_tails[of] = about.measured(*families, tails_of=of, resamples=resamples)
+        of_tails[of] = about.measure(*families, tails_of=of, resamples=resamples)
         records.append({**(summary := summary_of(of_tails[of])).record(), "curves": summary.curves})
     rows = []
     for view, entries, eigenvalues in zip(about.network.layers, *(x["layers"] for x in records), strict=True):
@@ -73,7 +73,7 @@ def shin21(
         spectrum = of_tails["eigenvalues"].spectra[view.name].eigenvalues
         rows.append(row | _nearest_law(laws, view.matrix.shape, spectrum, seed=about.seed))
     progress(len(_TAILS), len(_TAILS) + 2, "redraws")
-    redrawn, refusal = _redrawn(about, trials)
+    redrawn, refusal = _redraw(about, trials)
     over_epochs = [
         {
             "epoch": n,
@@ -83,12 +83,12 @@ def shin21(
         for n in sorted(about.by_epoch)[:: max(1, len(about.by_epoch) // 2)]
         for view in replace(about, f=about.by_epoch[n], by_epoch={}).network.layers
     ]
-    stability = about.measured("margins", "norms", "maps", "stability", examples=examples)
+    stability = about.measure("margins", "norms", "maps", "stability", examples=examples)
     evidence = Evidence(stability, seed=about.seed)
-    theorems = [_tested(each, rows) for ref in _REFS for each in evaluate(evidence, only=ref)]
-    g, certified = _filled(about)
+    theorems = [_test(each, rows) for ref in _REFS for each in evaluate(evidence, only=ref)]
+    g, certified = _fill(about)
     can = sum(row["entries"]["status"] == "power law" for row in rows)
-    said = f"No weights were redrawn: {refusal}" if refusal else _said(redrawn[0])
+    said = f"No weights were redrawn: {refusal}" if refusal else _describe(redrawn[0])
     return StudyResult(
         paper="shin21",
         claim=_CLAIM,
@@ -99,7 +99,7 @@ def shin21(
             *_tables(rows, redrawn),
             *measure_tables(records[0]),
             *(replace(each, legend={}) for each in measure_tables(records[1])),  # it is the same
-            listed("Laws of the entries over the training", over_epochs, _OVER),
+            make_table("Laws of the entries over the training", over_epochs, _OVER),
         ),
         theorems=theorems,
         networks={"g": g},
@@ -148,7 +148,7 @@ def _nearest_law(
     return {"eigenvalue_distances": distances, "eigenvalue_law": f"{nearest} ({distances[nearest]:.2f} off)"}
 
 
-def _redrawn(about: Subject, trials: int) -> tuple[list[Row], str]:
+def _redraw(about: Subject, trials: int) -> tuple[list[Row], str]:
     """The last layer with its small weights redrawn, as in table 1; or the reason why that cannot be."""
     data, network, rows = about.test_set or about.sample, about.network, list[Row]()
     on = "the sample" if about.test_set is None else "test examples"
@@ -163,16 +163,16 @@ def _redrawn(about: Subject, trials: int) -> tuple[list[Row], str]:
     return rows, ""
 
 
-def _filled(about: Subject) -> tuple[nn.Module, Certificate | str]:
+def _fill(about: Subject) -> tuple[nn.Module, Certificate | str]:
     """g of appendix E: the small weights of the last layer are noise from a seed, the others are rounded."""
     *others, last = about.network.layers
-    codes: dict[str, AbstractTensorCode] = {v.name: rounded(weight_of(v), _FINE).code for v in others}
+    codes: dict[str, AbstractTensorCode] = {v.name: round_weight(weight_of(v), _FINE).code for v in others}
     codes[last.name] = GaussianFill().compress(last, seed=about.seed).code
     g = about.build({name: torch.from_numpy(code.weights()) for name, code in codes.items()})
-    return g, about.certified(codes)
+    return g, about.certify(codes)
 
 
-def _tested(value: PublishedValue | Refused, rows: Sequence[Row]) -> PublishedValue | Refused:
+def _test(value: PublishedValue | Refused, rows: Sequence[Row]) -> PublishedValue | Refused:
     """A theorem with its power law tested: one that is ruled out in some layer is not met."""
     if isinstance(value, Refused):
         return value
@@ -183,7 +183,7 @@ def _tested(value: PublishedValue | Refused, rows: Sequence[Row]) -> PublishedVa
     return replace(value, hypotheses=tuple(conditions))
 
 
-def _said(row: Row) -> str:
+def _describe(row: Row) -> str:
     return (
         f"With all but {rate(row['kept'])} of the last layer redrawn as noise, the accuracy on {row['on']} "
         f"is {rate(row['mean'])} +- {100.0 * row['deviation']:.2f} in place of {rate(row['original'])}."
@@ -197,20 +197,20 @@ def _tables(rows: Sequence[Row], redrawn: Sequence[Row]) -> Iterator[Table]:
         "nearest random matrix": "the fitted law from which a matrix of this size has the most similar "
         "eigenvalues.",
     }
-    yield listed("Laws of the entries", rows, laws, **legend)
+    yield make_table("Laws of the entries", rows, laws, **legend)
     table = {
         "mask": "compared by", "layer": "layer", "entries": "entries|,", "kept": "kept|%",
         "original": "accuracy|%", "mean": "redrawn|%", "deviation": "+-|%", "on": "on",
     }  # fmt: skip
     by = {"compared by": "magnitude, as the released code does, or with the sign, as the text says."}
-    yield listed("Small weights of the last layer redrawn (Table 1)", redrawn, table, **by)
+    yield make_table("Small weights of the last layer redrawn (Table 1)", redrawn, table, **by)
 
 
 def _drawings(rows: Sequence[Row]) -> Iterator[Drawing]:
     known = [row for row in rows if row["exponent"] is not None]
     exponents, ranks = ([row[key] for row in known] for key in ("exponent", "stable_rank"))
     points = Series("", exponents, ranks, "points")
-    yield from drawn(
+    yield from make_figure(
         "Stable rank (figure 3)",
         "A layer each.",
         Plot("", "exponent of eigenvalues", "stable rank", [points]),

@@ -19,12 +19,12 @@ from codebound.run.progress import Progress, silent
 from codebound.sample.dataset import Dataset, require_certifiable
 from codebound.sample.formats.catalogue import KNOWN
 from codebound.sample.losses import error_count
-from codebound_networks.about_f.given import load_network
+from codebound_networks.about_f.models import load_network
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.message import Message
 from codebound_networks.codes.tensors import AbstractTensorCode
 from codebound_networks.methods.inputs import read_original
-from codebound_networks.methods.pruned import VECTOR_LEVELS, quantised_code
+from codebound_networks.methods.pruned import VECTOR_LEVELS, quantise_tensor
 from codebound_networks.reading.walk import Network
 from codebound_networks.train import runs
 from codebound_networks.train.config import TrainConfig
@@ -83,7 +83,7 @@ class Subject:
         except CodeboundError as refusal:
             return str(refusal)
 
-    def measured(self, *families: Family, **settings: Any) -> Measured:
+    def measure(self, *families: Family, **settings: Any) -> Measured:
         """The measures of f."""
         asked = MeasureSettings(
             families=families, margin_share=self.margin_share, delta=self.delta, seed=self.seed, **settings
@@ -111,7 +111,7 @@ class Subject:
         chain: Chain = self.task.chain
         return chain.build(tensors | self._renamed(weights))
 
-    def certified(
+    def certify(
         self, codes: Mapping[str, AbstractTensorCode], chain: Chain | None = None
     ) -> Certificate | str:
         """The certificate (C-2) of the network with these weights, by layer, or the reason for none.
@@ -138,9 +138,9 @@ class Subject:
     def _fine(self) -> dict[str, AbstractTensorCode]:
         """Codes of all tensors of a message, rounded finely."""
         assert isinstance(self.task, Task)
-        return {name: quantised_code(name, self.task, levels=VECTOR_LEVELS) for name in self.task.f.tensors}
+        return {name: quantise_tensor(name, self.task, levels=VECTOR_LEVELS) for name in self.task.f.tensors}
 
-    def widened(self, width: int) -> str:
+    def widen(self, width: int) -> str:
         """The architecture at another width."""
         spec = self.spec or "a module"
         name, _, tail = spec.partition(":")
@@ -219,7 +219,7 @@ def subject(
     elif weights is not None:
         spec, folder = model, Path(weights)
         if folder.is_dir():
-            by_epoch = {each: load_network(model, data, at) for each, at in runs.kept_epochs(folder).items()}
+            by_epoch = {each: load_network(model, data, at) for each, at in runs.load_epochs(folder).items()}
             if not by_epoch:
                 raise UsageError(f"{folder} has no weights: the training is not finished, or kept no epochs.")
         f = by_epoch[max(by_epoch)] if by_epoch else load_network(model, data, weights)

@@ -45,7 +45,7 @@ class RayEngine(Engine):
 
         A process that is connected already stays so. ``workers`` are the cores of a Ray that is started here.
         """
-        self._ray = _imported_ray()
+        self._ray = _import_ray()
         self._is_ours = not self._ray.is_initialized()
         if self._is_ours:
             if address is None:
@@ -83,7 +83,7 @@ class RayEngine(Engine):
                 while waiting and len(running) < most:
                     job = waiting.popleft()
                     try:
-                        running[self._submitted(job)] = job
+                        running[self._submit(job)] = job
                     except (TypeError, AttributeError, pickle.PicklingError) as error:
                         yield Finished(job, None, not_sent(error))
                 if not running:
@@ -92,7 +92,7 @@ class RayEngine(Engine):
                     self._check_fit(running.values())
                 ended, _ = ray.wait(list(running), num_returns=len(running), timeout=0)
                 for reference in ended:
-                    yield self._finished(running.pop(reference), reference)
+                    yield self._finish(running.pop(reference), reference)
         finally:
             for reference in running:
                 ray.cancel(reference, force=True)
@@ -118,7 +118,7 @@ class RayEngine(Engine):
         if self._is_ours:
             self._ray.shutdown()
 
-    def _submitted(self, job: Job) -> Any:
+    def _submit(self, job: Job) -> Any:
         remote = self._remote.options(
             num_cpus=job.cpus, num_gpus=job.gpus, max_retries=_RETRIES, retry_exceptions=False
         )
@@ -126,7 +126,7 @@ class RayEngine(Engine):
         own = {name: each for name, each in job.arguments.items() if name not in sent}
         return remote.remote(replace(job, arguments=own), str(Path.cwd()), list(sent), *sent.values())
 
-    def _finished(self, job: Job, reference: Any) -> Finished:
+    def _finish(self, job: Job, reference: Any) -> Finished:
         try:
             value, failure = self._ray.get(reference)
         except self._ray.exceptions.RayTaskError as error:  # what a job raises is a value of `call`
@@ -238,7 +238,7 @@ def _check_answers(address: str) -> None:
         socket.create_connection((host, int(port)), timeout=_ANSWER_SECONDS).close()
 
 
-def _imported_ray() -> Any:
+def _import_ray() -> Any:
     try:
         import ray
     except ImportError as error:

@@ -13,7 +13,7 @@ from codebound.run.errors import CodeboundError
 from codebound.run.files import make_folder, write_json, write_text
 from codebound.run.job import Engine, Finished, Job
 from codebound.run.progress import Progress, silent
-from codebound.run.store import locked, versions
+from codebound.run.store import hold_lock, versions
 from codebound_papers.sweep.grid import PlannedJob, Reference
 from codebound_papers.sweep.jobs import JobFolder, State
 
@@ -78,7 +78,7 @@ def execute(
     they need. On a cluster, all nodes must see the folder at the same path.
     """
     make_folder(folder)
-    with locked(folder / "sweep.lock", f"the sweep in {folder}"):
+    with hold_lock(folder / "sweep.lock", f"the sweep in {folder}"):
         known = states(jobs, folder)
         if retry_failed:
             for key in [key for key, state in known.items() if state == "failed"]:
@@ -112,7 +112,7 @@ def _run(
     with closing(engine.as_finished(ready)) as finished_jobs:
         for finished in finished_jobs:
             job = by_key[finished.job.arguments["job"]["job"]]
-            if _settled(finished, job, folder):
+            if _settle(finished, job, folder):
                 for other in needed_by.get(job.key, ()):
                     missing[other.key].discard(job.key)
                     if not missing[other.key]:
@@ -138,7 +138,7 @@ def _engine_job(job: PlannedJob, folder: Path) -> Job:
     )
 
 
-def _settled(finished: Finished, job: PlannedJob, folder: Path) -> bool:
+def _settle(finished: Finished, job: PlannedJob, folder: Path) -> bool:
     """Return True if a job is done. The failure of one that is not is written into its folder."""
     place, failure = JobFolder.of(folder, job.key), finished.failure
     deadline = time.monotonic() + _PATIENCE
@@ -201,7 +201,7 @@ def _row(job: PlannedJob, found: Mapping[str, Any], planned: Mapping[str, Planne
 
 def arguments_of(job: PlannedJob, planned: Mapping[str, PlannedJob]) -> dict[str, Any]:
     """The arguments of a job, and those of the jobs it builds on as ``name.option``."""
-    own = {name: shown(value) for name, value in job.arguments.items()}
+    own = {name: format_value(value) for name, value in job.arguments.items()}
     for reference in job.references:
         producer = planned[reference.job]
         for name, value in arguments_of(producer, planned).items():
@@ -209,7 +209,7 @@ def arguments_of(job: PlannedJob, planned: Mapping[str, PlannedJob]) -> dict[str
     return own
 
 
-def shown(value: object) -> Any:
+def format_value(value: object) -> Any:
     """An argument as people see it; a reference is a text."""
     if isinstance(value, list):
         return " ".join(str(each) for each in value)

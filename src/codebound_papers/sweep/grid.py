@@ -87,14 +87,14 @@ class PlannedJob:
 
     def options(self, place: Callable[[Reference], object]) -> dict[str, Any]:
         """Return the arguments of its function, given the places of other jobs' files."""
-        return dict(self.verb.complete({k: _mapped(value, place) for k, value in self.arguments.items()}))
+        return dict(self.verb.complete({k: _map(value, place) for k, value in self.arguments.items()}))
 
     def record(self) -> dict[str, Any]:
         """Return all that determines its result, as JSON."""
         return {
             "job": self.key,
             "verb": self.verb.name,
-            "arguments": {name: _mapped(value, asdict) for name, value in self.arguments.items()},
+            "arguments": {name: _map(value, asdict) for name, value in self.arguments.items()},
             "inputs": dict(self.inputs),
             "versions": versions(),
         }
@@ -123,9 +123,9 @@ def plan_jobs(table: Table, verbs: Mapping[str, PlannedVerb]) -> tuple[PlannedJo
     unknown = set(table) - {"defaults", "grid", "jobs"}
     if unknown:
         raise UsageError(f"a plan has [defaults], [grid] and [[jobs]]. Got {', '.join(sorted(unknown))}.")
-    defaults = _named(table.get("defaults", {}), "[defaults]")
+    defaults = _name_options(table.get("defaults", {}), "[defaults]")
     entries = _entries(table.get("jobs"), verbs)
-    points = list(_points(_named(table.get("grid", {}), "[grid]"), len(entries)))
+    points = list(_points(_name_options(table.get("grid", {}), "[grid]"), len(entries)))
     taken = {"cpus", "gpus"}.union(*(verb.options for _, verb, _ in entries))
     for where, names in (("[defaults]", defaults), ("[grid]", points[0])):
         unused = sorted(set(names) - taken)
@@ -138,7 +138,7 @@ def plan_jobs(table: Table, verbs: Mapping[str, PlannedVerb]) -> tuple[PlannedJo
         for name, verb, own in entries:
             known = verb.options | {"cpus", "gpus"}
             shared = {key: value for key, value in {**defaults, **point}.items() if key in known}
-            job = _planned(name, verb, {**shared, **own}, above, content)
+            job = _plan_job(name, verb, {**shared, **own}, above, content)
             above[name] = jobs.setdefault(job.key, job)
     return tuple(jobs.values())
 
@@ -150,7 +150,7 @@ def _entries(
         raise UsageError('a plan lists what to run, as [[jobs]] with verb = "train" and arguments below.')
     found: list[tuple[str, PlannedVerb, dict[str, Any]]] = []
     for entry in entries:
-        own = _named(entry, "[[jobs]]")
+        own = _name_options(entry, "[[jobs]]")
         verb_name = own.pop("verb", None)
         if not isinstance(verb_name, str) or verb_name not in verbs:
             raise UsageError(f"verb is {', '.join(verbs)}. Got {verb_name!r}.")
@@ -180,7 +180,7 @@ def _points(grid: Table, entries: int) -> Iterator[dict[str, Any]]:
         yield dict(zip(grid, values, strict=True))
 
 
-def _planned(
+def _plan_job(
     name: str,
     verb: PlannedVerb,
     options: dict[str, Any],
@@ -200,7 +200,7 @@ def _planned(
             raise UsageError(f"job {name}: {key} = {absent[0]!r} does not exist in {Path.cwd()}.")
     digests = {key: named_sha256(value, content) for key, value in named.items()}
     inputs = {key: digest for key, digest in digests.items() if digest}
-    files = {key: _mapped(value, lambda each: each.file) for key, value in arguments.items()}
+    files = {key: _map(value, lambda each: each.file) for key, value in arguments.items()}
     try:
         verb.complete(files)
     except UsageError as error:
@@ -241,14 +241,14 @@ def _each(value: object) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _mapped(value: object, change: Callable[[Reference], object]) -> Any:
+def _map(value: object, change: Callable[[Reference], object]) -> Any:
     """An argument with another value in place of every reference."""
     if isinstance(value, list):
-        return [_mapped(each, change) for each in value]
+        return [_map(each, change) for each in value]
     return change(value) if isinstance(value, Reference) else value
 
 
-def _named(table: object, where: str) -> dict[str, Any]:
+def _name_options(table: object, where: str) -> dict[str, Any]:
     """A table with option names as functions have them: ``batch-size`` is ``batch_size``."""
     if not isinstance(table, Mapping):
         raise UsageError(f"{where} is a table of options. Got {table!r}.")

@@ -18,7 +18,7 @@ from typing import Any, Literal
 from codebound.run.errors import CodeboundError, FormatError
 from codebound.run.extensions import import_named
 from codebound.run.files import make_folder, read_json, write_json, write_text
-from codebound.run.store import locked, named_sha256, source_sha256, versions
+from codebound.run.store import hold_lock, named_sha256, source_sha256, versions
 
 State = Literal["done", "failed", "waiting"]
 
@@ -93,7 +93,7 @@ def run_job(
             "node."
         )
     place = JobFolder.of(Path(folder), job["job"])
-    with locked(place.path / "lock", f"job {place.path.name}", patience=_PATIENCE):
+    with hold_lock(place.path / "lock", f"job {place.path.name}", patience=_PATIENCE):
         if place.result() is not None:
             return
         _check_inputs(job)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from codebound.run.errors import UsageError
-from codebound.run.extensions import loaded
+from codebound.run.extensions import resolve
 from codebound_papers.sweep.grid import PlannedVerb
 
 if TYPE_CHECKING:
@@ -77,17 +77,17 @@ class _Option:
     most: float | None
 
 
-def known_verbs() -> dict[str, PlannedVerb]:
+def list_verbs() -> dict[str, PlannedVerb]:
     """Every command that can be a job, with its options.
 
     >>> table = {"grid": {"seed": [0, 1]}, "jobs": [{"verb": "certify", "data": "digits"}]}
     >>> from codebound_papers.sweep.grid import plan_jobs
-    >>> len(plan_jobs(table, known_verbs()))  # for `execute`
+    >>> len(plan_jobs(table, list_verbs()))  # for `execute`
     2
     """
     found = {}
     for name, (function, _, weights, columns) in _VERBS.items():
-        options = {key: each for key, each in _declared(name).items() if key not in _LEFT_OUT.get(name, ())}
+        options = {key: each for key, each in _inspect(name).items() if key not in _LEFT_OUT.get(name, ())}
         found[name] = PlannedVerb(
             name=name,
             function=function,
@@ -113,20 +113,18 @@ def complete_options(verb: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     >>> found["options"], found["seed"]
     (['density=0.2'], 0)
     """
-    declared = _declared(verb)
+    declared = _inspect(verb)
     missing = [name for name, option in declared.items() if option.is_required and name not in arguments]
     if missing:
         raise UsageError(f"{verb} needs {', '.join(missing)}.")
-    given = {
-        declared[name].parameter: _converted(name, declared[name], arguments[name]) for name in arguments
-    }
+    given = {declared[name].parameter: _convert(name, declared[name], arguments[name]) for name in arguments}
     return {option.parameter: option.default for option in declared.values()} | given
 
 
 @cache  # a plan has many jobs
-def _declared(verb: str) -> dict[str, _Option]:
+def _inspect(verb: str) -> dict[str, _Option]:
     """All that decide what a job does, by their names in a plan."""
-    function, found = loaded(_VERBS[verb][1]), {}
+    function, found = resolve(_VERBS[verb][1]), {}
     hints = get_type_hints(function, include_extras=True)
     for parameter in inspect.signature(function).parameters.values():
         annotation, declared = get_args(hints[parameter.name])
@@ -149,7 +147,7 @@ def _declared(verb: str) -> dict[str, _Option]:
 _KINDS = {str: "a text", Path: "a path", bool: "true or false", int: "a whole number", float: "a number"}
 
 
-def _converted(name: str, option: _Option, value: Any) -> Any:
+def _convert(name: str, option: _Option, value: Any) -> Any:
     kind, parts = get_origin(option.kind) or option.kind, get_args(option.kind)
     if kind in (list, tuple):
         if not isinstance(value, list) or (kind is tuple and len(value) != len(parts)):

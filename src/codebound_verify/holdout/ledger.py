@@ -73,7 +73,7 @@ def verify_ledger(
     checked = ["every line follows the one before it", "every answer is paid for, and every bound follows"]
     try:
         lines, hashes = _read_chain(content)
-        seal = _checked_seal(lines[0])
+        seal = _check_seal(lines[0])
         _check_looks(seal, lines[1:])
         if data is not None:
             _check_data(seal, *data)
@@ -181,7 +181,7 @@ def _has(record: object, rules: dict[str, Callable[[Any], bool]], where: str) ->
         raise Refused(f"Ledger: {where} has values out of range: {', '.join(wrong)}.")
 
 
-def _checked_seal(seal: dict[str, Any]) -> dict[str, Any]:
+def _check_seal(seal: dict[str, Any]) -> dict[str, Any]:
     version = seal.get("version")
     rules: dict[str, Callable[[Any], bool]] = {
         "kind": lambda v: v == "seal",

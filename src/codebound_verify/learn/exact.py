@@ -66,7 +66,7 @@ def radius(dimension: int) -> int:
     return LONGEST - int(np.ceil(np.sqrt(np.float64(dimension)) / 2))
 
 
-def normalised(y: Doubles, weights: Doubles | None) -> Vectors:
+def normalise(y: Doubles, weights: Doubles | None) -> Vectors:
     """Vectors of integers, weighted where there is a layer, brought to the same length and rounded."""
     if weights is not None:
         y *= weights

@@ -13,7 +13,7 @@ from ..cores import side_by_side
 from .dictionaries import UNIT, tables
 from .exact import Doubles, Singles, parts
 from .maps import CentredMap
-from .pictures import Pictures, straightened
+from .pictures import Pictures, straighten
 
 if TYPE_CHECKING:
     from ..sample import Inputs
@@ -32,14 +32,14 @@ class FilterMap(CentredMap):
             _spread((table.filters * UNIT).reshape(-1, table.size, table.size), choice.pool)
             for table in tables(choice.dictionary)
         ]
-        pictures = self.prepared(first)
+        pictures = self.prepare(first)
         made = side_by_side(lambda part: self._values(pictures[part]), parts(len(pictures), 64))
         self._centre_at(made, choice.dimension(first.shape[1:]))
         self.known = {"centre": self._centre}
 
     def _values(self, pictures: Pictures) -> Doubles:
         if self._choice.straight:
-            pictures = straightened(pictures)
+            pictures = straighten(pictures)
         planes, pool = torch.from_numpy(_planes(pictures)), self._choice.pool
         count, _, *sides = planes.shape
         rows, columns = (side // pool for side in sides)

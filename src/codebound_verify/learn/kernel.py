@@ -64,10 +64,10 @@ def _plain_map(rule: Rule, first: Inputs, *, divisor: float) -> FeatureMap:
 def _numbers(features: FeatureMap, inputs: Inputs) -> Iterator[Doubles]:
     """The numbers of inputs, some at a time, with those of mirror images where these are one with them."""
     for part in parts(len(inputs), WEIGHED):
-        numbers = features.numbers(features.prepared(inputs[part]))
+        numbers = features.numbers(features.prepare(inputs[part]))
         yield numbers
         if isinstance(features, PatchMap) and features.is_mirrored:
-            yield features.mirrored(numbers)
+            yield features.mirror(numbers)
 
 
 def compute_weights(
@@ -153,7 +153,7 @@ class Kernel:
 
     def vectors(self, x: Inputs) -> Vectors:
         """The vectors of stored inputs, in blocks."""
-        found = self.features.vectors(self.features.prepared(x))
+        found = self.features.vectors(self.features.prepare(x))
         if self.blocks == 1:
             return found
         assert isinstance(self.features, PatchMap)  # read_rule() refuses others
@@ -161,11 +161,11 @@ class Kernel:
 
     def supports_of(self, x: Inputs) -> Vectors:
         """The vectors of the supports of picks, in their order."""
-        copies = copies_of(self.features.prepared(x), self._number)
+        copies = copies_of(self.features.prepare(x), self._number)
         pieces = [each[part] for each in copies for part in parts(len(x), TOGETHER)]
         return np.concatenate(list(side_by_side(self.features.vectors, pieces)))
 
-    def kept(self, supports: int, points: int) -> Kept:
+    def allocate(self, supports: int, points: int) -> Kept:
         """Room for the kernel of so many."""
         is_short = self.blocks == 1 and 8 * supports * points > KEPT
         return Kept(self, torch.empty(supports, points, dtype=torch.int32 if is_short else torch.float64))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
-from .exact import Doubles, Vectors, centre_of, normalised, radius
+from .exact import Doubles, Vectors, centre_of, normalise, radius
 from .pictures import Pictures, levels
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class FeatureMap(ABC):
         """Give every number of a vector a weight."""
         self._weights = weights
 
-    def prepared(self, x: Inputs) -> Inputs:
+    def prepare(self, x: Inputs) -> Inputs:
         """Stored inputs, as copies are made of them."""
         return x
 
@@ -37,7 +37,7 @@ class FeatureMap(ABC):
 
     def vectors(self, prepared: Inputs) -> Vectors:
         """The vectors of prepared inputs."""
-        return normalised(self.numbers(prepared), self._weights)
+        return normalise(self.numbers(prepared), self._weights)
 
 
 class CentredMap(FeatureMap):
@@ -55,7 +55,7 @@ class CentredMap(FeatureMap):
         self._centre = centre_of(values, dimension)
         self.squared_scale = float(radius(dimension) ** 2)
 
-    def prepared(self, x: Inputs) -> Pictures:
+    def prepare(self, x: Inputs) -> Pictures:
         """Pictures of which copies can be made."""
         return levels(x, self._divisor)
 

@@ -22,7 +22,7 @@ from .exact import (
     windows,
 )
 from .maps import CentredMap
-from .whitening import filters_of, rounded, whitening_of
+from .whitening import filters_of, quantise, whitening_of
 
 if TYPE_CHECKING:
     from ..sample import Inputs
@@ -43,7 +43,7 @@ class PatchMap(CentredMap):
         _, channels, height, width = first.shape
         self._patch = (channels, choice.size, choice.size)
         self._places = (height - choice.size + 1, width - choice.size + 1)
-        pictures = self.prepared(first)
+        pictures = self.prepare(first)
         self._learn(pictures)
         ranges = [
             [range(i * side // choice.grid, -(-(i + 1) * side // choice.grid)) for i in range(choice.grid)]
@@ -52,7 +52,7 @@ class PatchMap(CentredMap):
         self._windows = np.ascontiguousarray(windows(self._places, (ranges[0], ranges[1])).T)
         made = side_by_side(lambda part: self._values(pictures[part]), parts(len(pictures), 16))
         if is_mirrored:
-            made = (np.concatenate([each, self.mirrored(each)]) for each in made)
+            made = (np.concatenate([each, self.mirror(each)]) for each in made)
         self._centre_at(made, choice.dimension(first.shape[1:]))
         self.known = {
             "filters": self._filters,
@@ -61,7 +61,7 @@ class PatchMap(CentredMap):
             "centre": self._centre,
         }
 
-    def mirrored(self, vectors: Doubles) -> Doubles:
+    def mirror(self, vectors: Doubles) -> Doubles:
         """The vectors of the mirror images: filters and windows change places."""
         grid = self._choice.grid
         seen = vectors.reshape(len(vectors), 2, 2, -1, grid, grid)  # sign, filter or its image, .., windows
@@ -97,12 +97,12 @@ class PatchMap(CentredMap):
         count = len(pictures) * places * (2 if self.is_mirrored else 1)
         ridge = self._choice.whitening
         root = whitening_of(moments / (2.0**20 * count) + ridge * np.eye(d), ridge)
-        own = rounded(filters_of(root, self._atoms(pictures, np.concatenate(candidates)), ridge), "a filter")
+        own = quantise(filters_of(root, self._atoms(pictures, np.concatenate(candidates)), ridge), "a filter")
         integers = own.integers
         if self.is_mirrored:
             integers = np.concatenate([integers, integers[:, self._image]])
         self._filters = np.ascontiguousarray(integers)
-        whitening = rounded(root, "the whitening")
+        whitening = quantise(root, "the whitening")
         self._whitening = whitening.integers
         self._gain = 2.0 ** (8 + whitening.exponent - own.exponent - 4)
 

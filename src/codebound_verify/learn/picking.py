@@ -12,7 +12,7 @@ from ..checks import check_count, counted_places
 from ..cores import side_by_side
 from ..header import Header, PartOfPicks, Picked
 from ..losses import WRONG, Loss
-from ..refusal import Refused, shown
+from ..refusal import Refused, quote
 from ..sample import Inputs, Labels, permutation
 from .exact import Doubles, Integers, Vectors, full_precision, parts
 from .kernel import Kept, Kernel, Points, check_finite, feature_map
@@ -58,7 +58,7 @@ class LearnedNetwork:
         with full_precision():
             for part in parts(len(x), 4 * STEP):
                 points = points_of(self.kernel, x[part])
-                kept = self._kept(points)
+                kept = self._keep_kernel(points)
                 count += _errors(outputs(kept, self.coefficients, len(points)), y[part], loss)
         return count
 
@@ -78,7 +78,7 @@ class LearnedNetwork:
         for name in sorted({*expected, *tensors} - {"picks", "examples", "coefficients"}):
             if name not in expected or not np.array_equal(tensors.get(name, ()), expected[name]):
                 raise Refused(
-                    f"Weights: {shown(name)} is not what the rule takes from the examples it starts with."
+                    f"Weights: {quote(name)} is not what the rule takes from the examples it starts with."
                 )
         copies, (supports, classes) = COPIES[self.rule.copies], self.coefficients.shape
         if given is None or given.shape != (copies, len(picks), classes):
@@ -90,7 +90,7 @@ class LearnedNetwork:
         places = np.concatenate([each.ravel() for each in order])
         solution = np.ascontiguousarray(given.reshape(supports, classes)[places], np.float64)
         with full_precision():
-            kept = self._kept(self.supports)
+            kept = self._keep_kernel(self.supports)
         check_solution(kept, solution, y[self.picked[places % len(picks)]], self.rule)
 
     def _are_picked(self, places: NDArray[Any] | None, x: Inputs, y: Labels) -> bool:
@@ -101,9 +101,9 @@ class LearnedNetwork:
             return False
         return np.array_equal(x[places], x[self.picked]) and np.array_equal(y[places], y[self.picked])
 
-    def _kept(self, points: Points) -> Kept:
+    def _keep_kernel(self, points: Points) -> Kept:
         """The kernel of the supports with points."""
-        kept, everything = self.kernel.kept(len(self.supports), len(points)), slice(None)
+        kept, everything = self.kernel.allocate(len(self.supports), len(points)), slice(None)
         kept.set(everything, everything, self.supports, points)
         return kept
 
@@ -175,7 +175,7 @@ class _Run:
         capacity = rule.supports(rule.first + rule.picks)
         supports = Points.empty(capacity, points.vectors.shape[1], kernel.blocks)
         own = capacity if self._copies > 1 else 0  # supports that are no examples are points of their own
-        kept = kernel.kept(capacity, examples + own)
+        kept = kernel.allocate(capacity, examples + own)
         ridge = Ridge(
             kept, ridge=rule.ridge, classes=self._classes, kappa=2 if rule.copies == MIRRORED else 1
         )

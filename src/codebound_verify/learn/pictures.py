@@ -29,7 +29,7 @@ def levels(x: Inputs, divisor: float) -> Pictures:
     return np.clip(found, 0, 255).astype(np.uint8)
 
 
-def straightened(pictures: Pictures) -> Pictures:
+def straighten(pictures: Pictures) -> Pictures:
     """Pictures whose rows are moved so that strokes that lean become upright."""
     count, channels, height, width = pictures.shape
     i, j = np.arange(height)[:, None], np.arange(width)
@@ -51,14 +51,14 @@ def straightened(pictures: Pictures) -> Pictures:
     return np.asarray(((16 - f) * here + f * next_ + 8) >> 4).astype(np.uint8)
 
 
-def moved(pictures: Pictures, u: int, v: int) -> Pictures:
+def move(pictures: Pictures, u: int, v: int) -> Pictures:
     """Pictures moved down by u and right by v, each -1, 0 or 1, with zeros moving in."""
     _, _, height, width = pictures.shape
     padded = np.pad(pictures, ((0, 0), (0, 0), (1, 1), (1, 1)))
     return padded[:, :, 1 - u : 1 - u + height, 1 - v : 1 - v + width]
 
 
-def mirrored(pictures: Pictures) -> Pictures:
+def mirror(pictures: Pictures) -> Pictures:
     """Pictures with their columns reversed."""
     return pictures[..., ::-1]
 
@@ -89,9 +89,9 @@ def copies_of(pictures: Pictures, number: int) -> list[Pictures]:
     moves: tuple[tuple[int, int], ...] = ()
     if number in (2, 3, 4, 5, 6):
         moves = SIDEWAYS + (CORNERS if number in (3, 5) else ())
-    found = [pictures, *(moved(pictures, u, v) for u, v in moves)]
+    found = [pictures, *(move(pictures, u, v) for u, v in moves)]
     if number in (4, 5, 7):
         found += [turn(pictures, s) for s in TURNS]
     if number == 6:
-        found += [mirrored(each) for each in found]
+        found += [mirror(each) for each in found]
     return found

@@ -68,7 +68,7 @@ def filters_of(root: Bounded, atoms: Doubles, ridge: float) -> Bounded:
     return Bounded(found, float(off))
 
 
-def rounded(matrix: Bounded, what: str) -> RoundedMatrix:
+def quantise(matrix: Bounded, what: str) -> RoundedMatrix:
     """A matrix as integers, if none of them is in doubt."""
     power = math.log2(LARGEST / np.abs(matrix.values).sum(axis=1).max())
     exponent = math.floor(power)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from ..refusal import Refused, shown
+from ..refusal import Refused, quote
 from .operations import KINDS, VIEWS, Misfit, Operation
 from .tensors import Shape
 
@@ -52,7 +52,7 @@ class Chain:
     def widest(self) -> int:
         """The most numbers that one example takes up in any operation, patches of convolutions included."""
         return max(
-            KINDS[operation.kind].held(operation, seen)
+            KINDS[operation.kind].count_held(operation, seen)
             for operation, seen in zip(self.operations, self.inputs, strict=True)
         )
 
@@ -106,13 +106,13 @@ def read_stack(decoder: Decoder, input_shape: Shape, classes: int) -> Chain:
     return fit(operations, input_shape, classes)
 
 
-def described_chain(entries: Sequence[Sequence[object]], input_shape: Shape, classes: int) -> Chain:
+def parse_chain(entries: Sequence[Sequence[object]], input_shape: Shape, classes: int) -> Chain:
     """The chain that ``facts.extra.subject_chain`` of C-12b describes (section 7)."""
     operations = []
     for position, (kind, *values) in enumerate(entries):
         known = KINDS.get(kind) if isinstance(kind, str) else None
         if known is None or known.is_own or len(values) != len(known.sizes):
-            raise Refused(f"Header: subject_chain[{position}] is no operation: {shown([kind, *values])}.")
+            raise Refused(f"Header: subject_chain[{position}] is no operation: {quote([kind, *values])}.")
         sizes = {}
         for name, value in zip(known.sizes, values, strict=True):
             low = 0 if name == "padding" else 1
@@ -121,7 +121,7 @@ def described_chain(entries: Sequence[Sequence[object]], input_shape: Shape, cla
             else:
                 valid = type(value) is int and low <= value <= SIZE_LIMIT
             if not valid:
-                raise Refused(f"Header: {name} of subject_chain[{position}] is {shown(value)}.")
+                raise Refused(f"Header: {name} of subject_chain[{position}] is {quote(value)}.")
             sizes[name] = int(value)  # type: ignore[call-overload]
         operations.append(Operation(str(kind), **sizes))
     return fit(operations, input_shape, classes)

@@ -280,10 +280,10 @@ def chain_evaluator(
     for name, values in tensors.items():
         position, own = name.split(".", 1)
         weights[int(position)][own] = torch.from_numpy(values)
-    layers = prepared(chain, weights)
-    narrow = [partial(evaluated, chain, some, dtype=torch.float32) for some in lead_layers(layers)]
+    layers = prepare(chain, weights)
+    narrow = [partial(evaluate, chain, some, dtype=torch.float32) for some in lead_layers(layers)]
     return Evaluator(
-        partial(evaluated, chain, layers),
+        partial(evaluate, chain, layers),
         narrow,
         scaling=header.scaling,
         widest=chain.widest(),
@@ -293,7 +293,7 @@ def chain_evaluator(
     )
 
 
-def prepared(chain: Chain, weights: Sequence[Weights]) -> Sequence[Layers]:
+def prepare(chain: Chain, weights: Sequence[Weights]) -> Sequence[Layers]:
     """The layers of each operation, from its tensors."""
 
     def layers(step: tuple[Operation, Shape, Weights]) -> Layers:
@@ -319,7 +319,7 @@ def lead_layers(layers: Sequence[Layers]) -> list[Sequence[Layers]]:
     return [[*ahead[:stop], *layers[stop:]] for stop in stops]
 
 
-def evaluated(
+def evaluate(
     chain: Chain, layers: Sequence[Layers], x: Rounded, *, dtype: torch.dtype = torch.float64
 ) -> Logits:
     """The logits of a batch (5.1), with their error.
@@ -351,10 +351,10 @@ def logits_of(steps: Sequence[tuple[Operation, Layers]], x: Rounded) -> Logits:
 def _average_views(steps: Sequence[tuple[Operation, Layers]], x: Rounded, dtype: torch.dtype) -> Logits:
     """The logits of a chain that begins with views, which are taken before anything becomes ``dtype``."""
     from .images.batches import views
-    from .images.dictionary import features_of_views, mirrored
+    from .images.dictionary import features_of_views, mirror_indices
 
     kind, (second, _) = steps[0][0].views, steps[1]
-    order = mirrored(second.table, second.pool, x.values.shape) if kind == 1 and second.table else None
+    order = mirror_indices(second.table, second.pool, x.values.shape) if kind == 1 and second.table else None
     if order is not None and steps[2][0].kind == "normalised conv":
         found = _logits_of_both(steps[1:], x.to(dtype), order)
     elif second.kind == "dictionary":

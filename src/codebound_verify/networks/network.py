@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from ..message import HEAD_AFTER_SPLIT, agree, read_scaling
-from ..refusal import Refused, shown
+from ..refusal import Refused, quote
 from .chain import Chain, Layout, fit, read_chain, read_stack
 from .operations import Operation
 from .tensors import TENSOR_LIMIT, Blocks, Content, Recipe, Shape, Static, Values, read_tensor, to_float32
@@ -44,11 +44,11 @@ class Network:
         """Check that weights that were handed over are the decoded tensors."""
         if missing := sorted(self.tensors.keys() ^ given.keys()):
             raise Refused(
-                f"Weights: {shown(missing[0])} is a tensor of g, or of these weights, but not of both."
+                f"Weights: {quote(missing[0])} is a tensor of g, or of these weights, but not of both."
             )
         wrong = [name for name in sorted(given) if not np.array_equal(given[name], self.tensors[name])]
         if wrong:
-            raise Refused(f"Weights: {shown(wrong[0])} is not the tensor of the network that was certified.")
+            raise Refused(f"Weights: {quote(wrong[0])} is not the tensor of the network that was certified.")
 
 
 def decode(message: Message, base: Mapping[str, Floats] | None = None) -> Network:
@@ -64,7 +64,7 @@ def decode(message: Message, base: Mapping[str, Floats] | None = None) -> Networ
     chain = read_architecture(decoder, header)
     message.close("architecture")
     layout = chain.layout()
-    starts = _starting_from(layout, base) if message.has_base and base is not None else {}
+    starts = _require_base(layout, base) if message.has_base and base is not None else {}
     _check_sizes(layout)
     values = (_read_tensors if message.scheme == 1 else _read_subspace)(message, layout)
     return Network(chain, _complete(message, values, layout, starts), message.split, message.theta)
@@ -85,7 +85,7 @@ def _decode_head(message: Message, base: Mapping[str, Floats]) -> Network:
         chain = read_architecture(decoder, header)
     message.close("architecture")
     layout = chain.layout()
-    starts = _starting_from(layout, base)
+    starts = _require_base(layout, base)
     _check_sizes(layout)
     added = read_biases(decoder, layout[-1][1], header.classes)
     message.close("biases")
@@ -94,7 +94,7 @@ def _decode_head(message: Message, base: Mapping[str, Floats]) -> Network:
     tensors = {name: starts[name] for name, _ in layout}
     if added is not None:
         name, shape = layout[-1]
-        tensors[name] = _rounded(name, added.values(), shape, starts[name])
+        tensors[name] = _round(name, added.values(), shape, starts[name])
     return Network(chain, tensors, split)
 
 
@@ -112,7 +112,7 @@ def _complete(
         return content
 
     tensors = {
-        name: _rounded(name, numbers, shape, starts.get(name))
+        name: _round(name, numbers, shape, starts.get(name))
         for (name, shape), numbers in zip(layout, values(complete), strict=True)
     }
     message.finish()
@@ -168,7 +168,7 @@ def _read_subspace(message: Message, layout: Layout) -> Making:
     return lambda complete: subspace.values(complete("integers", integers), layout, has_base=has_base)
 
 
-def _rounded(name: str, numbers: Values, shape: Shape, base: Floats | None) -> Floats:
+def _round(name: str, numbers: Values, shape: Shape, base: Floats | None) -> Floats:
     """The float32 tensor of a name that numbers, added to its base, make."""
     try:
         return to_float32(numbers, shape, base)
@@ -176,7 +176,7 @@ def _rounded(name: str, numbers: Values, shape: Shape, base: Floats | None) -> F
         raise Refused(f"{refused} The tensor is {name}.") from None
 
 
-def _starting_from(layout: Layout, base: Mapping[str, Floats]) -> Mapping[str, Floats]:
+def _require_base(layout: Layout, base: Mapping[str, Floats]) -> Mapping[str, Floats]:
     """The base, if it has every tensor of the network."""
     for name, shape in layout:
         if name not in base:

@@ -87,7 +87,7 @@ class Kind(ABC):
         """Numbers in the patches of one example that it multiplies."""
         return 0
 
-    def held(self, operation: Operation, seen: Shape) -> int:
+    def count_held(self, operation: Operation, seen: Shape) -> int:
         """The most numbers that one example takes up in it."""
         return max(math.prod(seen), operation.out, self.patches(operation, seen))
 
@@ -134,7 +134,7 @@ class WindowKind(Kind):
     def window(self, operation: Operation, channels: int) -> Operation:
         """An operation with the window over an image of so many channels, and the channels that come out."""
 
-    def padded(self, window: Operation, seen: Shape) -> int:
+    def count_padded(self, window: Operation, seen: Shape) -> int:
         """Numbers of the padded image, where one is made."""
         return 0
 
@@ -144,7 +144,7 @@ class WindowKind(Kind):
         if min(seen[1:]) + 2 * window.padding < window.kernel:
             raise Misfit(f"has a window of {window.kernel}, larger than its image {seen}")
         result = (window.out, *window.pixels(seen))
-        if max(self.padded(window, seen), math.prod(result)) > RESULT_LIMIT:
+        if max(self.count_padded(window, seen), math.prod(result)) > RESULT_LIMIT:
             raise Misfit(f"makes more than {RESULT_LIMIT} numbers out of one example")
         if self.patches(operation, seen) > PATCH_LIMIT:
             raise Misfit(f"multiplies more than {PATCH_LIMIT} numbers in patches of one example")
@@ -160,7 +160,7 @@ class Conv(WindowKind):
     def window(self, operation: Operation, channels: int) -> Operation:
         return operation
 
-    def padded(self, window: Operation, seen: Shape) -> int:
+    def count_padded(self, window: Operation, seen: Shape) -> int:
         return seen[0] * math.prod(side + 2 * window.padding for side in seen[1:])
 
     def tensors(self, operation: Operation, seen: Shape) -> Mapping[str, Shape]:
@@ -193,22 +193,22 @@ class NormalisedConv(Conv):
         return replace(operation, stride=1, padding=operation.kernel // 2)
 
     def apply(self, operation: Operation, own: Layers, x: Rounded) -> Rounded:
-        from .images.batches import normalised
+        from .images.batches import normalise
 
-        return normalised(super().apply(operation, own, x))
+        return normalise(super().apply(operation, own, x))
 
     def of_both(self, operation: Operation, own: Layers, x: Rounded, order: Sequence[int]) -> Rounded:
         """Outputs for features, then for those of mirror images, all in one convolution.
 
         The latter are the former in another order, read from the right: so the filters are read from there.
         """
-        from .images.batches import normalised
+        from .images.batches import normalise
 
         sums = super().apply(operation, {"": add_mirrored(own[""], order)}, x)
         one, other = sums.values.tensor_split(2, dim=1)
         values = one.new_empty(2 * len(one), *one.shape[1:]).contiguous(memory_format=torch.channels_last)
         values[: len(one)], values[len(one) :] = one, other.flip(3)
-        return normalised(Rounded(values, sums.error.repeat(2)))
+        return normalise(Rounded(values, sums.error.repeat(2)))
 
 
 class LocalConv(Conv):
@@ -272,7 +272,7 @@ class Residual(WindowKind):
         extra = operation.out - x.values.shape[1]
         stride = 2 if extra else 1
         sides = (0, 0, 0, 0, extra // 2, extra - extra // 2)
-        shortcut = x.moved(lambda image: functional.pad(image[:, :, ::stride, ::stride], sides))
+        shortcut = x.move(lambda image: functional.pad(image[:, :, ::stride, ::stride], sides))
         inner = relu(_convolve(x, own["a."], stride=stride, padding=1))
         outer = _convolve(inner, own["b."], stride=1, padding=1)
         both = Rounded(outer.values + shortcut.values, outer.error + shortcut.error)
@@ -328,7 +328,7 @@ class Dictionary(WindowKind):
         filters = sum(len(table.filters) for table in tables)
         return replace(operation, out=channels * (1 + filters), kernel=operation.pool, stride=operation.pool)
 
-    def held(self, operation: Operation, seen: Shape) -> int:
+    def count_held(self, operation: Operation, seen: Shape) -> int:
         """The patches of one plane at a time."""
         patches = (table.size**2 * math.prod(seen[1:]) for table in self._tables(operation))
         return max(math.prod(seen), *patches)

@@ -16,7 +16,7 @@ from ..checks import too_many
 from ..refusal import Refused
 from ..sample import Inputs, Progress, canonical_inputs, count_repeats, count_shared, sample_sha256
 from ..weights import same_tensors
-from .chain import Chain, Layout, described_chain
+from .chain import Chain, Layout, parse_chain
 from .evaluation import Evaluator, chain_evaluator, count_disagreements
 from .operations import KINDS
 from .rounding import NO_NORM, SPECTRAL_ROUNDING, filter_norm, matrix_norm
@@ -54,7 +54,7 @@ def subject_evaluator(
 ) -> Evaluator:
     """The original network f of C-12b, if its tensors are those that the header names."""
     same_tensors(subject, extra.subject_sha256, "Subject")
-    chain = described_chain(extra.subject_chain, header.input_shape, header.classes)
+    chain = parse_chain(extra.subject_chain, header.input_shape, header.classes)
     _require_layout(subject, chain.layout())
     return chain_evaluator(chain, subject, header=header, progress=progress)
 

@@ -66,7 +66,7 @@ class Rounded:
             self, values=values, error=self.error + local(lengths(self.values), gamma(1, dtype), dtype)
         )
 
-    def moved(self, function: Callable[[Tensor], Tensor]) -> Rounded:
+    def move(self, function: Callable[[Tensor], Tensor]) -> Rounded:
         """Apply a function that moves numbers and leaves some out."""
         whole = self.whole and replace(self.whole, values=function(self.whole.values))
         return Rounded(function(self.values), self.error, whole)

@@ -460,7 +460,7 @@ def test_a_series_of_texts_is_a_sample_and_a_table_with_one_column_of_them_is_na
 def test_without_a_listener_a_bar_is_drawn_where_somebody_watches(monkeypatch):
     heard = []
     monkeypatch.setattr(
-        "codebound.any_learner.pick_to_learn.shown",
+        "codebound.any_learner.pick_to_learn.open_bar",
         lambda name: nullcontext(lambda *told: heard.append((name, *told))),
     )
     codebound.PickToLearn(NEAREST).fit(X, Y)

@@ -9,7 +9,7 @@ from worlds.samples import written_clusters
 from codebound.bounds.picked import picked_risk
 from codebound.certificate.assessment import assess_picked, draft, issue
 from codebound.certificate.claims import AboutG, FromPicks
-from codebound.certificate.declarations import declared_by
+from codebound.certificate.declarations import list_assumptions
 from codebound.certificate.task import Task
 from codebound.learn.features import ColumnFeatures
 from codebound.learn.kernel_network import count_losses
@@ -63,13 +63,13 @@ def test_classes_share_picks_and_errors_and_the_failure_probability():
 def test_another_loss_is_counted_of_the_same_network():
     found, _ = assessed()
     _, task = assessed(loss="class:2")
-    again = found.recounted(task, engine=None)
+    again = found.recount(task, engine=None)
     assert again.picked is found.picked
     assert str(again.message.setting.loss) == issue(again, task).claim.loss == "class:2"
 
 
 def test_its_network_is_defined_to_the_last_bit_so_nothing_is_said_about_precision():
-    told, shortly = (declared_by(*made, made[1].helper) for made in (assessed(), assessed(SHARE)))
+    told, shortly = (list_assumptions(*made, made[1].helper) for made in (assessed(), assessed(SHARE)))
     assert told[-1].startswith("The message says that there are 3 classes")
     assert shortly[-1].startswith("There are 3 classes, by the labels of the first examples")
     assert shortly[-1].endswith("inputs are taken as stored.")

@@ -108,7 +108,7 @@ class TestEveryClaim:
     def test_what_it_counted_and_what_it_states_have_different_names(self, ref):
         task = task_of(CLAIMS[ref])
         counted = assess(message_for(task), task).conclusion.counted
-        assert not counted.keys() & task.claim.described(task).keys()
+        assert not counted.keys() & task.claim.describe(task).keys()
 
     def test_a_guess_needs_no_more_than_the_task(self, ref):
         task = task_of(CLAIMS[ref])
@@ -124,7 +124,7 @@ def test_about_g_is_the_occam_bound_of_the_whole_sample():
     assert task.options == Options(setting=SETTING)
     assert found.message.options == Options(setting=SETTING)
     assert found.bound == occam_binomial(found.facts)
-    assert found.conclusion.counted == task.claim.described(task) == {}
+    assert found.conclusion.counted == task.claim.describe(task) == {}
 
 
 def test_after_a_split_the_fraction_is_in_the_message_and_in_the_facts():
@@ -140,14 +140,14 @@ def test_after_a_split_the_fraction_is_in_the_message_and_in_the_facts():
 def test_on_a_domain_the_margin_covers_the_distance_and_is_paid_for():
     task = task_of(OnDomain(0, 16))
     message = message_for(task)
-    fitted = task.claim.fitted(message, task)
+    fitted = task.claim.complete(message, task)
     index = fitted.options.theta_index
     assert message.options.theta_index is None
     found = assess(message, task)
     assert found.bits.length == message.encode()[0].length + grid_theta(index).code_bits
     nearer = replace(task, original=original(0.001))
-    assert task.claim.fitted(message, nearer).options.theta_index < index
-    assert task.claim.described(task) == {
+    assert task.claim.complete(message, nearer).options.theta_index < index
+    assert task.claim.describe(task) == {
         "input_low": 0.0,
         "input_high": 16.0,
         "subject_sha256": task.f.sha256,
@@ -164,10 +164,10 @@ def test_by_disagreement_half_of_delta_is_for_the_fresh_inputs():
     apart = holdout(HoldoutFacts(errors=counted["disagreements"], n=300, delta=0.025)).value
     assert found.conclusion.added == apart
     assert found.bound.value == pytest.approx(occam_binomial(found.facts).value + apart)
-    assert task.claim.described(task) == {
+    assert task.claim.describe(task) == {
         "unlabelled_sha256": FRESH.sha256,
         "subject_sha256": task.f.sha256,
-        "subject_chain": CHAIN.described(),
+        "subject_chain": CHAIN.describe(),
     }
 
 

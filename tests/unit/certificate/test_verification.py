@@ -7,7 +7,7 @@ import cbound_writer as writer
 import numpy as np
 import pytest
 
-from codebound.certificate.verification import ask, asked_by, ways_to_ask
+from codebound.certificate.verification import list_commands, options_of, verify_folder
 from codebound.run.errors import FormatError, UsageError
 from codebound_verify.__main__ import main
 
@@ -26,7 +26,7 @@ def folder(tmp_path):
 def test_the_answer_is_what_the_program_prints(folder, capsys):
     file, sample = str(folder / "certificate.cbound"), str(folder / "sample.npz")
     assert main([file, "--data", sample, "--format", "json"]) == 0
-    found = ask(folder, {"data": "sample.npz"})
+    found = verify_folder(folder, {"data": "sample.npz"})
     assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(found))
     assert found["verdict"] == "ACCEPT"
 
@@ -37,32 +37,32 @@ def test_a_large_sample_is_a_folder_beside_the_certificate(folder, monkeypatch, 
         for name in ("x", "y"):
             np.save(folder / "sample" / f"{name}.npy", arrays[name])
     monkeypatch.chdir(tmp_path)
-    assert ask(folder, {"data": "sample"})["verdict"] == "ACCEPT"
+    assert verify_folder(folder, {"data": "sample"})["verdict"] == "ACCEPT"
 
 
 def test_what_cannot_be_read_says_nothing_about_the_certificate(folder):
     with pytest.raises(UsageError, match=r"codebound-verify: cannot read .*none\.npz: no such file"):
-        ask(folder, {"data": "none.npz"})
+        verify_folder(folder, {"data": "none.npz"})
     (folder / "sample.npz").unlink()
     with pytest.raises(UsageError, match="the sample is needed"):
-        ask(folder, {})
+        verify_folder(folder, {})
 
 
 def test_the_sample_of_a_folder_needs_no_name(folder):
-    assert ask(folder, {})["verdict"] == "ACCEPT"
+    assert verify_folder(folder, {})["verdict"] == "ACCEPT"
 
 
 def test_files_are_named_from_here_and_from_the_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     asked = {"data": Path("runs/c/sample.npz"), "allow_copies": True, "base": Path("/far/b.safetensors")}
-    told = ways_to_ask(Path("runs/c"), asked)
+    told = list_commands(Path("runs/c"), asked)
     assert told["verify"] == (
         "codebound-verify runs/c/certificate.cbound --data runs/c/sample.npz --allow-copies "
         "--base /far/b.safetensors"
     )
     assert told["verify_with"] == {"data": "sample.npz", "allow_copies": True, "base": "b.safetensors"}
     assert told["verify_needs"] == ["b.safetensors"]
-    near = ways_to_ask(Path("runs/c"), {"data": tmp_path / "data" / "s.npz", "model": "m:f"})
+    near = list_commands(Path("runs/c"), {"data": tmp_path / "data" / "s.npz", "model": "m:f"})
     assert near["verify_with"] == {"data": "../../data/s.npz", "model": "m:f"}
     assert near["verify_here"] == "codebound-verify certificate.cbound --data ../../data/s.npz --model m:f"
     assert near["verify_needs"] == ["../../data/s.npz"]
@@ -71,11 +71,11 @@ def test_files_are_named_from_here_and_from_the_folder(tmp_path, monkeypatch):
 def test_what_lies_in_a_folder_is_not_taken_for_a_dataset(folder):
     (folder / "mnist").mkdir()
     with pytest.raises(FormatError, match="called like a dataset"):
-        ask(folder, {"data": "mnist"})
+        verify_folder(folder, {"data": "mnist"})
 
 
 def test_names_that_no_file_can_have_are_refused_in_words(folder):
     with pytest.raises(FormatError, match="as certify writes it"):
-        asked_by(folder, {"verify_with": {"data": "sample.npz", "base": "a\0b"}})
+        options_of(folder, {"verify_with": {"data": "sample.npz", "base": "a\0b"}})
     with pytest.raises((FormatError, UsageError), match=r"names no file|cannot read"):
-        ask(folder, {"data": "x" * 5000 + ".npz"})
+        verify_folder(folder, {"data": "x" * 5000 + ".npz"})

@@ -6,7 +6,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from codebound.cli.main import app, with_config
+from codebound.cli.main import add_config, app
 from codebound.run.errors import UsageError
 
 COMMANDS = ("train", "measure", "compress", "sketch", "plan", "certify")
@@ -18,7 +18,7 @@ def run(tmp_path, monkeypatch):
     small = typer.Typer()
 
     @small.command()
-    @with_config
+    @add_config
     def show(
         data: str = typer.Option(...),
         place: str = typer.Argument("nowhere"),

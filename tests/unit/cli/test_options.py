@@ -12,7 +12,7 @@ import codebound
 from codebound.cli import options
 from codebound.cli.actions import record_options
 from codebound.cli.main import OWN_VERBS, app
-from codebound.run.extensions import find_extensions, loaded
+from codebound.run.extensions import find_extensions, resolve
 
 VERBS = ("demo", "train", "certify", "decode", "show", "bound", "doctor")
 SHARED = {
@@ -27,7 +27,7 @@ SHARED = {
 
 def functions():
     return {
-        verb: loaded(each.function)
+        verb: resolve(each.function)
         for verb, each in {**OWN_VERBS, **find_extensions()["VERBS"]}.items()
         if verb in VERBS or verb not in OWN_VERBS
     }

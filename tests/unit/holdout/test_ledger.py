@@ -16,7 +16,7 @@ from worlds.files import rechained, sha256_of
 
 from codebound.bounds.facts import LookFacts
 from codebound.bounds.held_out import looked_risk
-from codebound.holdout.from_files import load_values, predicted_scores, predicted_values
+from codebound.holdout.from_files import load_predictions, load_scores, load_values
 from codebound.holdout.ledger import read_ledger
 from codebound.holdout.sealed import SealSettings, Values, identity, look, seal
 from codebound.run.errors import CertificateError, DataError, FormatError, UsageError
@@ -415,7 +415,7 @@ def test_residuals_are_counted_on_values(tmp_path, values):
     off[40] = np.nan
     off[41] = values.y[41] + 0.5 * (1 - 1e-12)  # just within
     np.save(tmp_path / "told.npy", off)
-    told = torch.from_numpy(predicted_values(tmp_path / "told.npy"))
+    told = torch.from_numpy(load_predictions(tmp_path / "told.npy"))
     (line,) = look(path, values, told, name="a", identity=sha256_of("a")).looks
     assert (line["answer"], line["meets"]) == (41, True)
     assert line["bound"] == pytest.approx(limit(41, N, 0.05), rel=1e-9)
@@ -433,7 +433,7 @@ def test_what_is_no_value_is_refused(tmp_path, values):
         load_values(str(tmp_path / "none.npz"))
     np.save(tmp_path / "two.npy", np.zeros((N, 2)))
     with pytest.raises(DataError, match="one number"):
-        predicted_values(tmp_path / "two.npy")
+        load_predictions(tmp_path / "two.npy")
     with pytest.raises(UsageError, match="no classes"):
         SealSettings(loss=parse_loss("residual:1"), by_class=True)
     with pytest.raises(UsageError, match="unknown loss"):
@@ -493,16 +493,16 @@ def test_plans_that_make_no_sense_are_refused(options, says):
 def test_predictions_are_classes_or_scores(tmp_path):
     file = tmp_path / "p.npy"
     np.save(file, np.array([2, 0]))
-    assert predicted_scores(file, 3).tolist() == [[0, 0, 1], [1, 0, 0]]
+    assert load_scores(file, 3).tolist() == [[0, 0, 1], [1, 0, 0]]
     np.save(file, np.array([[0.1, 0.2], [0.3, 0.1]]))
-    assert predicted_scores(file, 2).tolist() == [[0.1, 0.2], [0.3, 0.1]]
+    assert load_scores(file, 2).tolist() == [[0.1, 0.2], [0.3, 0.1]]
     for wrong in (np.array([3]), np.array([-1]), np.array([0.5]), np.zeros((2, 4)), np.array(["a"])):
         np.save(file, wrong)
         with pytest.raises(DataError):
-            predicted_scores(file, 3)
+            load_scores(file, 3)
     file.write_bytes(b"no array")
     with pytest.raises(DataError, match=r"no readable \.npy file"):
-        predicted_scores(file, 3)
+        load_scores(file, 3)
 
 
 def test_a_network_is_named_by_its_file_and_how_it_is_built(tmp_path):

@@ -14,13 +14,13 @@ from codebound.certification import certify
 from codebound.known.encoder import (
     Encoded,
     Encoder,
-    differing,
-    encoded,
+    describe_differences,
+    encode_sample,
     load_encoder,
     load_table,
     prototypes,
+    quantise_rows,
     save_table,
-    stored,
 )
 from codebound.run.errors import CertificateError, CodeboundError, DataError, ModelError, UsageError
 from codebound.sample.dataset import Dataset, as_dataset
@@ -70,7 +70,7 @@ def some(n=60):
 
 @given(st.lists(st.lists(st.floats(-1e6, 1e6), min_size=3, max_size=3), min_size=1, max_size=4))
 def test_a_byte_is_the_feature_in_units_of_the_row(rows):
-    found = stored(np.array(rows), "any")
+    found = quantise_rows(np.array(rows), "any")
     for row, bytes_ in zip(rows, found.tolist(), strict=True):
         size = (sum(each * each for each in row) / 3) ** 0.5
         for value, byte in zip(row, bytes_, strict=True):
@@ -80,7 +80,7 @@ def test_a_byte_is_the_feature_in_units_of_the_row(rows):
 
 def test_numbers_that_are_none_are_refused():
     with pytest.raises(DataError, match="NaN"):
-        stored(np.array([[1.0, np.nan]]), "broken")
+        quantise_rows(np.array([[1.0, np.nan]]), "broken")
 
 
 def test_rows_keep_their_order_and_labels_and_do_not_depend_on_the_batch(here):
@@ -109,16 +109,16 @@ def test_what_was_encoded_is_kept_and_named_by_content(here):
         return batch.flatten(1)
 
     sample = some()
-    first = encoded(Encoder("a", function, "1" * 64), sample)
+    first = encode_sample(Encoder("a", function, "1" * 64), sample)
     done = len(calls)
-    assert (encoded(Encoder("a", function, "1" * 64), sample).x == first.x).all()
+    assert (encode_sample(Encoder("a", function, "1" * 64), sample).x == first.x).all()
     assert calls[done:] == [1, 1, 1]  # to see that they are still the same
-    encoded(Encoder("a", function, "2" * 64), sample)  # other weights
-    encoded(Encoder("a", function, "1" * 64), some(59))  # other inputs
+    encode_sample(Encoder("a", function, "2" * 64), sample)  # other weights
+    encode_sample(Encoder("a", function, "1" * 64), some(59))  # other inputs
     assert sum(calls[done:]) > 3 + 60 + 59
     kept = next(Path("cache/tables").glob("*.npy"))
     kept.write_bytes(b"damaged")
-    assert encoded(Encoder("a", function, "1" * 64), sample).n == 60
+    assert encode_sample(Encoder("a", function, "1" * 64), sample).n == 60
 
 
 def test_other_weights_have_another_name(here):
@@ -175,12 +175,12 @@ def test_g_takes_raw_inputs_with_its_encoder_in_front(here):
 
 def test_tables_are_compared(here):
     table = load_encoder("my_encoders:features").table(some())
-    assert "the same" in differing(table, table)
+    assert "the same" in describe_differences(table, table)
     x = table.x.copy()
     x[0, 0] ^= 1
     other = Dataset("x", "train", x, table.y, 10)
-    assert differing(table, other).startswith("1 of 2400 bytes differs, by at most 1")
-    assert "another table" in differing(table, table.select(range(5), role="train"))
+    assert describe_differences(table, other).startswith("1 of 2400 bytes differs, by at most 1")
+    assert "another table" in describe_differences(table, table.select(range(5), role="train"))
     save_table(here / "t.npz", table)
     with pytest.raises(UsageError, match="exists"):
         save_table(here / "t.npz", table)
@@ -268,12 +268,12 @@ def test_a_table_that_was_kept_is_used_only_if_the_encoder_still_makes_it(here):
         return torch.cat([flat, scale[0] * flat.flip(1)], 1)
 
     encoder = Encoder("x", function, "0" * 64)
-    first = encoded(encoder, sample)
+    first = encode_sample(encoder, sample)
     calls.clear()
-    assert np.array_equal(encoded(encoder, sample).x, first.x)
+    assert np.array_equal(encode_sample(encoder, sample).x, first.x)
     assert sum(calls) == 3  # of the table that was kept
     scale[0] = 3.0
-    assert np.array_equal(encoded(encoder, sample).x, encoder.table(sample).x)
+    assert np.array_equal(encode_sample(encoder, sample).x, encoder.table(sample).x)
 
 
 def test_what_matters_in_a_declaration_is_never_cut():

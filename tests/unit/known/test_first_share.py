@@ -17,7 +17,7 @@ from codebound.certificate.decoding import decode
 from codebound.certificate.verification import verify
 from codebound.certification import certify
 from codebound.known.base import Pretrained
-from codebound.known.encoder import stored
+from codebound.known.encoder import quantise_rows
 from codebound.known.first_share import helper_encoder
 from codebound.learn.picking import permutation
 from codebound.methods.kernel_share import linear_helper
@@ -64,7 +64,7 @@ def test_rows_are_what_enters_the_last_layer_of_a_classifier():
     hidden = np.tanh(sample.x @ weight.T + bias)
     hidden /= np.sqrt((hidden**2).mean(1, keepdims=True))
     found = helper_encoder(network, sample, n=80, says="x").rows(torch.from_numpy(sample.x))
-    assert np.abs(found.astype(int) - stored(hidden, "x")).max() <= 1  # rounding in float32
+    assert np.abs(found.astype(int) - quantise_rows(hidden, "x")).max() <= 1  # rounding in float32
     both = helper_encoder([network, network], sample, n=80, says="x").rows(torch.from_numpy(sample.x))
     assert np.array_equal(both, np.concatenate([found, found], 1))
 
@@ -76,7 +76,7 @@ def test_rows_of_other_networks_are_their_outputs(network):
     sample = blobs(40)
     outputs = network(torch.from_numpy(sample.x)).detach().double().numpy()
     found = helper_encoder(network, sample, n=80, says="x").rows(torch.from_numpy(sample.x))
-    assert np.abs(found.astype(int) - stored(outputs, "x")).max() <= 1
+    assert np.abs(found.astype(int) - quantise_rows(outputs, "x")).max() <= 1
 
 
 def test_the_helper_sees_the_first_part_and_the_certificate_is_about_the_rest(behind):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from codebound.bits.arithmetic import Reader, Writer
 from codebound.learn.feature_weights import LayerFeatures, group_count
 from codebound.learn.features import AbstractFeatures, ColumnFeatures, FilterFeatures, PatchFeatures
-from codebound.learn.images import mirrored
+from codebound.learn.images import mirror
 from codebound.learn.rule import Rule, usual_rule
 from codebound.run.errors import CodeboundError, ModelError
 
@@ -85,7 +85,7 @@ def test_weights_are_those_of_the_groups(below: AbstractFeatures, by_window: boo
     """Before they are rounded: with weights of 0 and 4 a vector is as long, and lies in a part of space."""
     x = pictures()
     settings = layer(below, by_window=by_window)
-    plain, found = (each.mapped(x[:50], 255.0, is_mirrored=False) for each in (below, settings))
+    plain, found = (each.fit_map(x[:50], 255.0, is_mirrored=False) for each in (below, settings))
     vectors, before = found(x).double(), plain(x).double()
     assert torch.equal(vectors, vectors.round())
     assert float(vectors.square().sum(1).max()) <= 2.0**24
@@ -108,15 +108,15 @@ def test_computed_weights_are_large_where_classes_lie_apart(strength: int) -> No
     x[:, 2] += 0.8 * labels
     x[:, 3] = 1.0
     settings = LayerFeatures(ColumnFeatures(), (), strength=strength)
-    found = settings.mapped(x, 1.0, is_mirrored=False, labels=labels)
+    found = settings.fit_map(x, 1.0, is_mirrored=False, labels=labels)
     weights = found.tensors["weights"]
     assert weights[1] == 8.0 > weights[2] > weights[0]
     assert weights[3] == 0.0
     assert float(found(x).square().sum(1).max()) <= 2.0**24
     stronger = LayerFeatures(ColumnFeatures(), (), strength=min(3, strength + 1))
-    assert (stronger.mapped(x, 1.0, is_mirrored=False, labels=labels).tensors["weights"] <= weights).all()
+    assert (stronger.fit_map(x, 1.0, is_mirrored=False, labels=labels).tensors["weights"] <= weights).all()
     with pytest.raises(ModelError, match="labels"):
-        settings.mapped(x, 1.0, is_mirrored=False)
+        settings.fit_map(x, 1.0, is_mirrored=False)
 
 
 def pictures(n: int = 60) -> torch.Tensor:
@@ -127,8 +127,8 @@ def pictures(n: int = 60) -> torch.Tensor:
 
 def test_mirroring_changes_no_weight() -> None:
     x = pictures()
-    found = layer(BELOW[-1][0]).mapped(x[:50], 255.0, is_mirrored=True)
-    own, other = (found(x, change).sort(dim=1).values for change in (None, mirrored))
+    found = layer(BELOW[-1][0]).fit_map(x[:50], 255.0, is_mirrored=True)
+    own, other = (found(x, change).sort(dim=1).values for change in (None, mirror))
     assert torch.equal(own, other)
 
 
@@ -151,8 +151,8 @@ def test_what_is_no_layer_is_refused(features: LayerFeatures) -> None:
 def test_a_layer_fits_its_inputs() -> None:
     x = torch.zeros(20, 5)
     with pytest.raises(ModelError, match="does not fit"):
-        LayerFeatures(ColumnFeatures(), (2, 2)).mapped(x, 1.0, is_mirrored=False)
+        LayerFeatures(ColumnFeatures(), (2, 2)).fit_map(x, 1.0, is_mirrored=False)
     with pytest.raises(ModelError, match="too large"):
-        LayerFeatures(ColumnFeatures(), (3,) * (1 << 16)).mapped(
+        LayerFeatures(ColumnFeatures(), (3,) * (1 << 16)).fit_map(
             torch.zeros(2, 1 << 16), 1.0, is_mirrored=False
         )

@@ -17,7 +17,7 @@ from codebound.learn.features import (
     PatchFeatures,
     RoomError,
 )
-from codebound.learn.images import mirrored
+from codebound.learn.images import mirror
 from codebound.run.errors import ModelError
 
 PATCHES = PatchFeatures(size=3, count=256, threshold=3, grid=2, whitening=3)
@@ -41,7 +41,7 @@ def pictures(n: int = 30, channels: int = 1, side: int = 9) -> torch.Tensor:
 @pytest.mark.parametrize("channels", [1, 3])
 def test_vectors_are_whole_and_short_enough_for_float32(settings: AbstractFeatures, channels: int) -> None:
     x = pictures(channels=channels)
-    found = settings.mapped(x[:20], 255.0, is_mirrored=False)(x)
+    found = settings.fit_map(x[:20], 255.0, is_mirrored=False)(x)
     assert torch.equal(found, found.round())
     assert float(found.double().square().sum(1).max()) <= 2.0**24
     assert found.abs().max() <= torch.iinfo(torch.int16).max
@@ -51,16 +51,16 @@ def test_vectors_are_whole_and_short_enough_for_float32(settings: AbstractFeatur
 @pytest.mark.parametrize("settings", KINDS, ids=str)
 def test_an_example_has_its_features_whatever_stands_beside_it(settings: AbstractFeatures) -> None:
     x = pictures()
-    found = settings.mapped(x[:20], 255.0, is_mirrored=False)
+    found = settings.fit_map(x[:20], 255.0, is_mirrored=False)
     assert torch.equal(found(x)[7:8], found(x[7:8]))
 
 
 @pytest.mark.parametrize("settings", KINDS, ids=str)
 def test_features_look_at_nothing_but_the_first_examples(settings: AbstractFeatures) -> None:
     x = pictures()
-    other = settings.mapped(x[5:20], 255.0, is_mirrored=False)
-    same = settings.mapped(x[:20].clone(), 255.0, is_mirrored=False)
-    assert torch.equal(settings.mapped(x[:20], 255.0, is_mirrored=False)(x), same(x))
+    other = settings.fit_map(x[5:20], 255.0, is_mirrored=False)
+    same = settings.fit_map(x[:20].clone(), 255.0, is_mirrored=False)
+    assert torch.equal(settings.fit_map(x[:20], 255.0, is_mirrored=False)(x), same(x))
     if settings != ColumnFeatures(True):  # which looks at no example at all
         assert not torch.equal(other(x), same(x))
 
@@ -129,31 +129,31 @@ def test_patches_are_those_of_the_page() -> None:
     apart = raw - np.floor(raw[:50].sum(0) / 50)
     length = 4095 - math.ceil(math.sqrt(raw.shape[1]) / 2)
     wanted = np.rint(apart * length / np.sqrt((apart**2).sum(1, keepdims=True)))
-    found = PATCHES.mapped(x[:50], 255.0, is_mirrored=False)(x).numpy()
+    found = PATCHES.fit_map(x[:50], 255.0, is_mirrored=False)(x).numpy()
     assert np.array_equal(found, wanted)
 
 
 def test_filters_need_as_many_patches() -> None:
     with pytest.raises(ModelError, match="contrast"):
-        PATCHES.mapped(pictures(8, side=7), 255.0, is_mirrored=False)
+        PATCHES.fit_map(pictures(8, side=7), 255.0, is_mirrored=False)
 
 
 def test_mirror_images_have_the_same_features_in_another_order() -> None:
     x = pictures(60)
-    found = PATCHES.mapped(x[:50], 255.0, is_mirrored=True)
-    own, other = (found(x, change).sort(dim=1).values for change in (None, mirrored))
+    found = PATCHES.fit_map(x[:50], 255.0, is_mirrored=True)
+    own, other = (found(x, change).sort(dim=1).values for change in (None, mirror))
     assert torch.equal(own, other)
-    apart = PATCHES.mapped(x[:50], 255.0, is_mirrored=False)
+    apart = PATCHES.fit_map(x[:50], 255.0, is_mirrored=False)
     assert not torch.equal(
         apart(x).sort(dim=1).values,
-        apart(x, mirrored).sort(dim=1).values,
+        apart(x, mirror).sort(dim=1).values,
     )
 
 
 def test_a_number_near_a_tie_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "ROOM", 0.4)
     with pytest.raises(RoomError, match="two machines"):
-        PATCHES.mapped(pictures(60)[:50], 255.0, is_mirrored=False)
+        PATCHES.fit_map(pictures(60)[:50], 255.0, is_mirrored=False)
 
 
 @pytest.mark.parametrize(
@@ -170,4 +170,4 @@ def test_inputs_without_such_features_are_refused(
     settings: AbstractFeatures, shape: tuple[int, ...], says: str
 ) -> None:
     with pytest.raises(ModelError, match=says):
-        settings.mapped(torch.zeros((20, *shape), dtype=torch.uint8), 255.0, is_mirrored=False)
+        settings.fit_map(torch.zeros((20, *shape), dtype=torch.uint8), 255.0, is_mirrored=False)

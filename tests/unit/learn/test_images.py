@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from codebound.learn.images import levels, mirrored, moved, straightened, turned
+from codebound.learn.images import levels, mirror, move, rotate, straighten
 
 PICTURES = arrays.arrays(np.uint8, st.tuples(st.just(1), st.integers(3, 7), st.integers(3, 7)))
 
@@ -53,7 +53,7 @@ def test_a_straightened_picture_is_that_of_the_page(picture: np.ndarray) -> None
     )
     slant = (total * mixed - by_row * by_column) / max(1, total * squared - by_row * by_row)
     middle = by_row / max(1, total)
-    found = straightened(batch(picture))[0].numpy()
+    found = straighten(batch(picture))[0].numpy()
     for i in range(height):
         for j in range(width):
             place = min(max(j + slant * (i - middle), -1.0), float(width))
@@ -68,7 +68,7 @@ def test_a_straightened_picture_is_that_of_the_page(picture: np.ndarray) -> None
 def test_a_turned_picture_is_that_of_the_page(picture: np.ndarray, sine: int) -> None:
     _, height, width = picture.shape
     cosine = 1024 - sine * sine // 2048
-    found = turned(batch(picture), sine)[0].numpy()
+    found = rotate(batch(picture), sine)[0].numpy()
     for i in range(height):
         for j in range(width):
             up, right = 2 * i - (height - 1), 2 * j - (width - 1)
@@ -87,15 +87,15 @@ def test_a_turned_picture_is_that_of_the_page(picture: np.ndarray, sine: int) ->
 @pytest.mark.parametrize(("down", "right"), [(1, 0), (0, -1), (-1, 1)])
 def test_a_moved_picture_brings_zeros_in(down: int, right: int) -> None:
     picture = np.arange(1, 13, dtype=np.uint8).reshape(1, 3, 4)
-    found = moved(batch(picture), down, right)[0].numpy()
+    found = move(batch(picture), down, right)[0].numpy()
     wanted = [[at(picture, 0, i - down, j - right) for j in range(4)] for i in range(3)]
     assert np.array_equal(found[0], wanted)
 
 
 def test_a_mirror_of_a_mirror_is_the_picture() -> None:
     picture = torch.arange(12.0).view(1, 1, 3, 4)
-    assert torch.equal(mirrored(mirrored(picture)), picture)
-    assert mirrored(picture)[0, 0, 0, 0] == 3.0
+    assert torch.equal(mirror(mirror(picture)), picture)
+    assert mirror(picture)[0, 0, 0, 0] == 3.0
 
 
 @given(st.integers(0, 255), st.sampled_from([1.0, 16.0, 255.0]))

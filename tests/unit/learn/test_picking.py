@@ -147,8 +147,8 @@ def test_rounding_that_may_decide_is_refused(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_rounds_until_machines_might_differ_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     sample, rule = two_clouds(150, apart=0.5), Rule(ColumnFeatures(), 10, 0, 6, 5, 3, 3, 8)
-    known = KernelRidge.rounding
-    monkeypatch.setattr(KernelRidge, "rounding", lambda self, a: 1.0 if len(a) > 20 else known(self, a))
+    known = KernelRidge.bound_rounding
+    monkeypatch.setattr(KernelRidge, "bound_rounding", lambda self, a: 1.0 if len(a) > 20 else known(self, a))
     with pytest.raises(RoomError):
         pick(rule, sample)
     assert pick(rule, sample, patience=True).last.picks == 9

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from codebound.learn.ridge import KernelRidge, Width, folded, kernel
+from codebound.learn.ridge import KernelRidge, Width, fold, kernel
 from codebound.run.device import exact_products
 
 N, SIZE, CLASSES, GAMMA, UNIT, RIDGE = 40, 12, 3, 1.0, 1e4, 0.25
@@ -33,7 +33,7 @@ def grown(
 ) -> tuple[KernelRidge, list]:
     half = SIZE // 2
     ridge = KernelRidge(
-        folded(vectors[:, :half], vectors[:, half:]) if is_joined else vectors,
+        fold(vectors[:, :half], vectors[:, half:]) if is_joined else vectors,
         labels,
         classes=CLASSES,
         width=Width(GAMMA, UNIT, is_joined),
@@ -68,7 +68,7 @@ def test_batches_give_the_solution_of_the_whole(
     solution = np.linalg.solve(both(points) + RIDGE * np.eye(len(points)), wanted)
     found = ridge.outputs(ridge.coefficients())
     assert np.allclose(found.numpy(), both(stored) @ solution, atol=1e-11)
-    rounding = ridge.rounding(ridge.coefficients())
+    rounding = ridge.bound_rounding(ridge.coefficients())
     assert np.abs(found.numpy() - both(stored) @ solution).max() <= rounding < 1e-10
 
 
@@ -108,13 +108,15 @@ def test_the_rounding_bound_holds_in_many_digits_and_notices_a_wrong_solution(
             exact = across * solution
             coefficients = ridge.coefficients()
             found = ridge.outputs(coefficients)[:5, label].tolist()
-            assert max(abs(a - b) for a, b in zip(exact, found, strict=True)) <= ridge.rounding(coefficients)
+            assert max(abs(a - b) for a, b in zip(exact, found, strict=True)) <= ridge.bound_rounding(
+                coefficients
+            )
             wrong = coefficients.clone()
             wrong[3, label] += 1e-6
             off = max(
                 abs(a - b) for a, b in zip(exact, ridge.outputs(wrong)[:5, label].tolist(), strict=True)
             )
-            assert 1e-10 < off <= ridge.rounding(wrong)
+            assert 1e-10 < off <= ridge.bound_rounding(wrong)
 
 
 def test_the_kernel_is_exact_whatever_the_order(vectors: torch.Tensor) -> None:
@@ -128,7 +130,7 @@ def test_the_kernel_is_exact_whatever_the_order(vectors: torch.Tensor) -> None:
 def test_a_folded_kernel_is_that_of_both_images_even_where_float32_cannot_count() -> None:
     half, long = 2, 2896  # 2 x 2896^2 < 2^24 < (2 x 2896)^2
     vectors = torch.tensor([[long, 1, long, 0], [long, 0, long, 0], [3, -5, 7, 11]], dtype=torch.int16)
-    both = folded(vectors[:, :half], vectors[:, half:])
+    both = fold(vectors[:, :half], vectors[:, half:])
     found = Width(gamma=4.0, unit=1e6, is_joined=True).between(both, both)
     own, images = vectors.float(), torch.roll(vectors, half, 1).float()
     expected = kernel(own, own, gamma=4.0, unit=1e6) + kernel(own, images, gamma=4.0, unit=1e6)

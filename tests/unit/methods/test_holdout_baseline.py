@@ -20,7 +20,7 @@ from codebound.learn.picking import features_of, learner_of, permutation
 from codebound.learn.rule import Rule
 from codebound.methods import holdout_baseline as rivals
 from codebound.methods import kernel_share as helpers
-from codebound.methods.holdout_baseline import TENTHS, held_out_shares
+from codebound.methods.holdout_baseline import TENTHS, bound_shares
 from codebound.methods.kernel_share import kernel_helper, linear_helper
 from codebound.methods.search import UnsuitedError
 from codebound.run.errors import CertificateError, UsageError
@@ -48,7 +48,7 @@ def ridge_errors(sample, size, rule):
 
 def test_the_hold_out_rival_is_that_of_another_computation():
     sample, rule = table(), Rule(ColumnFeatures(), first=50)
-    found = min(held_out_shares(rule, sample, delta=0.05), key=lambda each: each.value)
+    found = min(bound_shares(rule, sample, delta=0.05), key=lambda each: each.value)
     bounds = {}
     for tenths in TENTHS:
         size = tenths * sample.n // 10
@@ -64,10 +64,10 @@ def test_the_hold_out_rival_is_that_of_another_computation():
 
 def test_errors_after_large_shares_are_reckoned_from_smaller_ones(monkeypatch):
     sample, rule = table(1200), Rule(ColumnFeatures(), first=50)
-    counted = {each.tenths: each for each in rivals.held_out_shares(rule, sample, delta=0.05)}
+    counted = {each.tenths: each for each in rivals.bound_shares(rule, sample, delta=0.05)}
     monkeypatch.setattr(rivals, "_WHOLE", 300)
     monkeypatch.setattr(rivals, "_PART", 900)
-    for each in rivals.held_out_shares(rule, sample, delta=0.05):
+    for each in rivals.bound_shares(rule, sample, delta=0.05):
         assert each.is_reckoned
         assert not counted[each.tenths].is_reckoned
         near = counted[each.tenths]
@@ -83,7 +83,9 @@ def test_a_reckoned_share_is_counted_before_it_is_certified_and_others_follow(mo
     found = certify(None, sample, method="split").certificate
     facts = found.facts
     assert facts.errors > 0
-    monkeypatch.setattr(rivals, "_reckoned", lambda sizes, *_: ([0.0 for _ in sizes], 6))  # a lie is harmless
+    monkeypatch.setattr(
+        rivals, "_extrapolate", lambda sizes, *_: ([0.0 for _ in sizes], 6)
+    )  # a lie is harmless
     lied = certify(None, sample, method="split").certificate
     promised = holdout(HoldoutFacts(errors=lied.facts.errors, n=lied.facts.n, delta=0.05 * 2.0**-20)).value
     assert lied.facts.errors > 0
@@ -93,14 +95,14 @@ def test_a_reckoned_share_is_counted_before_it_is_certified_and_others_follow(mo
 @pytest.mark.parametrize(("few", "effort"), [(100, "standard"), (100, "quick"), (1500, "standard")])
 def test_the_learner_of_a_split_is_tuned_for_a_larger_table(monkeypatch, few, effort):
     best, tried = Rule(ColumnFeatures(), gamma_index=3, ridge_index=9), []
-    shares = rivals.held_out_shares
+    shares = rivals.bound_shares
 
     def noted(rule, *args, **named):
         tried.append(rule)
         return shares(rule, *args, **named)
 
     monkeypatch.setattr(rivals, "_FEW", few)
-    monkeypatch.setattr(rivals, "held_out_shares", noted)
+    monkeypatch.setattr(rivals, "bound_shares", noted)
     monkeypatch.setattr(helpers, "best_rule", lambda *_: best)
     found = certify(None, table(), method="split", effort=effort).certificate
     is_tuned = (few, effort) == (100, "standard")
@@ -166,7 +168,7 @@ def test_what_is_solved_in_float32_is_refined_or_has_a_larger_ridge(monkeypatch,
     x, targets = rng.normal(size=(320, 5)), rng.normal(size=(320, 3))
     kernel = np.exp(-((x[:, None] - x[None]) ** 2).sum(2) / 20.0) - 0.03 * np.eye(320)  # not definite
     kernel = kernel.astype(np.float32)
-    found = helpers.solved(torch.from_numpy(kernel.copy()), torch.from_numpy(targets), ridge).numpy()
+    found = helpers.solve(torch.from_numpy(kernel.copy()), torch.from_numpy(targets), ridge).numpy()
     expected = np.linalg.solve(kernel + taken * np.eye(320), targets)
     assert np.abs(found - expected).max() < 1e-4 * np.abs(expected).max()
 

@@ -18,7 +18,7 @@ from codebound.certification import certify
 from codebound.cli.main import app
 from codebound.known.base import Pretrained
 from codebound.known.provenance import UNKNOWN, Origin, remember
-from codebound.methods.inputs import Start, base_encoder, own_message_words, why_no_features
+from codebound.methods.inputs import Networks, base_encoder, describe_own_message, explain_no_features
 from codebound.methods.search import UnsuitedError
 from codebound.run.errors import CertificateError
 from codebound.sample.dataset import Dataset
@@ -38,7 +38,7 @@ def hidden_forty(activation=nn.ReLU, seed=0):
 
 def encoder_of(module, shape=(1, 8, 8)):
     original = Original.read(module, shape, classes=10)
-    start = Start(original, base=Pretrained(module, WORDS), base_tensors=original.arrays)
+    start = Networks(original, base=Pretrained(module, WORDS), base_tensors=original.arrays)
     return base_encoder(start, SAMPLE, device="cpu", has_scores=False)
 
 
@@ -121,9 +121,9 @@ def test_without_a_declaration_picks_do_not_look_at_f():
     found = certify(module, SAMPLE, effort="quick")
     assert not found.is_behind_f
     assert found.sample is SAMPLE
-    assert why_no_features(UNKNOWN, SAMPLE) in found.notes
-    assert "it was trained on this sample" in why_no_features(Origin(f"some,{SAMPLE.sha256}"), SAMPLE)
-    assert why_no_features(Origin("some other"), SAMPLE) == why_no_features(UNKNOWN, SAMPLE)
+    assert explain_no_features(UNKNOWN, SAMPLE) in found.notes
+    assert "it was trained on this sample" in explain_no_features(Origin(f"some,{SAMPLE.sha256}"), SAMPLE)
+    assert explain_no_features(Origin("some other"), SAMPLE) == explain_no_features(UNKNOWN, SAMPLE)
 
 
 def test_a_base_that_is_known_to_have_seen_the_sample_is_refused():
@@ -150,7 +150,7 @@ def test_features_that_know_the_labels_would_make_the_bound_void():
 def test_what_a_message_may_cost():
     """By hand: 300 examples, ten classes: (300 ln 10 - ln 20) / ln 2 = 992.3 bits; 300 - 4.3 at one half."""
     original = Original.read(hidden_forty(), (1, 8, 8), classes=10)
-    words = own_message_words(original, SAMPLE, delta=0.05, bound=0.5)
+    words = describe_own_message(original, SAMPLE, delta=0.05, bound=0.5)
     assert "3,010 numbers" in words
     assert "992 bits (0.33 a number)" in words
     assert "295 bits (0.098 a number)" in words

@@ -18,7 +18,7 @@ from codebound.certificate.assessment import Assessed
 from codebound.certificate.claims import AboutG
 from codebound.certification import certify
 from codebound.methods import strategy as course
-from codebound.methods.offers import Route, advice, compared_routes, route_of
+from codebound.methods.offers import Route, advice, compare_routes, route_of
 
 
 def search_with(*routes):
@@ -40,7 +40,7 @@ def test_the_hold_out_row_is_the_split_that_was_counted_at_no_bits(delta):
 
 def test_without_a_split_nothing_is_said_of_a_hold_out_set():
     """Above all nothing that nobody counted."""
-    rows = compared_routes([search_with(Route("picks", 0.2, ""))], Route("picks", 0.2, ""))
+    rows = compare_routes([search_with(Route("picks", 0.2, ""))], Route("picks", 0.2, ""))
     assert [each.name for each in rows] == ["picks"]
     assert advice(rows) == ""
 
@@ -77,9 +77,9 @@ def test_one_error_and_one_bit_are_one():
 def test_what_was_refused_is_no_route():
     issued = Route("picks", 0.3, "")
     search = search_with(Route("split", 0.1, "", beforehand=0.05), Route("picks", 0.3, ""))
-    rows = compared_routes([search], issued, refused=[0.1])
+    rows = compare_routes([search], issued, refused=[0.1])
     assert [(each.name, each.is_issued) for each in rows] == [("picks", True)]
-    assert {each.name for each in compared_routes([search], issued)} == {"picks", "split", "hold-out"}
+    assert {each.name for each in compare_routes([search], issued)} == {"picks", "split", "hold-out"}
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_what_the_second_program_repeats_wins_unless_another_is_better_by_a_tent
     def first(**changes):
         asked = {"method": "auto", "claims": [AboutG()], "encoder": None} | changes
         start = SimpleNamespace(base=None)
-        return course_of(start=start, attempts=list(attempts.values()), **asked)._ranked()[0]
+        return course_of(start=start, attempts=list(attempts.values()), **asked)._rank_offers()[0]
 
     assert first() is attempts[best]
     if declared < replayed:  # whoever asks for a way gets the best of it

@@ -43,7 +43,7 @@ def search(**changes) -> Search:
 def only(monkeypatch, **functions) -> dict[str, Method]:
     """Makes these the only methods; the table that is returned can be added to."""
     methods = {name: Method("", function) for name, function in functions.items()}
-    monkeypatch.setattr("codebound.methods.search.known_methods", lambda: methods)
+    monkeypatch.setattr("codebound.methods.search.list_methods", lambda: methods)
     return methods
 
 

@@ -23,8 +23,8 @@ from codebound.learn.rule import Rule
 from codebound.methods import kernel_share as helpers
 from codebound.methods import share as helped
 from codebound.methods import strategy as course
-from codebound.methods.holdout_baseline import HeldOut
-from codebound.methods.inputs import encoded_rest
+from codebound.methods.holdout_baseline import HoldoutBound
+from codebound.methods.inputs import encode_rest
 from codebound.methods.kernel_share import kernel_helper
 from codebound.run.errors import CertificateError
 from codebound.run.progress import silent
@@ -84,7 +84,7 @@ def rest_changed(sample, tenths):
 
 
 def made_by(maker, sample):
-    encoder, _, _ = encoded_rest(
+    encoder, _, _ = encode_rest(
         maker,
         sample,
         None,
@@ -124,18 +124,18 @@ def test_where_there_is_no_time_it_is_said_what_to_ask_for(always):
 
 def tried_within(seconds, bound=0.9):
     """What comes of a helper when so much time is left, and why nothing does."""
-    rival = HeldOut(Rule(), 0.2, 208, 8, 5, 52, 7, 6)
+    rival = HoldoutBound(Rule(), 0.2, 208, 8, 5, 52, 7, 6)
     search = SimpleNamespace(held_out=rival, skipped={}, is_interrupted=False)
     attempt = SimpleNamespace(best=SimpleNamespace(rank=(bound,)), search=search)
     made = course_of(
         sample=table(), attempts=[attempt], claims=[AboutG()], device=torch.device("cpu"), progress=silent
     )
-    found = helped.helped_attempts(made, seconds)
+    found = helped.attempt_shares(made, seconds)
     return found, search.skipped.get("helper", "")
 
 
 def test_it_is_not_begun_where_its_time_is_too_short(monkeypatch):
-    monkeypatch.setattr(helped, "_reckoned_seconds", lambda *_: 6000.0)
+    monkeypatch.setattr(helped, "_estimate_seconds", lambda *_: 6000.0)
     monkeypatch.setattr(helped, "kernel_helper", None)
     found, reason = tried_within(100.0)
     assert found == []
@@ -143,7 +143,7 @@ def test_it_is_not_begun_where_its_time_is_too_short(monkeypatch):
 
 
 def test_a_helper_whose_time_is_up_costs_nothing_that_was_found(monkeypatch):
-    monkeypatch.setattr(helped, "_reckoned_seconds", lambda *_: 0.0)
+    monkeypatch.setattr(helped, "_estimate_seconds", lambda *_: 0.0)
 
     def slow(first, *, progress):
         monkeypatch.setattr(helped.time, "monotonic", lambda: math.inf)
@@ -159,12 +159,12 @@ def test_what_is_near_to_a_hold_out_set_needs_no_helper(monkeypatch):
     monkeypatch.setattr(helped, "kernel_helper", None)
     near, far = (beta.ppf(1 - 0.05 * 2.0**-bits, 6, 47) for bits in (15.9, 16.1))
     assert tried_within(100.0, near) == ([], "")
-    monkeypatch.setattr(helped, "_reckoned_seconds", lambda *_: 6000.0)
+    monkeypatch.setattr(helped, "_estimate_seconds", lambda *_: 6000.0)
     assert "minutes" in tried_within(100.0, far)[1]
 
 
 def test_how_long_it_takes_grows_with_what_is_learned_from():
-    few, many = (helped._reckoned_seconds(n, 10**5, 5000, torch.device("cpu")) for n in (10**3, 8 * 10**4))
+    few, many = (helped._estimate_seconds(n, 10**5, 5000, torch.device("cpu")) for n in (10**3, 8 * 10**4))
     assert 0.0 < few < many
 
 

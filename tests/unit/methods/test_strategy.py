@@ -7,7 +7,7 @@ from worlds.samples import clouds
 from codebound.certificate.claims import AboutG, AfterSplit
 from codebound.certification import certify
 from codebound.known.base import Pretrained
-from codebound.methods.strategy import Course
+from codebound.methods.strategy import Strategy
 from codebound.run.errors import CertificateError, UsageError
 
 
@@ -19,14 +19,14 @@ def table():
 @pytest.fixture
 def asked(monkeypatch):
     """Claim, method, effort and minutes of every attempt."""
-    best, made = Course.best, []
+    best, made = Strategy.best, []
 
     def told(self, stated, method, effort, **options):
         minutes = options.pop("minutes", None)
         made.append((stated, method, effort, minutes))
         return best(self, stated, method, "quick", **options)
 
-    monkeypatch.setattr(Course, "best", told)
+    monkeypatch.setattr(Strategy, "best", told)
     return made
 
 
@@ -34,13 +34,13 @@ def test_who_interrupts_after_the_best_was_found_keeps_it(table, monkeypatch):
     def interrupted(*given, **options):
         raise KeyboardInterrupt
 
-    best, made = Course.best, []
+    best, made = Strategy.best, []
 
     def once(*given, **options):
         made.append(interrupted() if made else best(*given, **options))
         return made[-1]
 
-    monkeypatch.setattr(Course, "best", once)
+    monkeypatch.setattr(Strategy, "best", once)
     found = certify(None, table, effort="quick")
     assert found.is_interrupted
     assert not found.vacuous

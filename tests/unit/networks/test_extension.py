@@ -3,7 +3,7 @@
 import pytest
 
 from codebound.methods.registry import Method
-from codebound.run.extensions import TABLES, Verb, find_extensions, loaded
+from codebound.run.extensions import TABLES, Verb, find_extensions, resolve
 from codebound_networks import extension
 
 
@@ -19,7 +19,7 @@ PLACES = [(table, name) for table in TABLES for name in homes(table)]
 
 @pytest.mark.parametrize(("table", "name"), PLACES)
 def test_every_entry_leads_to_something(table, name):
-    assert callable(loaded(homes(table)[name]))
+    assert callable(resolve(homes(table)[name]))
 
 
 def test_the_product_finds_every_entry():

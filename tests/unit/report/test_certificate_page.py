@@ -20,8 +20,8 @@ from codebound.certificate.claims import CLAIMS, AboutG, AfterSplit, ByDisagreem
 from codebound.certificate.statement import bound_at
 from codebound.certification import certify
 from codebound.known.base import Pretrained
-from codebound.report.html import Shown, _tile, certificate_page, costs, formulas, shown_examples
-from codebound.report.plain import answer, how_it_fails, how_sure, in_words, meanings
+from codebound.report.html import ExampleTiles, _tile, certificate_page, costs, formulas, select_examples
+from codebound.report.plain import answer, describe_confidence, describe_failure, in_words, meanings
 from codebound.sample.arrays import from_arrays
 from codebound.sample.caveats import DEVELOPED
 from codebound.sample.losses import WRONG, parse_loss
@@ -142,7 +142,7 @@ def test_the_terms_of_losses_are_those_of_the_library(name, other_losses):
         )
     parts = costs(found.certificate)
     assert not parts or sum(value for _, value in parts) == pytest.approx(found.certificate.claim.bound)
-    assert all(map(how_it_fails, found.certificate.declarations))
+    assert all(map(describe_failure, found.certificate.declarations))
 
 
 def test_a_bound_that_the_page_would_get_wrong_has_no_slider(folders):
@@ -167,22 +167,22 @@ def test_every_declaration_says_how_it_could_fail(name, folders):
     found, saved = folders[name]
     page = (saved.folder / "report.html").read_text()
     for line in found.certificate.declarations:
-        assert how_it_fails(line), line
-        assert how_it_fails(line) in page
+        assert describe_failure(line), line
+        assert describe_failure(line) in page
 
 
 def test_every_assumption_of_the_library_says_how_it_could_fail():
     known = [value for key, value in vars(risk).items() if key.isupper() and key != "TWO_DRAWS"]
     assert len(known) > 10
-    assert all(map(how_it_fails, [*known, DEVELOPED]))
-    assert how_it_fails("Nobody ever wrote this.") == ""
+    assert all(map(describe_failure, [*known, DEVELOPED]))
+    assert describe_failure("Nobody ever wrote this.") == ""
 
 
 def test_declarations_of_bases_say_how_they_could_fail():
     network, copied = solved().build(), SAMPLE.select([*range(150), *range(3)], role="train")
     given = {"method": "prune", "effort": "quick", "base": Pretrained(network, "elsewhere")}
     declared = certify(network, copied, allow_copies=True, **given).certificate.declarations
-    assert all(map(how_it_fails, declared)), declared
+    assert all(map(describe_failure, declared)), declared
 
 
 def test_a_sample_outside_the_folder_is_named_from_there(folders, tmp_path, monkeypatch, capsys):
@@ -202,7 +202,7 @@ def test_what_is_shown_as_wrong_is_wrong_and_all_of_it_is_there(name, folders):
     found, _ = folders[name]
     names = ("top", "middle", "low")
     liar = replace(SAMPLE, y=(SAMPLE.y + (np.arange(SAMPLE.n) % 10 == 0)) % 3, class_names=names)
-    shown = shown_examples(found.network, liar, WRONG)
+    shown = select_examples(found.network, liar, WRONG)
     picked = found.network.examples.tolist() if name == "C-15" else []
     first = found.network.rule.first if picked else 0
     assert [tile.number for tile in shown.learned] == picked[first : first + 48]
@@ -232,7 +232,7 @@ def test_a_table_is_shown_as_rows():
     x = stream.normal(size=(200, 20)) + y[:, None]
     sample = from_arrays(x.astype(np.float32), y, name="table")
     found = certify(None, sample, method="picks", effort="quick")
-    shown = shown_examples(found.network, sample, WRONG)
+    shown = select_examples(found.network, sample, WRONG)
     tiles = (*shown.learned, *shown.wrong)
     assert tiles
     for tile in tiles:
@@ -246,9 +246,11 @@ def test_a_page_is_small(folders):
     noise = np.random.default_rng(0).integers(256, size=(150, 3, 300, 300), dtype=np.uint8)
     large = from_arrays(noise, SAMPLE.y, name="large", classes=3)
     found, saved = folders["C-15"]
-    shown = shown_examples(found.network, SAMPLE, WRONG)
+    shown = select_examples(found.network, SAMPLE, WRONG)
     tiles = tuple(_tile(large, number, 0) for number in range(48))
-    page = certificate_page(found.certificate, saved.result, title="", shown=Shown(tiles, tiles[:24], 150))
+    page = certificate_page(
+        found.certificate, saved.result, title="", shown=ExampleTiles(tiles, tiles[:24], 150)
+    )
     assert len(shown.learned) <= 48
     assert len(page.encode()) < 2_000_000
 
@@ -282,7 +284,7 @@ def test_a_count_in_words_is_never_smaller_than_the_share(share):
 
 @given(st.floats(1e-9, 0.5))
 def test_the_promise_never_sounds_surer_than_it_is(delta):
-    samples = int(how_sure(delta).split()[1].replace(",", ""))
+    samples = int(describe_confidence(delta).split()[1].replace(",", ""))
     assert Fraction(1, samples) >= Fraction(delta) * (1 - Fraction(1, 10**6))
 
 
@@ -292,7 +294,7 @@ def test_an_encoder_makes_the_answer_conditional(folders):
     result = saved.result | {"encoder_declared": "The inputs are rows of the encoder x."}
     words = answer(replace(found.certificate, claim=claim), result)
     assert words.endswith(", provided that the encoder in front of it never saw these examples.")
-    assert how_it_fails("The inputs are rows of the encoder x (SHA-256 0), which never saw the sample.")
+    assert describe_failure("The inputs are rows of the encoder x (SHA-256 0), which never saw the sample.")
 
 
 def test_test_data_that_object_take_the_green_away(folders):

@@ -17,7 +17,7 @@ from codebound.known.base import Pretrained
 from codebound.known.encoder import Encoder
 from codebound.methods.inputs import largest_input
 from codebound.methods.kernel_share import kernel_helper
-from codebound.report.plain import how_sure, meanings
+from codebound.report.plain import describe_confidence, meanings
 
 SAMPLE = images(300)
 HARD = replace(SAMPLE, x=SAMPLE.x // 2 + images(300, 1).x // 2)  # so that something has to be picked
@@ -141,6 +141,6 @@ def test_a_base_with_numbers_of_its_own_stays_in_the_condition():
 
 
 def test_a_number_of_samples_is_a_mean(saved):
-    assert "on average at most 1" in how_sure(0.05)
+    assert "on average at most 1" in describe_confidence(0.05)
     means, _ = meanings(saved["picks"][0].certificate, saved["picks"][1].result)
     assert re.fullmatch(r"Out of 1,000 new examples, on average at most \d+ count against it\.", means[0])

@@ -8,7 +8,7 @@ import pytest
 from typer.main import get_command
 
 from codebound.cli.main import OWN_VERBS, app
-from codebound.methods.registry import METHODS, Method, known_methods
+from codebound.methods.registry import METHODS, Method, list_methods
 from codebound.run import extensions
 from codebound.run.errors import UsageError
 from codebound.run.extensions import Verb, find_extensions, form_of, reader
@@ -74,8 +74,8 @@ def test_an_extension_replaces_nothing_of_ours(installed, codebound):
             VERBS={"bound": Verb("nowhere:at_all", after="train"), "last": Verb("x:y", after="no such verb")},
         )
     )
-    assert known_methods()["split"] is METHODS["split"]
-    assert list(known_methods()) == list(METHODS)
+    assert list_methods()["split"] is METHODS["split"]
+    assert list(list_methods()) == list(METHODS)
     code, out, _ = codebound("bound", "--errors", "1", "--n", "10", "--bits", "1", "--format", "json")
     assert (code, "binomial" in out) == (0, True)
     assert "bound" in OWN_VERBS

@@ -15,21 +15,21 @@ from codebound.run.files import (
     is_unfinished_write,
     read_json,
     read_toml,
-    replacing,
+    replace_file,
     write_atomically,
     write_json,
     write_text,
-    written_whole,
+    write_whole,
 )
 
 KILLED = """
 import os, sys, pathlib
-from codebound.run.files import replacing, written_whole
+from codebound.run.files import replace_file, write_whole
 
 folder = pathlib.Path(sys.argv[1])
-with written_whole(folder / "result") as place:
+with write_whole(folder / "result") as place:
     (place / "part").write_bytes(b"half")
-    with replacing(folder / "result.json") as file:
+    with replace_file(folder / "result.json") as file:
         file.write(b"half")
         file.flush()
         os.kill(os.getpid(), 9)
@@ -46,14 +46,14 @@ def test_a_write_that_is_killed_leaves_the_old_file_whole_and_the_next_one_clean
     assert is_unfinished_write(left, ("result.json",))
     assert not is_unfinished_write(left, ("other.json",))
     write_atomically(path, b"new content")
-    with written_whole(tmp_path / "result") as place:
+    with write_whole(tmp_path / "result") as place:
         (place / "other").write_bytes(b"whole")
     assert sorted(each.name for each in tmp_path.rglob("*")) == ["other", "result", "result.json"]
 
 
 def test_a_write_in_progress_is_nobodys_leftover(tmp_path):
     path = tmp_path / "a.txt"
-    with replacing(path) as first:
+    with replace_file(path) as first:
         first.write(b"first")
         write_atomically(path, b"second")
     assert path.read_bytes() == b"first"
@@ -71,7 +71,7 @@ def test_a_disk_without_locks_is_written_to_all_the_same(tmp_path, monkeypatch):
 
 
 def fill(folder, error=None):
-    with written_whole(folder) as place:
+    with write_whole(folder) as place:
         (place / "a").write_bytes(b"a")
         if error is not None:
             raise error

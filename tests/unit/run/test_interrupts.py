@@ -9,15 +9,15 @@ import weakref
 
 import pytest
 
-from codebound.run.interrupts import answering_interrupts, finishing
+from codebound.run.interrupts import answer_interrupts, finish_block
 
 BUSY = """
 import hashlib, signal, sys
-from codebound.run.interrupts import answering_interrupts
+from codebound.run.interrupts import answer_interrupts
 signal.signal(signal.SIGINT, signal.default_int_handler)  # which whoever started the tests may ignore
 print("begun", flush=True)
 try:
-    with answering_interrupts(lambda text: print(text, flush=True)):
+    with answer_interrupts(lambda text: print(text, flush=True)):
         hashlib.pbkdf2_hmac("sha256", b"", b"", {rounds})  # no signal is handled in here
 except KeyboardInterrupt:
     print("kept", flush=True)
@@ -68,7 +68,7 @@ def test_an_interrupt_that_python_drops_comes_again():
         assert watch() is None
 
     answer = signal.signal(signal.SIGINT, signal.default_int_handler)
-    with pytest.raises(KeyboardInterrupt), answering_interrupts(print):
+    with pytest.raises(KeyboardInterrupt), answer_interrupts(print):
         forget()
     signal.signal(signal.SIGINT, answer)
 
@@ -79,17 +79,17 @@ def test_who_interrupts_again_is_obeyed_while_the_best_is_counted():
         time.sleep(0.3)
 
     def count():
-        with finishing():
+        with finish_block():
             interrupt()
             pytest.fail("the second interrupt was held back")
 
     answer = signal.signal(signal.SIGINT, signal.default_int_handler)
-    with answering_interrupts(print):
-        with finishing():
+    with answer_interrupts(print):
+        with finish_block():
             interrupt()  # the first is held back where something is nearly done
         with pytest.raises(KeyboardInterrupt):
             count()
-    with finishing():
+    with finish_block():
         os.kill(os.getpid(), signal.SIGINT)  # and another command begins anew
     signal.signal(signal.SIGINT, answer)
 
@@ -98,7 +98,7 @@ def test_interrupts_are_counted_for_each_command_alone():
     before, answer = signal.set_wakeup_fd(-1), signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.set_wakeup_fd(before)
     for _ in range(4):  # three in one command would end this process
-        with pytest.raises(KeyboardInterrupt), answering_interrupts(print):
+        with pytest.raises(KeyboardInterrupt), answer_interrupts(print):
             os.kill(os.getpid(), signal.SIGINT)
     assert signal.set_wakeup_fd(before) == before
     signal.signal(signal.SIGINT, answer)

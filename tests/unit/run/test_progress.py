@@ -8,10 +8,10 @@ from types import SimpleNamespace
 from worlds.commands import Terminal
 
 from codebound.run import progress
-from codebound.run.progress import progress_bar, silent, watched
+from codebound.run.progress import progress_bar, show_progress, silent
 
 
-@watched
+@show_progress
 def work(steps, *, progress=silent):
     """Tells what it does."""
     for done in range(steps):

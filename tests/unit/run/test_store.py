@@ -20,8 +20,8 @@ from codebound.run.store import (
     BusyError,
     content_key,
     differences,
+    hold_lock,
     lock_beside,
-    locked,
     named_sha256,
     source_sha256,
 )
@@ -33,8 +33,8 @@ VALUES = st.recursive(
 )
 HOLDER = """
 import sys, pathlib
-from codebound.run.store import locked
-with locked(pathlib.Path(sys.argv[1]), "a run"):
+from codebound.run.store import hold_lock
+with hold_lock(pathlib.Path(sys.argv[1]), "a run"):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -98,17 +98,17 @@ def test_another_process_is_named_and_a_killed_one_holds_nothing(elsewhere):
     path, process = elsewhere
     with (
         pytest.raises(BusyError, match="a run is being run by another process") as busy,
-        locked(path, "a run"),
+        hold_lock(path, "a run"),
     ):
         pass
     assert (f"process {process.pid} on" in str(busy.value)) is path.is_file()
     start = time.monotonic()
-    with pytest.raises(BusyError), locked(path, "a run", patience=0.2):
+    with pytest.raises(BusyError), hold_lock(path, "a run", patience=0.2):
         pass
     assert time.monotonic() - start >= 0.2
     threading.Timer(0.2, process.kill).start()
     busy.value.wait(until=time.monotonic() + 60)
-    with locked(path, "a run", patience=60):
+    with hold_lock(path, "a run", patience=60):
         pass
 
 
@@ -121,9 +121,9 @@ def test_a_folder_is_locked_by_a_file_beside_it_where_folders_have_no_locks(tmp_
     monkeypatch.setattr("codebound.run.store.try_lock", only_files)
     folder = tmp_path / "run"
     folder.mkdir()
-    with locked(folder, "it"):
+    with hold_lock(folder, "it"):
         assert lock_beside(folder).exists()
-        with pytest.raises(BusyError, match=f"process {os.getpid()}") as busy, locked(folder, "it"):
+        with pytest.raises(BusyError, match=f"process {os.getpid()}") as busy, hold_lock(folder, "it"):
             pass
     busy.value.wait(time.monotonic() + 60.0)
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
@@ -137,10 +137,10 @@ def test_a_folder_on_a_disk_without_locks_is_taken_and_a_lock_file_is_not(tmp_pa
     monkeypatch.setattr("codebound.run.store.try_lock", none)
     folder = tmp_path / "run"
     folder.mkdir()
-    with locked(folder, "it"):
+    with hold_lock(folder, "it"):
         pass
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
-    with pytest.raises(CodeboundError, match="cannot be locked"), locked(tmp_path / "lock", "it"):
+    with pytest.raises(CodeboundError, match="cannot be locked"), hold_lock(tmp_path / "lock", "it"):
         pass
 
 
@@ -149,7 +149,10 @@ def test_too_many_open_files_say_nothing_about_locks(tmp_path, monkeypatch):
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
     monkeypatch.setattr("codebound.run.store.try_lock", full)
-    with pytest.raises(CodeboundError, match="cannot be locked: Too many open files"), locked(tmp_path, "it"):
+    with (
+        pytest.raises(CodeboundError, match="cannot be locked: Too many open files"),
+        hold_lock(tmp_path, "it"),
+    ):
         pass
 
 
@@ -157,7 +160,7 @@ def test_too_many_open_files_say_nothing_about_locks(tmp_path, monkeypatch):
 def test_a_lock_file_stays_or_goes(tmp_path, is_kept):
     path = tmp_path / "lock"
     for _ in range(2):
-        with locked(path, "it", is_kept=is_kept):
+        with hold_lock(path, "it", is_kept=is_kept):
             assert path.read_text().startswith(f"process {os.getpid()} on ")
         assert path.exists() is is_kept
 
@@ -168,7 +171,7 @@ def test_a_lock_without_room_for_the_name_of_its_holder_holds_and_goes(tmp_path,
 
     monkeypatch.setattr("os.write", full)
     path = tmp_path / "lock"
-    with locked(path, "this", is_kept=False), pytest.raises(BusyError), locked(path, "this"):
+    with hold_lock(path, "this", is_kept=False), pytest.raises(BusyError), hold_lock(path, "this"):
         pass
     assert not path.exists()
 
@@ -177,7 +180,7 @@ def test_a_folder_that_is_none_is_said(tmp_path):
     (tmp_path / "file").write_bytes(b"")
     with (
         pytest.raises(CodeboundError, match=r"file cannot be written"),
-        locked(tmp_path / "file" / "lock", "it"),
+        hold_lock(tmp_path / "file" / "lock", "it"),
     ):
         pass
 

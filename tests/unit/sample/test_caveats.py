@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from codebound.sample import caveats as developed
 from codebound.sample import memmap as large
 from codebound.sample.arrays import from_arrays
-from codebound.sample.caveats import remarks, rows_of
+from codebound.sample.caveats import count_copies, remarks
 from codebound.sample.dataset import Dataset, Scaling
 from codebound.sample.load import load_dataset
 from codebound_verify.development import row_keys
@@ -103,7 +103,7 @@ def test_both_programs_count_what_a_dictionary_counts(rows, block):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(large, "MEMORY", 1)
         patch.setattr(large, "BLOCK", block)
-        found = rows_of(sample, allow_copies=True)
+        found = count_copies(sample, allow_copies=True)
     second = count_repeats(sample.x, sample.y)
     assert (found.copies, found.contradictions) == (copies, contradictions)
     assert (second.copies, second.contradictions) == (copies, contradictions)
@@ -128,9 +128,9 @@ def growth(count, monkeypatch):
 
 def test_the_writer_keeps_hardly_a_byte_of_an_example(monkeypatch):
     monkeypatch.setattr(large, "MEMORY", 1 << 12)
-    assert growth(rows_of, monkeypatch) < 4
+    assert growth(count_copies, monkeypatch) < 4
     monkeypatch.setattr(large, "MEMORY", 1 << 30)
-    assert growth(rows_of, monkeypatch) > 20
+    assert growth(count_copies, monkeypatch) > 20
 
 
 def test_the_second_program_keeps_eight_bytes_of_an_example(monkeypatch):

@@ -148,8 +148,8 @@ def test_refuses_useless_scaling(constants):
 
 @pytest.mark.parametrize("layout", ["plain", "transposed"])
 def test_a_sample_is_sent_once_as_long_as_somebody_holds_it(layout, monkeypatch):
-    sent, send = [], dataset._sent
-    monkeypatch.setattr(dataset, "_sent", lambda array, place: sent.append(len(array)) or send(array, place))
+    sent, send = [], dataset._send
+    monkeypatch.setattr(dataset, "_send", lambda array, place: sent.append(len(array)) or send(array, place))
     x = np.arange(24, dtype=np.float32).reshape(4, 2, 3)
     data = rows_of(x if layout == "plain" else x.transpose(0, 2, 1))
     held = data.on("cpu")

@@ -14,7 +14,7 @@ from codebound.cli.actions import load_samples
 from codebound.run.errors import DataError, UsageError
 from codebound.sample.arrays import from_arrays
 from codebound.sample.caveats import STANDARDISED
-from codebound.sample.dataset import Scaling, as_dataset, named_alike
+from codebound.sample.dataset import Scaling, align_labels, as_dataset
 from codebound.sample.formats.catalogue import KNOWN
 from codebound.sample.load import load_dataset
 from codebound.sample.tables import from_frame
@@ -296,6 +296,6 @@ def test_levels_of_a_frame_are_brought_into_the_order_of_the_sample():
 
 def test_names_are_as_many_as_classes():
     sample = from_arrays(np.zeros((2, 2)), [0, 1], name="two")
-    assert named_alike(sample, ("a", "b")) is sample  # it has no names to compare
+    assert align_labels(sample, ("a", "b")) is sample  # it has no names to compare
     with pytest.raises(DataError, match="1 name for 2 classes"):
         replace(sample, class_names=("a",))

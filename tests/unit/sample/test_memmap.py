@@ -20,7 +20,7 @@ def test_in_order_is_one_sort(blocks, block, in_file):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(large, "BLOCK", block)
         patch.setattr(large, "MEMORY", 1 if in_file else 1 << 20)
-        found = large.in_order(arrays, sum(map(len, arrays)), np.float64)
+        found = large.sort_blocks(arrays, sum(map(len, arrays)), np.float64)
     assert np.array_equal(found, np.sort(np.concatenate(arrays)), equal_nan=True)
 
 
@@ -30,10 +30,10 @@ def test_memory_is_some_blocks_however_many_numbers_there_are(kind, monkeypatch)
     monkeypatch.setattr(large, "BLOCK", 1 << 12)
 
     def peak(n):
-        array = large.room_for(n, np.float64)
+        array = large.allocate(n, np.float64)
         array[:] = np.random.default_rng(0).normal(size=n) if kind == "all different" else -np.inf
         tracemalloc.start()
-        large.in_order((array[rows] for rows in large.rows_in_blocks(n)), n, np.float64)
+        large.sort_blocks((array[rows] for rows in large.rows_in_blocks(n)), n, np.float64)
         found = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return found
@@ -48,4 +48,4 @@ def test_a_full_temporary_folder_is_said_with_what_to_do(monkeypatch):
 
     monkeypatch.setattr(tempfile, "TemporaryFile", full)
     with pytest.raises(DataError, match=r"no room for 8 MB .*No space left.* TMPDIR"):
-        large.room_for(1_000_000, np.float64)
+        large.allocate(1_000_000, np.float64)

@@ -10,7 +10,7 @@ from scipy.stats import beta
 from codebound_verify import checks
 from codebound_verify.header import Disagreement, Domain, Picked, Split, parse_header
 from codebound_verify.losses import read_loss
-from codebound_verify.networks.chain import described_chain
+from codebound_verify.networks.chain import parse_chain
 from codebound_verify.networks.evaluation import chain_evaluator, check_errors
 from codebound_verify.networks.network import Network
 from codebound_verify.refusal import Refused
@@ -23,7 +23,7 @@ HEADER = parse_header(writer.canonical(CASE.fields), VERSIONS[2])
 LOGITS = (
     X.reshape(400, 4) / 16 @ CASE.message.tensors["0.weight"].values.T + CASE.message.tensors["0.bias"].values
 )
-CHAIN = described_chain((("linear", 3, True),), (1, 2, 2), 3)
+CHAIN = parse_chain((("linear", 3, True),), (1, 2, 2), 3)
 TENSORS = {name: tensor.values.astype(np.float32) for name, tensor in CASE.message.tensors.items()}
 NETWORK = Network(CHAIN, TENSORS)
 EVALUATOR = chain_evaluator(CHAIN, TENSORS, header=HEADER)

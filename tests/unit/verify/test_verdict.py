@@ -8,7 +8,7 @@ import pytest
 from worlds.literal import float32, linear_logits, refused
 
 from codebound_verify import Refused, container, decode_network, verify
-from codebound_verify.checklist import Checklist, Given
+from codebound_verify.checklist import Checklist, Options
 from codebound_verify.container import load, read
 from codebound_verify.sample import permutation
 
@@ -139,7 +139,7 @@ STEPS = ("numbers", "sample", "message", "errors", "weights", "original")
 
 
 def checklist_of(x=CASE.x, y=CASE.y, **given) -> Checklist:
-    return Checklist(read(CASE.data()), x, y, Given(by_class=True, **given))
+    return Checklist(read(CASE.data()), x, y, Options(by_class=True, **given))
 
 
 def test_every_step_notes_what_it_found():

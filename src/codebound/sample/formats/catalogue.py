@@ -140,7 +140,7 @@ def cache_folder() -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SplitFiles:
     """The files of one split of a known dataset, in the order of ``known.files(role)``."""
 
     known: KnownDataset
@@ -158,14 +158,14 @@ class Found:
         return [self.known.digests[file] for file in self.known.files(self.role)]
 
 
-def find(known: KnownDataset, role: str, root: Path) -> Found | None:
+def find(known: KnownDataset, role: str, root: Path) -> SplitFiles | None:
     """Looks for a split in its usual folder under ``root``, then for its files in ``root`` itself."""
     for base in (root / known.folder, root / "raw", root):
         candidates = [[base / name for name in _spellings(file)] for file in known.files(role)]
         files = [next((path for path in paths if path.is_file()), None) for paths in candidates]
         present = tuple(path for path in files if path is not None)
         if files and len(present) == len(files):
-            return Found(known, role, present)
+            return SplitFiles(known, role, present)
     return None
 
 
@@ -174,7 +174,7 @@ def _spellings(file: str) -> tuple[str, ...]:
     return file, f"{file}.gz", dotted, f"{dotted}.gz"
 
 
-def _search(known: KnownDataset, role: str, folder: Path | None) -> Found | None:
+def _search(known: KnownDataset, role: str, folder: Path | None) -> SplitFiles | None:
     hits = (find(known, role, place) for place in _places(known, folder))
     return next((hit for hit in hits if hit is not None), None)
 
@@ -183,7 +183,7 @@ def _places(known: KnownDataset, folder: Path | None) -> list[Path]:
     return [*([folder] if folder is not None else []), cache_folder() / known.name]
 
 
-def located(known: KnownDataset, role: str, folder: Path | None) -> Found:
+def locate(known: KnownDataset, role: str, folder: Path | None) -> SplitFiles:
     """The files of a split, in the given folder or in the cache.
 
     Raises:
@@ -199,7 +199,7 @@ def located(known: KnownDataset, role: str, folder: Path | None) -> Found:
     return found
 
 
-def known_datasets(folder: Path | None = None) -> dict[str, str]:
+def locate_all(folder: Path | None = None) -> dict[str, str]:
     """Return the place of each known dataset, in words. Empty when it is not here. Nothing is read."""
     where = {name: _search(known, "train", folder) for name, known in KNOWN.items()}
     return {
@@ -217,7 +217,7 @@ def _digest(content: bytes | bytearray) -> str:
     return hashlib.md5(content, usedforsecurity=False).hexdigest()
 
 
-def read(found: Found) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def read(found: SplitFiles) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Inputs ``(n, ...)`` and labels of a split, after the checksum of each file.
 
     Raises:
@@ -225,7 +225,7 @@ def read(found: Found) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """
     known = found.known
     contents = [
-        _checked(known, file, path) for file, path in zip(known.files(found.role), found.files, strict=True)
+        _verify(known, file, path) for file, path in zip(known.files(found.role), found.files, strict=True)
     ]
     if known.layout == "idx":
         x, y = (parse_idx(content, name=known.title) for content in contents)
@@ -235,7 +235,7 @@ def read(found: Found) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     return x, rows[:, 0].astype(np.int64)
 
 
-def _checked(known: KnownDataset, file: str, path: Path) -> bytearray:
+def _verify(known: KnownDataset, file: str, path: Path) -> bytearray:
     content = read_whole(path)
     if (actual := _digest(content)) != known.digests[file]:
         raise DataError(

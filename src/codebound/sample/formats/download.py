@@ -25,7 +25,7 @@ import numpy as np
 
 from codebound.run.errors import DataError, UsageError
 from codebound.run.progress import Progress, silent
-from codebound.run.store import locked
+from codebound.run.store import hold_lock
 from codebound.sample.formats.catalogue import KNOWN, PIXELS, KnownDataset, cache_folder, has_digest
 from codebound.sample.formats.idx import read_whole
 
@@ -96,7 +96,7 @@ def fetch(name: str, *, progress: Progress = silent) -> Fetched:
     try:
         entry.parent.mkdir(parents=True, exist_ok=True)
         with (
-            locked(entry.parent, f"a download to {entry.parent}", patience=_OTHER_SECONDS),
+            hold_lock(entry.parent, f"a download to {entry.parent}", patience=_OTHER_SECONDS),
             _empty_folder(entry.with_name(f"{known.name}.unfinished")) as temporary,
         ):
             if _is_intact(known, entry):  # another process fetched it meanwhile

@@ -16,7 +16,7 @@ import numpy as np
 from codebound.bounds.risk import count_of
 from codebound.run.errors import DataError
 from codebound.sample.dataset import Dataset, Scaling
-from codebound.sample.memmap import room_for
+from codebound.sample.memmap import allocate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -112,7 +112,7 @@ def read_image_folder(
     return Dataset(
         name=str(folder),
         role=role,
-        x=_decoded(images, size or (_USUAL if len(sizes) > 1 else sizes.pop()), is_grey=is_grey),
+        x=_decode(images, size or (_USUAL if len(sizes) > 1 else sizes.pop()), is_grey=is_grey),
         y=np.array([label for _, label in files], dtype=np.int64),
         classes=len(names) if classes is None else classes,
         scaling=Scaling(divisor=255.0),
@@ -143,7 +143,7 @@ def _headers(files: Sequence[Path]) -> tuple[set[tuple[int, int]], bool, Counter
     modes: set[str] = set()
     lost: Counter[str] = Counter()
     for path in files:
-        with _opened(path) as image:
+        with _open(path) as image:
             if max(image.size) > _MAX_SIDE:
                 raise DataError(f"{path} is {image.size} pixels; {_MAX_SIDE} a side are read.")
             pixels, size = math.prod(image.size), path.stat().st_size
@@ -171,12 +171,12 @@ def _lies_on_its_side(image: Image.Image) -> bool:
     return image.getexif().get(_ORIENTATION) in _ON_ITS_SIDE
 
 
-def _decoded(files: Sequence[Path], size: tuple[int, int], *, is_grey: bool) -> NDArray[np.uint8]:
+def _decode(files: Sequence[Path], size: tuple[int, int], *, is_grey: bool) -> NDArray[np.uint8]:
     from PIL import Image, ImageOps
 
-    x = room_for((len(files), 1 if is_grey else 3, *size), np.uint8, memory=_IN_MEMORY)
+    x = allocate((len(files), 1 if is_grey else 3, *size), np.uint8, memory=_IN_MEMORY)
     for row, path in zip(x, files, strict=True):
-        with _opened(path) as image:
+        with _open(path) as image:
             plain = _of_8_bits(ImageOps.exif_transpose(image))
             if plain.has_transparency_data:
                 plain = plain.convert("RGBA")
@@ -201,7 +201,7 @@ def _of_8_bits(image: Image.Image) -> Image.Image:
     return image
 
 
-class _Whole(BufferedReader):
+class _BoundedFile(BufferedReader):
     """A file that is asked for no more bytes than it has: room would be made for all that one promises."""
 
     def read(self, size: int | None = -1, /) -> bytes:
@@ -210,11 +210,11 @@ class _Whole(BufferedReader):
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Image.Image]:
+def _open(path: Path) -> Iterator[Image.Image]:
     from PIL import Image, UnidentifiedImageError
 
     try:
-        with warnings.catch_warnings(), _Whole(FileIO(path)) as file:
+        with warnings.catch_warnings(), _BoundedFile(FileIO(path)) as file:
             warnings.simplefilter("ignore")  # what is wrong enough is an error
             with Image.open(file, formats=_FORMATS) as image:
                 yield image

@@ -12,7 +12,7 @@ from codebound.run.errors import DataError
 from codebound.sample.arrays import from_arrays
 from codebound.sample.frames import Reading, texts_of
 from codebound.sample.load import call_factory, labels_in
-from codebound.sample.tables import is_frame, table_of, titled, titled_file
+from codebound.sample.tables import is_frame, read_file, read_frame, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,13 +74,13 @@ def load_texts(
     """
     how, name = Reading(role, classes, class_names), "texts in memory"
     if not isinstance(spec, str):
-        found, source = _held(spec, how), f"{type(spec).__name__} in memory"
+        found, source = _from_memory(spec, how), f"{type(spec).__name__} in memory"
     elif (table := table_of(name := spec)) is not None:
         path, target = table
-        found, source = texts_of(titled_file(path), target, how, name=str(path)), f"table {path}"
+        found, source = texts_of(read_file(path), target, how, name=str(path)), f"table {path}"
     elif ":" in spec:
         returns = "It is called without arguments and returns a list of texts and a list of labels."
-        found, source = _held(call_factory(spec, returns), how), f"factory {spec}"
+        found, source = _from_memory(call_factory(spec, returns), how), f"factory {spec}"
     else:
         raise DataError(
             f"no texts {spec!r}: an encoder of texts reads table.csv:LABELS, or "
@@ -95,11 +95,11 @@ def load_texts(
     return Texts(name, role, tuple(texts), checked.y, checked.classes, levels, source)
 
 
-def _held(given: Any, how: Reading) -> tuple[list[str], NDArray[np.generic], tuple[str, ...]]:
+def _from_memory(given: Any, how: Reading) -> tuple[list[str], NDArray[np.generic], tuple[str, ...]]:
     """Texts, labels, and what these are called, of a data frame or of a pair."""
     name = "texts in memory"
     if is_frame(given):
-        return texts_of(titled(given, name=name), None, how, name=name)
+        return texts_of(read_frame(given, name=name), None, how, name=name)
     if not isinstance(given, tuple | list) or len(given) != 2 or isinstance(given[0], str):
         raise DataError("give a pair (texts, labels), two lists, or a data frame with a column called label.")
     texts, (labels, levels) = list(given[0]), labels_in(given[1], how, name=name)
@@ -108,7 +108,7 @@ def _held(given: Any, how: Reading) -> tuple[list[str], NDArray[np.generic], tup
     return texts, labels, levels
 
 
-def selected(texts: Texts, indices: Sequence[int] | NDArray[np.int64], *, role: str) -> Texts:
+def select(texts: Texts, indices: Sequence[int] | NDArray[np.int64], *, role: str) -> Texts:
     """The texts at ``indices``, in that order, with a new role."""
     return replace(
         texts, texts=tuple(texts.texts[each] for each in indices), y=texts.y[np.asarray(indices)], role=role

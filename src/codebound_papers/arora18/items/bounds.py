@@ -6,7 +6,7 @@ from itertools import pairwise
 from statistics import fmean
 
 from codebound_papers.arora18.items import networks
-from codebound_papers.arora18.items.described import facts_at, facts_of
+from codebound_papers.arora18.items.layer_rows import facts_at, facts_of
 from codebound_papers.arora18.noise_stability import noise_stability_bar, table_rows
 from codebound_papers.arora18.projection_plan import plan_projection
 from codebound_papers.baselines import arora_figure
@@ -44,7 +44,7 @@ def arora_table1(settings: Settings) -> Reproduction:
     the weights improves the bounds: that value has ||A - A_0||_F in the cushion. Beside it also: the numbers
     that lemmas 3 and 14 ask for with everything that is left out, their open constant as 1 (A-E22).
     """
-    network = networks.Study(settings).measured_vgg19()
+    network = networks.Study(settings).measure_vgg19()
     rows = _layer_rows(network)
     shown = [row for row in rows if row["number"] in PUBLISHED]
     ours = {
@@ -124,8 +124,8 @@ def _table_sentences(rows: Sequence[Row], settings: Settings) -> Iterator[str]:
     worst = [row["number"] for row in rows if row["percent"] < 100.0]
     agreed = sum((row["number"] in medians) == (row["number"] in theirs) for row in rows)
     yield f"""{verdict(agreed, of=len(rows), settings=settings)}: the value is below the number of weights in
-        layers {_listed(theirs)} and above it in the others. At medians it is below in
-        {_listed(medians)}, at the worst examples in {_listed(worst)}."""
+        layers {_list_numbers(theirs)} and above it in the others. At medians it is below in
+        {_list_numbers(medians)}, at the worst examples in {_list_numbers(worst)}."""
     typical = ", ".join(f"{row['value, medians'] / row['published_value']:.2g}" for row in rows)
     larger = ", ".join(f"{row['value'] / row['published_value']:.2g}" for row in rows)
     yield f"""At the medians the values are {typical} times the published ones, layer by layer; at the worst
@@ -151,7 +151,7 @@ def _table_sentences(rows: Sequence[Row], settings: Settings) -> Iterator[str]:
     yield "Its percentages are cut off, not rounded: 3.1298 % is printed as 3.129."
 
 
-def _listed(numbers: Sequence[int]) -> str:
+def _list_numbers(numbers: Sequence[int]) -> str:
     return ", ".join(map(str, numbers)) or "none"
 
 
@@ -164,7 +164,7 @@ def arora_figure2_middle(settings: Settings) -> Reproduction:
     and constants: as long as it is above n, the bound says nothing. Of the numbers the paper has one in the
     text: the best of the older bounds is about 10^15.
     """
-    network = networks.Study(settings).measured_vgg19()
+    network = networks.Study(settings).measure_vgg19()
     facts = facts_of(network)
     bars = [*_bars(facts, facts_at(network, 0.5))]
     n, published = facts.examples, Mark("best older one, published", _BEST_OLDER, "published")
@@ -235,7 +235,7 @@ def arora_figure2_right(settings: Settings) -> Reproduction:
     to fall. It prints no numbers.
     """
     study = networks.Study(settings)
-    rows = [_epoch_row(epoch, found) for epoch, found in study.measured_epochs().items()]
+    rows = [_epoch_row(epoch, found) for epoch, found in study.measure_epochs().items()]
     scale = fmean(row["generalisation_error"] for row in rows) / fmean(row["bound"] for row in rows)
     table = [{**row, "rescaled_bound": scale * row["bound"]} for row in rows]
     rescaled = {"rescaled_bound": "bound, rescaled", "generalisation_error": "generalisation error"}

@@ -7,7 +7,7 @@ from itertools import pairwise
 from statistics import fmean
 
 from codebound_papers.arora18.items import networks as nets
-from codebound_papers.arora18.items.described import QUANTITIES, gaussian
+from codebound_papers.arora18.items.layer_rows import QUANTITIES, gaussian
 from codebound_papers.measure.noise.result import Quantity
 from codebound_papers.report.figures import Figure, Plot, Series
 from codebound_papers.reproduce.items import Reproduction, Row, Settings, item, verdict
@@ -36,19 +36,19 @@ def arora_figure1(settings: Settings) -> Reproduction:
     noise is; A-FigA4 has others.
     """
     study = nets.Study(settings)
-    network = study.measured_vgg19()
+    network = study.measure_vgg19()
     # layer 13; in a network with fewer layers, the one before the last two
     place = min(_LAYER, len(network["layers"]) - 2) - 1
-    noisy = study.measured_noises(only=gaussian(nets.USUAL_NOISE))[gaussian(nets.USUAL_NOISE)]
+    noisy = study.measure_noises(only=gaussian(nets.USUAL_NOISE))[gaussian(nets.USUAL_NOISE)]
     trained = {**noisy[place], **network["layers"][place]}
-    layers = {"trained": trained, "random": study.measured_random_layer(trained["layer"])}
+    layers = {"trained": trained, "random": study.measure_random_layer(trained["layer"])}
     number = trained["number"]
     table = [
         {"quantity": QUANTITIES[quantity], "network": name, **quantiles(layer, quantity)}
         for quantity in _SHOWN
         for name, layer in layers.items()
     ]
-    plots = [overlaid(f"layer {number}", quantity, layers) for quantity in _SHOWN]
+    plots = [overlay(f"layer {number}", quantity, layers) for quantity in _SHOWN]
     return Reproduction(
         tables={
             f"Layer {number}, over training images": table,
@@ -67,7 +67,7 @@ def _figure1_sentences(network: Row, layers: Mapping[str, Row], settings: Settin
     told = (f"{QUANTITIES[each]} {trained[each]:.3g} against {random[each]:.3g}" for each in _SHOWN)
     yield f"""{verdict(larger, of=2, settings=settings)}: training makes cushions larger. Medians,
         trained against random, are {", ".join(told)}."""
-    yield clipping(network, settings)
+    yield compare_clipping(network, settings)
     yield f"""The histograms do not say what a bound needs, which is the worst example: the smallest cushion
         of the trained layer is {layers["trained"]["cushion"]["quantiles"]["0"]:.3g}, its median
         {trained["cushion"]:.3g}. A convolution may have a cushion above 1 (A-E24)."""
@@ -122,16 +122,16 @@ def arora_figure_a5(settings: Settings) -> Reproduction:
 
 def _by_layer(id: str, quantity: Quantity, settings: Settings, *, has_random: bool = False) -> Reproduction:
     study = nets.Study(settings)
-    network = study.measured_vgg19()
+    network = study.measure_vgg19()
     layers = layers_with(quantity, network)
     groups: list[dict[str, Row]] = [{"trained": row} for row in layers]
     if has_random:
-        for group, row in zip(groups, layers_with(quantity, study.measured_random()), strict=True):
+        for group, row in zip(groups, layers_with(quantity, study.measure_random()), strict=True):
             group["random"] = row
     plots, table = [], list[Row]()
     for group, row in zip(groups, layers, strict=True):
         named = group if has_random else {"": row}
-        plots.append(overlaid(f"{row['number']}: {row['layer']}", quantity, named))
+        plots.append(overlay(f"{row['number']}: {row['layer']}", quantity, named))
         beside = {"median, random": median(group["random"], quantity)} if has_random else {}
         table.append({"number": row["number"], "layer": row["layer"], **quantiles(row, quantity), **beside})
     return Reproduction(
@@ -161,7 +161,7 @@ def _layer_sentences(
         yield from _random_sentences(groups, settings)
         yield f"Convolutions may have cushions above 1 (A-E24); here these do: {', '.join(above) or 'none'}."
     elif quantity == "interlayer":
-        yield clipping(network, settings)
+        yield compare_clipping(network, settings)
     elif quantity == "contraction":
         yield f"""The largest over all layers and examples is {max(worst):.3g}: that is the c of the theorem,
             where the table takes the largest of each layer (A-E22)."""
@@ -201,7 +201,7 @@ def arora_figure2_left(settings: Settings) -> Reproduction:
     contraction smaller. The paper prints no numbers. The control has true labels and the settings of the
     network with random ones: between these two, labels alone differ.
     """
-    return _compared("A-Fig2L", settings, ("cushion", "contraction"), layer=5)
+    return _compare("A-Fig2L", settings, ("cushion", "contraction"), layer=5)
 
 
 @_alexnet_item("A-FigA6")
@@ -212,7 +212,7 @@ def arora_figure_a6(settings: Settings) -> Reproduction:
     other random ones. With true labels it should be larger. The paper prints no numbers. The control has true
     labels and the settings of the other network: between these two, labels alone differ.
     """
-    return _compared("A-FigA6", settings, ("cushion",))
+    return _compare("A-FigA6", settings, ("cushion",))
 
 
 @_alexnet_item("A-FigA7")
@@ -224,14 +224,14 @@ def arora_figure_a7(settings: Settings) -> Reproduction:
     numbers. The control has true labels and the settings of the other network: between these two, labels
     alone differ.
     """
-    return _compared("A-FigA7", settings, ("contraction",))
+    return _compare("A-FigA7", settings, ("contraction",))
 
 
-def _compared(
+def _compare(
     id: str, settings: Settings, shown: Sequence[Quantity], *, layer: int | None = None
 ) -> Reproduction:
     """Histograms of the networks on common axes, at one layer or at all that have the quantity."""
-    networks = nets.Study(settings).measured_alexnets()
+    networks = nets.Study(settings).measure_alexnets()
     groups: list[tuple[Quantity, dict[nets.Labels, Row]]] = []
     for quantity in shown:
         by_labels = [layers_with(quantity, network) for network in networks.values()]
@@ -244,7 +244,7 @@ def _compared(
         for labels, row in group.items()
     ]
     named = [nets.accuracies(f"AlexNet, {nets.LABELS[each]}", found) for each, found in networks.items()]
-    plots = [overlaid(group["true"]["layer"], quantity, _plain(group)) for quantity, group in groups]
+    plots = [overlay(group["true"]["layer"], quantity, _plain(group)) for quantity, group in groups]
     return Reproduction(
         tables={"Over training images": table, "The networks": named},
         sentences=_label_sentences(groups, networks, settings),
@@ -294,7 +294,7 @@ def layers_with(quantity: Quantity, network: Row) -> list[Row]:
     return [layer for layer in network["layers"] if quantity in layer]
 
 
-def overlaid(title: str, quantity: Quantity, layers: Mapping[str, Row]) -> Plot:
+def overlay(title: str, quantity: Quantity, layers: Mapping[str, Row]) -> Plot:
     """Histograms of one quantity on common axes, by the label of each."""
     found = {label: layer[quantity] for label, layer in layers.items() if quantity in layer}
     is_log = any(histogram["scale"] == "log" for histogram in found.values())
@@ -358,7 +358,7 @@ def median(layer: Row, quantity: Quantity) -> float:
     return float("inf") if value is None else float(value)
 
 
-def clipping(network: Row, settings: Settings) -> str:
+def compare_clipping(network: Row, settings: Settings) -> str:
     """Compare ``mu_{i->}`` with ``1/sqrt(h)``, in a sentence.
 
     Where it is equal, it is not above any interlayer cushion.

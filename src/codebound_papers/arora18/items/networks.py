@@ -16,7 +16,7 @@ import torch
 from codebound.sample.dataset import Scaling
 from codebound_networks.reading.walk import Network
 from codebound_networks.train.config import Step, TrainConfig, preset
-from codebound_papers.arora18.items import described
+from codebound_papers.arora18.items import layer_rows
 from codebound_papers.measure.noise.meter import stability
 from codebound_papers.measure.noise.quantities import Perturb, Smoothness, StabilitySettings
 from codebound_papers.measure.noise.result import Distribution, Key, Stability
@@ -24,7 +24,7 @@ from codebound_papers.measure.outputs import margin_report
 from codebound_papers.measure.record import Family, MeasureSettings, measure_facts
 from codebound_papers.measure.steps import draw_examples, fold_and_wrap
 from codebound_papers.reproduce.items import Row, Settings, Size, item
-from codebound_papers.reproduce.training import Samples, Trained, made_up_samples, named_samples, trained
+from codebound_papers.reproduce.training import Samples, Trained, load_samples, make_samples, train
 
 Layers = Sequence[str] | None
 Labels = Literal["true", "control", "corrupted"]
@@ -207,8 +207,8 @@ class Study:
     def samples(self) -> Samples:
         """Training and test images."""
         if self.settings.size == "tiny":
-            return made_up_samples(n=60)
-        train, test = named_samples("cifar10")
+            return make_samples(n=60)
+        train, test = load_samples("cifar10")
         assert test is not None
         if (count := self.sized.images) is not None:
             train, test = train.select(range(count), role="train"), test.select(range(count), role="test")
@@ -217,7 +217,7 @@ class Study:
     @cached_property
     def vgg19(self) -> Trained:
         """VGG-19 with true labels, and its weights on the way."""
-        return self._trained(self.sized.vgg19, keep_every=self.sized.keep_every)
+        return self._train(self.sized.vgg19, keep_every=self.sized.keep_every)
 
     @property
     def labels(self) -> tuple[Labels, ...]:
@@ -227,36 +227,36 @@ class Study:
     def alexnet(self, labels: Labels) -> Trained:
         """AlexNet, with true labels or with random ones."""
         if labels == "true":
-            return self._trained(self.sized.true)
-        return self._trained(self.sized.corrupted, label_shuffle=float(labels == "corrupted"))
+            return self._train(self.sized.true)
+        return self._train(self.sized.corrupted, label_shuffle=float(labels == "corrupted"))
 
-    def _trained(self, training: _Training, *, label_shuffle: float = 0.0, keep_every: int = 0) -> Trained:
+    def _train(self, training: _Training, *, label_shuffle: float = 0.0, keep_every: int = 0) -> Trained:
         config = replace(training.config, seed=self.settings.seed, label_shuffle=label_shuffle)
-        return trained(training.spec, self.samples, config, self.settings, keep_every=keep_every)
+        return train(training.spec, self.samples, config, self.settings, keep_every=keep_every)
 
-    def measured_vgg19(self) -> Row:
+    def measure_vgg19(self) -> Row:
         """Histograms of every layer of VGG-19 after its training, facts, and errors."""
         measuring = self.sized.measuring
 
         def compute() -> Row:
             return self._measure(self.vgg19.network, measuring, initial=self.vgg19.at(0))
 
-        return self._kept("VGG-19", f"end, {measuring}", compute)
+        return self._keep("VGG-19", f"end, {measuring}", compute)
 
-    def _kept(self, part: str, what: str, compute: Callable[[], Row]) -> Row:
+    def _keep(self, part: str, what: str, compute: Callable[[], Row]) -> Row:
         """A part that is a measurement of VGG-19, which is kept beside its weights."""
-        return self.settings.cells.get(part, lambda: self.vgg19.measured(what, compute))
+        return self.settings.cells.get(part, lambda: self.vgg19.measure(what, compute))
 
-    def measured_random(self) -> Row:
+    def measure_random(self) -> Row:
         """Cushions and contractions of every layer of VGG-19 before its training."""
         measuring = self.sized.measuring_layers
 
         def compute() -> Row:
             return self.measure_layers(self.vgg19.at(0), measuring)
 
-        return self._kept("VGG-19, random", f"start, {measuring}", compute)
+        return self._keep("VGG-19, random", f"start, {measuring}", compute)
 
-    def measured_random_layer(self, layer: str) -> Row:
+    def measure_random_layer(self, layer: str) -> Row:
         """Histograms of one layer of VGG-19 before its training, its smoothness at the usual noise."""
 
         def compute() -> Row:
@@ -267,17 +267,17 @@ class Study:
 
         return self.settings.cells.get(f"VGG-19, random, {layer}", compute)
 
-    def measured_noises(self, only: str = "") -> dict[str, list[Row]]:
+    def measure_noises(self, only: str = "") -> dict[str, list[Row]]:
         """By noise, or for one of them: the smoothness of every layer but the last of the trained VGG-19;
         some noises, when time is out.
         """
 
         def compute(label: str, noise: Perturb | float) -> Row:
             subject, what = self.vgg19, f"noise {label}, {self.sized.measuring}"
-            return subject.measured(what, lambda: self._measure_noise(subject.network, noise))
+            return subject.measure(what, lambda: self._measure_noise(subject.network, noise))
 
-        noises: dict[str, Perturb | float] = {described.gaussian(size): size for size in GAUSSIAN_NOISES}
-        noises |= {described.projection(each): described.projection_noise(each) for each in PROJECTIONS}
+        noises: dict[str, Perturb | float] = {layer_rows.gaussian(size): size for size in GAUSSIAN_NOISES}
+        noises |= {layer_rows.projection(each): layer_rows.projection_noise(each) for each in PROJECTIONS}
         chosen = {label: noise for label, noise in noises.items() if only in ("", label)}
         parts = {f"VGG-19, {label}": partial(compute, label, noise) for label, noise in chosen.items()}
         return {name.removeprefix("VGG-19, "): row["layers"] for name, row in self._some(parts).items()}
@@ -287,19 +287,19 @@ class Study:
         rows = self.settings.cells.get_some(parts)
         return dict(zip((name for name in parts if name in self.settings.cells), rows, strict=True))
 
-    def measured_alexnets(self) -> dict[Labels, Row]:
+    def measure_alexnets(self) -> dict[Labels, Row]:
         """By labels: histograms of every layer of AlexNet, and its errors on what it was trained on."""
 
         def compute(labels: Labels) -> Row:
             subject, measuring = self.alexnet(labels), self.sized.measuring_layers
             measure = partial(self.measure_layers, subject.network, measuring)
-            found = subject.measured(f"end, {measuring}", measure)
+            found = subject.measure(f"end, {measuring}", measure)
             return {**found, **{name: subject.record[name] for name in ("train_error", "test_error")}}
 
         parts = {f"AlexNet, {LABELS[labels]}": partial(compute, labels) for labels in self.labels}
         return dict(zip(self.labels, self.settings.cells.get_all(parts), strict=True))
 
-    def measured_epochs(self) -> dict[int, Row]:
+    def measure_epochs(self) -> dict[int, Row]:
         """Facts and errors of VGG-19 by the epochs whose weights are there; of some, when time is out."""
 
         def compute(epoch: int) -> Row:
@@ -309,7 +309,7 @@ class Study:
                 found = self._measure(subject.at(epoch), measuring)
                 return {name: found[name] for name in ("train_error", "test_error", "facts")}
 
-            return subject.measured(f"epoch {epoch}, {measuring}", measure)
+            return subject.measure(f"epoch {epoch}, {measuring}", measure)
 
         kept = self.settings.cells.get("epochs", lambda: {"kept": self.vgg19.kept_epochs[1:]})["kept"]
         parts = {f"epoch {epoch}": partial(compute, epoch) for epoch in kept}
@@ -322,7 +322,7 @@ class Study:
         asked = StabilitySettings(layers=layers, interlayer=measuring.interlayer, biases="separate")
         asked = replace(asked, probes=measuring.probes, pixels=_PIXELS, seed=self.settings.seed)
         found = self._stability(network, asked, measuring.examples, initial=initial)
-        return described.described_layers(found, network)
+        return layer_rows.describe_layers(found, network)
 
     def _measure_noise(self, network: Network, noise: Perturb | float, *, layers: Layers = None) -> Row:
         """The smoothness under one noise, as defined and with the power 1.5 of it, and how long it is."""
@@ -330,11 +330,11 @@ class Study:
         smoothness = Smoothness(noise, draws=measuring.draws, seed=settings.seed)
         asked = StabilitySettings(layers=layers, interlayer="none", biases="separate", smoothness=smoothness)
         found = self._stability(network, asked, measuring.noisy)
-        whole = described.described_layers(found, network)
+        whole = layer_rows.describe_layers(found, network)
         rows = [row for row in whole["layers"] if "smoothness" in row]
         for row in rows:
             rho, length = (found.columns[Key(name, row["layer"])] for name in ("smoothness", "noise"))
-            row["smoothness_1.5"] = described.as_histogram(Distribution(rho * np.sqrt(length)), scale="log")
+            row["smoothness_1.5"] = layer_rows.as_histogram(Distribution(rho * np.sqrt(length)), scale="log")
         return {**whole, "layers": rows}
 
     def _stability(
@@ -363,7 +363,7 @@ class Study:
         with _exact_convolutions():
             measured = measure_facts(folded, samples.train, asked)
         rows = {row["layer"]: row for row in layers["layers"]}
-        stable = tuple(described.with_stability(each, rows[each.name]) for each in measured.facts.layers)
+        stable = tuple(layer_rows.with_stability(each, rows[each.name]) for each in measured.facts.layers)
         margins = measured.margins
         train_error, test_error = margins.loss(), None
         gamma = margins.quantile(min(train_error + _MARGIN_SHARE, _MOST))

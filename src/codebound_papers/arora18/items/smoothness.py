@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from codebound_papers.arora18.items import networks
-from codebound_papers.arora18.items.described import gaussian, projection
-from codebound_papers.arora18.items.histograms import bins, median, overlaid, quantiles
+from codebound_papers.arora18.items.histograms import bins, median, overlay, quantiles
+from codebound_papers.arora18.items.layer_rows import gaussian, projection
 from codebound_papers.report.figures import Figure, Plot, curves, slope
 from codebound_papers.reproduce.items import Reproduction, Row, Settings
 
@@ -26,7 +26,7 @@ def arora_figure_a4(settings: Settings) -> Reproduction:
     1.5: that value is beside it. The paper prints no numbers.
     """
     study = networks.Study(settings)
-    network, noises = study.measured_vgg19(), study.measured_noises()
+    network, noises = study.measure_vgg19(), study.measure_noises()
     summary = [_noise_row(label, layers) for label, layers in noises.items()]
     layers = [_growth_row(number, noises) for number in range(len(noises[gaussian(networks.USUAL_NOISE)]))]
     drawn = {label: rows for label, rows in noises.items() if label in _DRAWN_NOISES}
@@ -34,7 +34,7 @@ def arora_figure_a4(settings: Settings) -> Reproduction:
     plots = []
     for row, layer in zip(layers, by_layer, strict=True):
         histograms = {_short(label): found for label, found in layer.items()}
-        plots.append(overlaid(f"{row['number']}: {row['layer']}", "smoothness", histograms))
+        plots.append(overlay(f"{row['number']}: {row['layer']}", "smoothness", histograms))
     series = []
     for name in ("Gaussian", "Algorithm 1"):
         rows = [row for row in summary if row["noise"].startswith(name)]
@@ -110,9 +110,9 @@ def _noise_sentences(summary: Sequence[Row], layers: Sequence[Row], *, needed: i
             what = f"{numbers:,.0f} numbers for each weight"
             if numbers == 1.0:
                 what = "as many numbers as weights, which compresses nothing,"
-            yield f"""Algorithm 1 with {what} makes noise {_told(row["length, median"])} times as long as the
-                activation in the layer in the middle; the smoothness there is {_told(row["median"])} in the
-                median, {_told(row["smallest"])} at worst over all layers."""
+            yield f"""Algorithm 1 with {what} makes noise {_spell(row["length, median"])} times as long as the
+                activation in the layer in the middle; the smoothness there is {_spell(row["median"])} in the
+                median, {_spell(row["smallest"])} at worst over all layers."""
     lengths = {size: rows[gaussian(size)] for size in networks.GAUSSIAN_NOISES if gaussian(size) in rows}
     finite = {size: row for size, row in lengths.items() if row["median"] is not None}
     powers = sorted(row["power"] for row in layers if row["power"] is not None)
@@ -122,8 +122,8 @@ def _noise_sentences(summary: Sequence[Row], layers: Sequence[Row], *, needed: i
         yield f"""On Gaussian noise the remainder grows like its length to the power {powers[0]:.2f} to
             {powers[-1]:.2f}, {powers[len(powers) // 2]:.2f} in the layer in the middle. Section 3.1 offers
             {_POWER} in place of 1. From length {longest:g} to {shortest:g} the median of rho goes from
-            {_told(first["median"])} to {_told(last["median"])}, and with that power from
-            {_told(first["median, power 1.5"])} to {_told(last["median, power 1.5"])}: rho is a number only
+            {_spell(first["median"])} to {_spell(last["median"])}, and with that power from
+            {_spell(first["median, power 1.5"])} to {_spell(last["median, power 1.5"])}: rho is a number only
             together with the length of the noise, and a network of ReLUs is linear on noise that is short
             enough."""
     if len(finite) < len(lengths):
@@ -131,5 +131,5 @@ def _noise_sentences(summary: Sequence[Row], layers: Sequence[Row], *, needed: i
             single precision."""
 
 
-def _told(value: float | None) -> str:
+def _spell(value: float | None) -> str:
     return "infinite" if value is None else f"{value:.3g}"

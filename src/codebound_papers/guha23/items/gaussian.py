@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import torch
 
-from codebound_papers.guha23.items.trained import Data, Networks, network_settings
+from codebound_papers.guha23.items.networks import Data, Networks, network_settings
 from codebound_papers.guha23.items.verdicts import span
 from codebound_papers.guha23.magnitude import mean_kept_share
 from codebound_papers.guha23.pruning import kept_share
@@ -40,7 +40,7 @@ def guha_gaussian_weights(settings: Settings) -> Reproduction:
         lines = curves_by([row for row in rows if row["data"] == data], "layer", "epoch", _KURTOSIS)
         plots.append(Plot(f"{data}: excess kurtosis", "epoch", _KURTOSIS, lines, headroom=0.7))
     return Reproduction(
-        tables={"At the end of the training": [_shown(row) for row in ends]},
+        tables={"At the end of the training": [_format(row) for row in ends]},
         sentences=_sentences(rows, ends),
         deviations=("The networks are those of G-Tab1 and G-Tab2, trained by the code's settings.",),
         points={"epochs": rows},
@@ -84,7 +84,7 @@ def _layer(name: str, matrix: torch.Tensor) -> Row:
     }
 
 
-def _shown(row: Row) -> Row:
+def _format(row: Row) -> Row:
     shown = {name: value for name, value in row.items() if name != "is_end"}
     return {**shown, **{f"chi({d:g})": kept_share(d) for d in _STRENGTHS}}
 

@@ -23,7 +23,7 @@ from codebound_papers.guha23.sketch.operators import Bipartite, column_ensemble,
 from codebound_papers.guha23.sketch.peeling import peel
 from codebound_papers.guha23.sketch.recovery import Recovery, recover, recover_l1_batch
 from codebound_papers.guha23.sketch.sparsity import column_degree
-from codebound_papers.journal import JOURNAL, computed_once
+from codebound_papers.journal import JOURNAL, compute_once
 from codebound_papers.report.figures import Figure, Plot, Series, curves, curves_by
 from codebound_papers.reproduce.items import Reproduction, Row, Settings, Size, item
 
@@ -209,7 +209,7 @@ def printed_form(j: int, p: int) -> float:
     return math.sqrt(j * p) * math.log(p)
 
 
-class _Found(NamedTuple):
+class _Measurements(NamedTuple):
     """Rows of everything measured, and the constants of both forms for each decoder."""
 
     counts: list[Row]
@@ -239,16 +239,16 @@ def guha_sketch_phase(settings: Settings) -> Reproduction:
     }
     side = sized.sides[-2]
     noises = {f"noise {level:g}": partial(_noise, draws, side, level) for level in sized.noise}
-    (ensembles,) = _shared({"ensembles": partial(_ensembles, draws, side)}, draws, settings)
-    noise = [row for rows in _shared(noises, draws, settings) for row in rows]
-    counts = [row for rows in _shared(descents, draws, settings) for row in rows]
+    (ensembles,) = _compute_rows({"ensembles": partial(_ensembles, draws, side)}, draws, settings)
+    noise = [row for rows in _compute_rows(noises, draws, settings) for row in rows]
+    counts = [row for rows in _compute_rows(descents, draws, settings) for row in rows]
     thresholds = list(_thresholds(counts))
     measured, printed = (
         {decoder: _fit_of(thresholds, decoder, constant) for decoder in (L1, HYBRID)}
         for constant in ("c", "C")
     )
     noise.sort(key=lambda row: (row["m"], row["noise"]))
-    found = _Found(counts, thresholds, measured, printed, ensembles, noise)
+    found = _Measurements(counts, thresholds, measured, printed, ensembles, noise)
     constants = [
         {"decoder": decoder, "form": form, **asdict(fit)}
         for form, fits in (("c sqrt(N ln(p^2/N))", found.measured), ("C sqrt(jp) ln p", found.printed))
@@ -272,7 +272,7 @@ def guha_sketch_phase(settings: Settings) -> Reproduction:
     )
 
 
-def _shared(
+def _compute_rows(
     parts: Mapping[str, Callable[[], list[Row]]], draws: Draws, settings: Settings
 ) -> list[list[Row]]:
     """The rows of each part, which several processes with folders of their own compute together; of some
@@ -284,7 +284,7 @@ def _shared(
     def compute(name: str, part: Callable[[], list[Row]]) -> Row:
         make_folder(place)
         path = place / f"{re.sub('[^a-z0-9]+', '-', name)}{JOURNAL}"
-        return computed_once(path, name, lambda: {"rows": part()})
+        return compute_once(path, name, lambda: {"rows": part()})
 
     found = settings.cells.get_some({name: partial(compute, name, part) for name, part in parts.items()})
     return [list(row["rows"]) for row in found]
@@ -343,7 +343,7 @@ def _noise(draws: Draws, p: int, level: float) -> list[Row]:
     return rows
 
 
-def _sentences(found: _Found) -> Iterator[str]:
+def _sentences(found: _Measurements) -> Iterator[str]:
     c, printed = found.measured[L1], found.printed[L1]
     l1 = sorted((row for row in found.thresholds if row["decoder"] == L1), key=lambda row: row["C"])
     yield f"""l1 recovers from m = {c.constant:.2f} sqrt(N ln(p^2/N)) on, N being the number of non-zeros:
@@ -372,12 +372,12 @@ def _sentences(found: _Found) -> Iterator[str]:
         {sum(row["wrong"] for row in by_rows)}."""
 
 
-def _numbers(found: _Found, decoder: str) -> str:
+def _numbers(found: _Measurements, decoder: str) -> str:
     numbers = [row["numbers_per_nonzero"] for row in found.thresholds if row["decoder"] == decoder]
     return f"{min(numbers):.1f} to {max(numbers):.1f}"
 
 
-def _figure(found: _Found) -> Figure:
+def _figure(found: _Measurements) -> Figure:
     """Success over j and m for each p; constants; placement of ones; noise."""
     counts, thresholds, constant = found.counts, found.thresholds, found.measured[L1].constant
     maps = [

@@ -96,10 +96,10 @@ def printed_network(data: str, width: int) -> NetworkFacts:
 
 def deductions(data: str, table: Mapping[int, Mapping[str, float]]) -> list[Row]:
     """Deduce networks and comparisons from the printed numbers of a table, width by width."""
-    return [_deduced(printed_network(data, width), width, bars) for width, bars in table.items()]
+    return [_deduce(printed_network(data, width), width, bars) for width, bars in table.items()]
 
 
-def _deduced(facts: NetworkFacts, width: int, bars: Mapping[str, float]) -> Row:
+def _deduce(facts: NetworkFacts, width: int, bars: Mapping[str, float]) -> Row:
     fairly = like_for_like(bars, facts.examples)
     assert fairly["bartlett17"] is not None
     return {

@@ -162,7 +162,7 @@ def released_bound(measured: Measured, *, seed: int) -> Released:
 
     ``prune_for_margin`` does the same on one draw, and never ends above the margin.
     """
-    return _searched_bound(measured, partial(needed_margin, measured), seed=seed)
+    return _search_bound(measured, partial(needed_margin, measured), seed=seed)
 
 
 def bound_by_change(measured: Measured, sample: Dataset, *, seed: int, device: str) -> Released:
@@ -171,7 +171,7 @@ def bound_by_change(measured: Measured, sample: Dataset, *, seed: int, device: s
     The first version of the repository defines that search beside the other one, and does not call it.
     """
     data = sample.on(device)  # once for all draws
-    return _searched_bound(measured, lambda pruned: largest_change(pruned, data).score, seed=seed)
+    return _search_bound(measured, lambda pruned: largest_change(pruned, data).score, seed=seed)
 
 
 def needed_margin(measured: Measured, pruned: Pruned) -> float:
@@ -179,7 +179,7 @@ def needed_margin(measured: Measured, pruned: Pruned) -> float:
     return released_needed_margin(measured.facts, pruning=pruned.facts).value
 
 
-def _searched_bound(measured: Measured, asked: Callable[[Pruned], float], *, seed: int) -> Released:
+def _search_bound(measured: Measured, asked: Callable[[Pruned], float], *, seed: int) -> Released:
     draws = count(1)
 
     def asked_at(strength: float) -> float:

@@ -16,7 +16,7 @@ from codebound.run.errors import FormatError, UsageError
 from codebound.run.references import implements
 from codebound_networks.codes.modes import check_inner, code_inner, code_seed, integers
 from codebound_networks.codes.tensors import AbstractTensorCode, Shape, Witness, Zero, matrix_shape
-from codebound_papers.compress.codes import AbstractSizedCode, scaled
+from codebound_papers.compress.codes import AbstractSizedCode, scale
 
 MAX_SIDE = 1 << 13
 MAX_DEGREE = 16
@@ -65,11 +65,11 @@ class Sketched(AbstractSizedCode):
         inner = code_inner(coder, self.inner, (m1, m2))
         return Sketched(self.sizes, inner, degree=degree, seed=seed, matrix=self.matrix, dual=self.dual)
 
-    def solved(self, witness: Witness | None = None) -> "Sketched":
+    def solve(self, witness: Witness | None = None) -> "Sketched":
         """The code with its matrix: that of the witness, or recovered; proven in any case."""
-        from codebound_papers.guha23.sketch.codec import checked, solved
+        from codebound_papers.guha23.sketch.codec import check_witness, solved
 
-        return solved(self) if witness is None else checked(self, witness)
+        return solved(self) if witness is None else check_witness(self, witness)
 
     def witness(self) -> bytes:
         """The non-zeros of the matrix, and the dual that proves it."""
@@ -83,4 +83,4 @@ class Sketched(AbstractSizedCode):
     def values(self) -> NDArray[np.float64]:  # noqa: D102
         if self.matrix is None:
             raise FormatError("the matrix behind a sketch was not recovered yet: solved() does it.")
-        return scaled(self.matrix.reshape(self.sizes), integers(self.inner).step)
+        return scale(self.matrix.reshape(self.sizes), integers(self.inner).step)

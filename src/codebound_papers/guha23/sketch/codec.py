@@ -46,7 +46,7 @@ def sides(m: int, *, rows: int, columns: int) -> tuple[int, int]:
     return m1, min(columns, max(m, -(-m * m // m1)))
 
 
-def unsolved(levels: NDArray[Any], *, step: int, m: int, degree: int, seed: int) -> Sketched:
+def sketch_unsolved(levels: NDArray[Any], *, step: int, m: int, degree: int, seed: int) -> Sketched:
     """The sketch of a tensor of integers, about m x m, as a code; nobody has looked yet what it decodes to.
 
     Arguments are those of ``sketched``.
@@ -77,7 +77,7 @@ def sketched(
     >>> code.inner.shape, code.values().diagonal()[:4].tolist()
     ((12, 12), [1.0, 2.0, 3.0, 4.0])
     """
-    return _proven(unsolved(levels, step=step, m=m, degree=degree, seed=seed), levels, progress)
+    return _prove(sketch_unsolved(levels, step=step, m=m, degree=degree, seed=seed), levels, progress)
 
 
 def solved(code: Sketched, *, iterations: int = _PATIENCE, progress: Progress = silent) -> Sketched:
@@ -104,7 +104,7 @@ def l1_solution(code: Sketched, *, iterations: int = _ITERATIONS, progress: Prog
     return recover_integers(sums, left, right, iterations=iterations, progress=progress)
 
 
-def checked(code: Sketched, witness: Witness) -> Sketched:
+def check_witness(code: Sketched, witness: Witness) -> Sketched:
     """The code with the matrix that a witness has, if the witness proves that it is the only one."""
     shape, y = matrix_shape(code.shape), integers(code.inner)
     (count,) = witness.read("<u4", 1)
@@ -188,17 +188,17 @@ def smallest_sketch(
     attempt, draft = Attempt(0, 0, None), None
     for number, side in enumerate(tries):
         m1, m2 = sides(side, rows=rows, columns=columns)
-        reason, code = _crowded(sparsity, shape, (m1, m2)), None
+        reason, code = _find_crowded(sparsity, shape, (m1, m2)), None
         if not reason:
             ones = _degree(sparsity.nonzeros, shape, (m1, m2)) if degree is None else degree
             try:
-                draft = unsolved(levels, step=step, m=side, degree=ones, seed=seed + number)
+                draft = sketch_unsolved(levels, step=step, m=side, degree=ones, seed=seed + number)
                 bits = encode_tensors([draft]).length
             except UsageError as error:  # the format has no such sketch
                 return Attempt(m1, m2, None, str(error))
             if bits > most_bits:
                 return Attempt(m1, m2, None, f"its sketch takes {bits:,} bits, more than {most_bits:,.0f}")
-            code = _proven(draft, levels, progress)
+            code = _prove(draft, levels, progress)
             reason = "" if code is not None else f"no proof from a sketch of {m1} x {m2}"
         attempt = Attempt(m1, m2, code, reason, draft)
         if code is not None:
@@ -224,13 +224,13 @@ def _sides_to_try(sparsity: lines.DistributedSparsity, shape: tuple[int, int]) -
     return roomy or list(smaller)[-1:]
 
 
-def _crowded(
+def _find_crowded(
     sparsity: lines.DistributedSparsity, shape: tuple[int, int], sketch_shape: tuple[int, int]
 ) -> str:
     """The line that a sketch cannot recover; a side that is not shortened hides nothing."""
     (rows, columns), (m1, m2) = shape, sketch_shape
-    by_row = replace(sparsity, j_r=0).crowded(m2) if m2 < columns else ""
-    return by_row or (replace(sparsity, j_c=0).crowded(m1) if m1 < rows else "")
+    by_row = replace(sparsity, j_r=0).name_crowded(m2) if m2 < columns else ""
+    return by_row or (replace(sparsity, j_c=0).name_crowded(m1) if m1 < rows else "")
 
 
 def _degree(nonzeros: int, shape: tuple[int, int], sketch_shape: tuple[int, int]) -> int:
@@ -245,7 +245,7 @@ def _degree(nonzeros: int, shape: tuple[int, int], sketch_shape: tuple[int, int]
     return next(fitting, 1)
 
 
-def _proven(code: Sketched, levels: NDArray[Any], progress: Progress) -> Sketched | None:
+def _prove(code: Sketched, levels: NDArray[Any], progress: Progress) -> Sketched | None:
     try:
         found = solved(code, iterations=_ITERATIONS, progress=progress)
     except FormatError:

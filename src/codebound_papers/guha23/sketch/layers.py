@@ -16,11 +16,11 @@ from codebound.run.errors import UsageError
 from codebound.run.files import write_json
 from codebound.run.progress import NOBODY, Listener, Progress, silent
 from codebound.run.store import optional_folder
-from codebound_networks.about_f.given import load_layers, model_sizes
+from codebound_networks.about_f.models import load_layers, model_sizes
 from codebound_networks.chains.message import Message
 from codebound_networks.codes.modes import encode_tensors, integers
 from codebound_networks.codes.tensors import AbstractGridCode, AbstractTensorCode, matrix_shape
-from codebound_networks.methods.pruned import quantised_code
+from codebound_networks.methods.pruned import quantise_tensor
 from codebound_networks.reading.walk import Network
 from codebound_networks.views.layers import AbstractLayerView
 from codebound_papers.compress.compressors import AbstractCompressor
@@ -91,19 +91,19 @@ def sketch_layer(
     )
 
 
-def _recovered(rows: list[SketchedLayer]) -> list[SketchedLayer]:
+def _select_recovered(rows: list[SketchedLayer]) -> list[SketchedLayer]:
     return [row for row in rows if row.bits_sketch is not None]
 
 
 def status(rows: list[SketchedLayer]) -> str:
     """Summarise the layers: all recovered, some or none."""
-    count = len(_recovered(rows))
+    count = len(_select_recovered(rows))
     return "recovered" if count == len(rows) else "partly recovered" if count else "not recovered"
 
 
-def finding(rows: list[SketchedLayer]) -> str:
+def compare(rows: list[SketchedLayer]) -> str:
     """Compare the bits of sketches with those of plain codes, in a sentence."""
-    found = _recovered(rows)
+    found = _select_recovered(rows)
     if not found:
         return "No layer comes back from its sketch, so there is nothing to compare."
     sketch = sum(row.bits_sketch or 0 for row in found)
@@ -125,14 +125,14 @@ def sketch_from_options(
     side, algorithm = _side(options["m"]), _pruning(options)
     shape, outputs = model_sizes(options["model"], options["input_shape"], options["classes"])
     network = load_layers(options["model"], shape, outputs, options["weights"])
-    views, rows = _chosen(network, options["layer"]), list[SketchedLayer]()
+    views, rows = _choose(network, options["layer"]), list[SketchedLayer]()
     asked = partial(sketch_layer, side=side, degree=options["degree"], seed=options["seed"])
     with optional_folder(out) as folder:
         with listener.bar("sketch") as progress:
             for position, view in enumerate(views):
                 tell = _part(progress, position, len(views), view.name)
                 rows.append(asked(view, algorithm, progress=tell))
-        record = {"layers": [asdict(row) for row in rows], "status": status(rows), "finding": finding(rows)}
+        record = {"layers": [asdict(row) for row in rows], "status": status(rows), "finding": compare(rows)}
         if folder is not None:
             sizes = {"pruning": repr(algorithm), "input_shape": list(shape), "classes": outputs}
             write_json(folder / "config.json", record_options(options) | sizes)
@@ -157,7 +157,7 @@ def _pruning(options: Mapping[str, Any]) -> AbstractCompressor:
     return LargestWeights(density=_KEEP if keep is None else keep, levels=levels)
 
 
-def _chosen(network: Network, names: list[str] | None) -> list[AbstractLayerView]:
+def _choose(network: Network, names: list[str] | None) -> list[AbstractLayerView]:
     known = {view.name: view for view in network.layers}
     unknown = [name for name in names or () if name not in known]
     if unknown:
@@ -192,7 +192,7 @@ def _message(search: Search, density: float, levels: int) -> Message | None:
     codes: dict[str, AbstractTensorCode] = {}
     left, found = _MOST_ELEMENTS, False
     for name in search.task.f.tensors:
-        plain = codes[name] = quantised_code(name, search.task, density=density, levels=levels)
+        plain = codes[name] = quantise_tensor(name, search.task, density=density, levels=levels)
         if len(plain.shape) < 2 or not isinstance(plain, AbstractGridCode) or plain.levels.size > left:
             continue
         # In competition a sketch that is longer is not worth solving; alone, sketches are what was asked for.

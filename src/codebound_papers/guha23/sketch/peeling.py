@@ -70,7 +70,7 @@ def _alone(
     count, owner = np.zeros(len(sizes), dtype=np.int64), np.zeros(len(sizes))
     for start in range(0, len(entries), _BLOCK):
         block = entries[start : start + _BLOCK]
-        row, covered = _covered(group[cells_of(block, a, b)], sizes)
+        row, covered = _find_covered(group[cells_of(block, a, b)], sizes)
         count += np.bincount(covered, minlength=len(sizes))
         owner += np.bincount(covered, weights=block[row], minlength=len(sizes))
     single = np.flatnonzero(count == 1)
@@ -79,7 +79,7 @@ def _alone(
     return owner[single[once]].astype(np.int64), values[single[once]]
 
 
-def _covered(groups: Indices, sizes: Indices) -> tuple[Indices, Indices]:
+def _find_covered(groups: Indices, sizes: Indices) -> tuple[Indices, Indices]:
     """Pairs (row, group) such that the row of group numbers has all cells of the group in it.
 
     In a sorted row a group's run is as long as the group exactly then; it cannot be longer.

@@ -168,7 +168,7 @@ class _Problem:
         """Relative distance of the sketch of x from y."""
         return float((self.fine.apply(x[None]) - self.y).norm()) / max(float(self.y.norm()), _TINY)
 
-    def judged_by_convergence(self, x: Tensor, gap: float, iterations: int) -> Recovery:
+    def judge_by_convergence(self, x: Tensor, gap: float, iterations: int) -> Recovery:
         """Judge a recovery by convergence, when nothing was proven."""
         residual = self.residual(x)
         converged = max(residual, gap) <= _CONVERGED
@@ -276,7 +276,7 @@ def _solve(
                 results[i] = accepted
             elif last:
                 x = search.iterate(i)[0] + problem.known
-                results[i] = problem.judged_by_convergence(x, gap, search.iterations)
+                results[i] = problem.judge_by_convergence(x, gap, search.iterations)
     return [results[i] for i in range(len(problems))]
 
 

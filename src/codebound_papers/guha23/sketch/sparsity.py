@@ -23,7 +23,7 @@ class DistributedSparsity:
     row: int  # a row that has j_c of them
     full_diagonal: bool  # whether no diagonal entry is zero
 
-    def crowded(self, m: int) -> str:
+    def name_crowded(self, m: int) -> str:
         """Names the line that a sketch of side m cannot recover, or is empty.
 
         One row of X is seen through B alone, by m sums; with more than m/2 non-zeros it is not determined,

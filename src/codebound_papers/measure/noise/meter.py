@@ -26,7 +26,7 @@ from codebound_networks.views.graphs import Traced
 from codebound_networks.views.layers import AbstractLayerView, LinearView
 from codebound_papers.measure.noise import batch
 from codebound_papers.measure.noise.jacobian import is_probed
-from codebound_papers.measure.noise.quantities import Smoothness, StabilitySettings, perturbed
+from codebound_papers.measure.noise.quantities import Smoothness, StabilitySettings, perturb
 from codebound_papers.measure.noise.result import Examples, Site, Stability
 from codebound_papers.measure.steps import steps_of
 
@@ -67,12 +67,12 @@ class StabilityMeter:
         device: torch.device | str | None = None,
     ) -> None:
         self.settings = settings or StabilitySettings()
-        network = _prepared(net, device)
+        network = _prepare(net, device)
         self.device, self.dtype = network.layers[0].weight.device, network.layers[0].weight.dtype
         self._layout = batch.layout_of(
             steps_of(network), layers=self.settings.layers, augments=self.settings.biases == "augmented"
         )
-        self._initial = None if initial is None else _views(_prepared(initial, device), like=network)
+        self._initial = None if initial is None else _views(_prepare(initial, device), like=network)
         self._noisy = _noisy_networks(network, self.settings.smoothness)
         self._sites: tuple[Site, ...] = ()
         self._probed: frozenset[tuple[str, str]] = frozenset()
@@ -288,7 +288,7 @@ def _batches(data: Data, chunk_size: int, meter: StabilityMeter) -> Iterator[Ten
         yield from torch.split(inputs, chunk_size)
 
 
-def _prepared(net: Network | nn.Module, device: torch.device | str | None) -> Network:
+def _prepare(net: Network | nn.Module, device: torch.device | str | None) -> Network:
     """The network without batch norms, on the device: itself where it is wrapped so, else a copy."""
     model = _module(net)
     if isinstance(net, Network) and _is_prepared(net, device):
@@ -350,4 +350,4 @@ def _noisy_networks(network: Network, settings: Smoothness | None) -> list[nn.Mo
     if settings is None or not callable(settings.noise):
         return []
     seeds = [stream_seed(settings.seed, f"noise/{draw}") for draw in range(settings.draws)]
-    return [perturbed(network, settings.noise, seed=seed) for seed in seeds]
+    return [perturb(network, settings.noise, seed=seed) for seed in seeds]

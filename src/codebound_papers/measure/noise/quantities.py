@@ -262,7 +262,7 @@ def gaussian_smoothness(*, cushion: float, width: int, contraction: float) -> fl
     return math.sqrt(width) * cushion / contraction
 
 
-def perturbed(network: Network, noise: Perturb, *, seed: int) -> nn.Module:
+def perturb(network: Network, noise: Perturb, *, seed: int) -> nn.Module:
     """The predictor with every layer's matrix replaced by what the compressor makes of it."""
     replaced = {id(held.tensor): held.tensor for held in tensors_of(network.predictor)}
     for view in network.layers:

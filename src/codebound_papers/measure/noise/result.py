@@ -18,7 +18,7 @@ from torch import Tensor
 
 from codebound.run.errors import ModelError, UsageError
 from codebound.run.references import implements
-from codebound.sample.memmap import BLOCK, in_order, room_for, rows_in_blocks
+from codebound.sample.memmap import BLOCK, allocate, rows_in_blocks, sort_blocks
 from codebound_papers.measure.noise.jacobian import probe_interval
 from codebound_papers.measure.noise.quantities import smoothness_quantile
 from codebound_papers.measure.outputs import AbstractOrdered
@@ -92,7 +92,7 @@ class Examples:
         """Makes room for that many examples, all columns in one file: there may be hundreds of them."""
         kinds = {key: each[:0].cpu().numpy() for key, each in self._recent.items()}
         sizes = [room * each.itemsize * math.prod(each.shape[1:]) for each in kinds.values()]
-        whole, start = room_for(sum(-(-size // 8) for size in sizes), np.float64), 0
+        whole, start = allocate(sum(-(-size // 8) for size in sizes), np.float64), 0
         for (key, kind), size in zip(kinds.items(), sizes, strict=True):
             part = whole[start : start + -(-size // 8)].view(kind.dtype)
             larger = part[: size // kind.itemsize].reshape(room, *kind.shape[1:])
@@ -175,9 +175,9 @@ def best_examples(complexity: NDArray[np.floating], outliers: float) -> NDArray[
         raise UsageError(f"the fraction of outliers lies in [0, 1). Got {outliers}.")
     n = len(complexity)
     left = n - math.floor(round(outliers * n, 9))
-    limit = in_order((complexity[rows] for rows in rows_in_blocks(n)), n, complexity.dtype)[left - 1]
+    limit = sort_blocks((complexity[rows] for rows in rows_in_blocks(n)), n, complexity.dtype)[left - 1]
     limit = math.inf if np.isnan(limit) else limit
-    is_best = room_for(n, bool)
+    is_best = allocate(n, bool)
     equal = left - sum(int((complexity[rows] < limit).sum()) for rows in rows_in_blocks(n))
     for rows in rows_in_blocks(n):
         is_last = complexity[rows] == limit  # the first of them count
@@ -236,7 +236,7 @@ class Stability:
 
         Factors that were not measured are 1; NaN where anything measured is not defined.
         """
-        found = room_for(self.n, np.float64)
+        found = allocate(self.n, np.float64)
         for rows in rows_in_blocks(self.n):
             found[rows] = self._complexity_of(rows)
         return found
@@ -284,7 +284,7 @@ class Stability:
             ]
             for rows in rows_in_blocks(self.n)
         )
-        return Distribution(in_order(blocks, count * math.prod(first.shape[1:]), first.dtype))
+        return Distribution(sort_blocks(blocks, count * math.prod(first.shape[1:]), first.dtype))
 
     def has(self, quantity: Quantity, layer: str) -> bool:
         """Return True if a quantity was measured at a layer."""

@@ -28,7 +28,7 @@ _STARTS = 10  # of the released algorithm, whose end depends on its start
 
 def _lacks(settings: Settings) -> tuple[str, ...]:
     subjects = (*_NETWORKS, *networks.FILES)
-    return networks.counted(networks.last_layer_obstacle(subject, settings) for subject in subjects)
+    return networks.count_reasons(networks.last_layer_obstacle(subject, settings) for subject in subjects)
 
 
 @item(
@@ -46,7 +46,7 @@ def shin_figure3(settings: Settings) -> Reproduction:
     both, each with the released algorithm from several starts and with expectation-maximisation from many.
     """
     subjects = (*_NETWORKS, *networks.FILES, *networks.own(settings.size))
-    layers, missing = networks.measured(
+    layers, missing = networks.measure_all(
         "last layer", subjects, settings, networks.last_layer, networks.last_layer_obstacle
     )
     found = [{"network": each.name, "source": each.source, **layer} for each, layer in layers]

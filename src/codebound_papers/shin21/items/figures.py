@@ -105,7 +105,7 @@ def shin_figure2(settings: Settings) -> Reproduction:
     side = _SIDE[settings.size]
     alphas, brackets = np.linspace(0.0, 2.0, side).tolist(), np.linspace(0.0, _TOP, side).tolist()
     points = settings.cells.get("grid", lambda: {"rows": _grid(alphas, brackets)})["rows"]
-    table = settings.cells.get("table", lambda: {"rows": [_shown(*pair) for pair in _SHOWN]})["rows"]
+    table = settings.cells.get("table", lambda: {"rows": [_format(*pair) for pair in _SHOWN]})["rows"]
     return Reproduction(
         tables={f"At single points, c = {_SCALE}, M = {_TOP}, N = {_WIDTH}": table},
         sentences=_row_sentences(points, table),
@@ -133,7 +133,7 @@ def _grid(alphas: Sequence[float], brackets: Sequence[float]) -> list[Row]:
     return [{column: row[column] for column in _CURVES} for row in rows]
 
 
-def _shown(alpha: float, bracket: int) -> Row:
+def _format(alpha: float, bracket: int) -> Row:
     (row,) = resilience_grid([alpha], [bracket], scale=_SCALE, top=_TOP, width=_WIDTH)
     law = bracket_probability(alpha, bracket, scale=_SCALE)
     return {

@@ -50,7 +50,7 @@ def shin_layers(settings: Settings) -> Reproduction:
     rows = [{"epoch": epoch, **row} for epoch, each in zip(epochs, found, strict=True) for row in each]
     ends = [row for row in rows if row["epoch"] == epochs[-1]]
     return Reproduction(
-        tables={"At the end of the training": [_shown(row) for row in ends]},
+        tables={"At the end of the training": [_format(row) for row in ends]},
         sentences=_layer_sentences(rows, ends, settings),
         deviations=(
             "The paper looks at last layers of other networks; here is the VGG-19 of Arora et al.",
@@ -58,7 +58,7 @@ def shin_layers(settings: Settings) -> Reproduction:
             on {_TESTED[settings.size]:,} of these.""",
             *deviations(settings.size, of="vgg19")[:1],
         ),
-        points={"epochs": [_untested(row) for row in rows]},
+        points={"epochs": [_drop_tests(row) for row in rows]},
         figures={"S-Pow-layers": Figure(_layer_plots(rows, ends), columns=2)},
     )
 
@@ -91,12 +91,12 @@ def _some(values: NDArray[np.float64], count: int, stream: np.random.Generator) 
     return values if len(values) <= count else stream.choice(values, count, replace=False)
 
 
-def _shown(row: Row) -> Row:
+def _format(row: Row) -> Row:
     shown = {name: value for name, value in row.items() if name not in ("epoch", "alpha")}
     return {**shown, "alpha of entries": row["alpha"]}
 
 
-def _untested(row: Row) -> Row:
+def _drop_tests(row: Row) -> Row:
     """Return the columns of every epoch. Only the last one is tested, and its table has the tests."""
     return {name: value for name, value in row.items() if ": " not in name}
 

@@ -21,7 +21,7 @@ from codebound_networks.views.layers import LinearView
 from codebound_papers.measure.norms import released_stable_rank, stable_rank
 from codebound_papers.measure.tails import fit_power_law
 from codebound_papers.reproduce.items import Row, Settings, Size
-from codebound_papers.reproduce.training import Trained, made_up_samples, named_samples, trained
+from codebound_papers.reproduce.training import Trained, load_samples, make_samples, train
 from codebound_papers.shin21.items import files
 
 _HERE = Scaling(255.0, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))  # of the networks in files
@@ -106,7 +106,7 @@ def last_layer_obstacle(subject: NamedNetwork, settings: Settings) -> str:
     return "" if checkpoint(subject, settings) is not None else obstacle(subject, settings)
 
 
-def measured(
+def measure_all(
     what: str,
     subjects: Iterable[NamedNetwork],
     settings: Settings,
@@ -125,7 +125,7 @@ def measured(
     return list(zip(parts.values(), rows, strict=True)), missing
 
 
-def counted(reasons: Iterable[str]) -> tuple[str, ...]:
+def count_reasons(reasons: Iterable[str]) -> tuple[str, ...]:
     """Each reason once, with the number of networks that it keeps away; no reason is left out."""
     counts = Counter(reason for reason in reasons if reason)
     return tuple(f"{count} network{'s' * (count > 1)}: {why}" for why, count in counts.items())
@@ -134,7 +134,7 @@ def counted(reasons: Iterable[str]) -> tuple[str, ...]:
 def load(subject: NamedNetwork, settings: Settings) -> Network:
     """The network, on the device of the settings."""
     if subject.config is not None:
-        return _trained(subject, subject.config, settings).network
+        return _train(subject, subject.config, settings).network
     if subject.file and settings.models is not None:
         weights = settings.models / subject.file
         model = load_model(subject.spec, input_shape=(3, 32, 32), classes=10, weights=weights)
@@ -143,9 +143,9 @@ def load(subject: NamedNetwork, settings: Settings) -> Network:
     return wrap(model.to(settings.device))
 
 
-def _trained(subject: NamedNetwork, config: TrainConfig, settings: Settings) -> Trained:
-    data = made_up_samples() if subject.data == "made-up" else named_samples(subject.data)
-    return trained(subject.spec, data, replace(config, seed=settings.seed), settings)
+def _train(subject: NamedNetwork, config: TrainConfig, settings: Settings) -> Trained:
+    data = make_samples() if subject.data == "made-up" else load_samples(subject.data)
+    return train(subject.spec, data, replace(config, seed=settings.seed), settings)
 
 
 def _from_model_zoo(name: str, weights: Path | None) -> Any:
@@ -165,7 +165,7 @@ def _from_model_zoo(name: str, weights: Path | None) -> Any:
 def images_for(subject: NamedNetwork) -> Dataset:
     """Return the images that accuracies are counted on."""
     if subject.data == "made-up":
-        return made_up_samples().train.select(range(100), role="test")
+        return make_samples().train.select(range(100), role="test")
     images = (
         files.read_svhn(files.svhn_path())
         if subject.data == "svhn"
@@ -179,22 +179,22 @@ def images_for(subject: NamedNetwork) -> Dataset:
 def last_layer(subject: NamedNetwork, settings: Settings) -> Row:
     """Both exponents of the last dense layer, their verdicts, and both stable ranks."""
     if (path := checkpoint(subject, settings)) is not None:
-        return _described(files.last_dense(path), subject.name, settings)
+        return _describe(files.last_dense(path), subject.name, settings)
     if subject.config is None:
         return _last_layer(load(subject, settings), subject.name, settings)
-    found = _trained(subject, subject.config, settings)
+    found = _train(subject, subject.config, settings)
     what = f"last layer, {_RESAMPLES[settings.size]} resamples"
-    return found.measured(what, partial(_last_layer, found.network, subject.name, settings))
+    return found.measure(what, partial(_last_layer, found.network, subject.name, settings))
 
 
 def _last_layer(network: Network, name: str, settings: Settings) -> Row:
     view = network.layers[-1]
     if not isinstance(view, LinearView):
         raise ModelError(f"{name}: the last layer, {view.name}, is not dense.")
-    return _described(view.matrix.detach(), name, settings)
+    return _describe(view.matrix.detach(), name, settings)
 
 
-def _described(matrix: Tensor, name: str, settings: Settings) -> Row:
+def _describe(matrix: Tensor, name: str, settings: Settings) -> Row:
     found: dict[str, object] = {"shape": f"{matrix.shape[0]} x {matrix.shape[1]}"}
     entries = matrix.double().flatten().cpu().numpy()
     for of, values in (("positive", entries[entries > 0.0]), ("absolute", np.abs(entries[entries != 0.0]))):

@@ -35,7 +35,7 @@ _RARE = 0.05
 
 def _lacks(settings: Settings) -> tuple[str, ...]:
     subjects = (*networks.published(_PUBLISHED), *networks.FILES)
-    return networks.counted(_obstacle(subject, settings) for subject in subjects)
+    return networks.count_reasons(_obstacle(subject, settings) for subject in subjects)
 
 
 def _obstacle(subject: networks.NamedNetwork, settings: Settings) -> str:
@@ -58,7 +58,7 @@ def shin_table1(settings: Settings) -> Reproduction:
     the text, which compares signed weights and so redraws every negative one.
     """
     subjects = (*networks.published(_PUBLISHED), *networks.FILES, *networks.own(settings.size))
-    found, left = networks.measured("replacement", subjects, settings, _measure, _obstacle)
+    found, left = networks.measure_all("replacement", subjects, settings, _measure, _obstacle)
     run = [{"network": x.name, "weights": x.source, **row, **_theirs(x)} for x, row in found]
     missing = [{"network": subject.name, **_theirs(subject), "why": why} for subject, why in left]
     draws = _NULL_DRAWS[settings.size]

@@ -23,7 +23,7 @@ SAFE = 1 - 1e-5  # covers the rounding of a standard deviation
 EPSILON = 1e-5  # added to the variance that a normalised convolution or a dictionary divides by
 
 
-def normalised(x: Rounded) -> Rounded:
+def normalise(x: Rounded) -> Rounded:
     """Each example less its mean, divided by its standard deviation; both are computed in float64."""
     flat, dtype, wide = rows(x.values), x.values.dtype, torch.float64
     numbers = flat.shape[1]
@@ -52,34 +52,34 @@ def _standardise(flat: Tensor, result: Tensor) -> tuple[Tensor, Tensor]:
 def views(kind: int, x: Rounded) -> Iterator[Rounded]:
     """The views of a batch of images, each of its shape."""
     if kind in (3, 4):
-        x = straightened(x)
+        x = straighten(x)
     yield x
     if kind == 1:
-        yield x.moved(lambda image: image.flip(3))
+        yield x.move(lambda image: image.flip(3))
     if kind in (2, 4):
         for down, right in STEPS[1:]:
-            yield x.moved(partial(functional.pad, pad=(right, -right, down, -down)))
+            yield x.move(partial(functional.pad, pad=(right, -right, down, -down)))
 
 
-def straightened(x: Rounded) -> Rounded:
+def straighten(x: Rounded) -> Rounded:
     """Images whose rows are moved so that strokes that lean become upright.
 
     Example:
         >>> image = Rounded(torch.eye(3, dtype=torch.float64)[None, None], torch.zeros(1))
-        >>> straightened(image).values.round(decimals=2).squeeze()
+        >>> straighten(image).values.round(decimals=2).squeeze()
         tensor([[0., 1., 0.],
                 [0., 1., 0.],
                 [0., 1., 0.]], dtype=torch.float64)
     """
     at_once = max(1, AT_ONCE // x.values[0].numel())
     parts = [
-        _straightened(Rounded(*part, is_relative=x.is_relative))
+        _straighten_rows(Rounded(*part, is_relative=x.is_relative))
         for part in zip(torch.split(x.values, at_once), torch.split(x.error, at_once), strict=True)
     ]
     return Rounded(torch.cat([part.values for part in parts]), torch.cat([part.error for part in parts]))
 
 
-def _straightened(x: Rounded) -> Rounded:
+def _straighten_rows(x: Rounded) -> Rounded:
     """The rows of images read at the columns j + a (i - r); an image that is not finite is nowhere finite."""
     image = x.values
     width = image.shape[3]

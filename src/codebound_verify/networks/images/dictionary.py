@@ -14,7 +14,7 @@ from torch.nn import functional
 from ...learn.dictionaries import UNIT, Table, tables
 from ..operations import in_parts
 from ..rounding import Layer, Rounded, Whole, exact, filter_layer, gamma, lengths, local
-from .batches import STEPS, normalised, straightened, views
+from .batches import STEPS, normalise, straighten, views
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,17 +32,17 @@ Steps: TypeAlias = "Sequence[tuple[int, int]]"  # how far down and to the right 
 def features_of_views(dictionary: int, pool: int, kind: int, x: Rounded, dtype: torch.dtype) -> list[Rounded]:
     """The features of all views of images; what views have in common is computed once."""
     if kind in (3, 4):
-        x = straightened(x)
+        x = straighten(x)
     x = x.to(dtype)
     if kind == 3:
         return features(dictionary, pool, x)
     if kind in (2, 4):
         return _features_of_moved(dictionary, pool, x)
-    order = mirrored(dictionary, pool, x.values.shape)
+    order = mirror_indices(dictionary, pool, x.values.shape)
     if order is None:
         return [own for view in views(kind, x) for own in features(dictionary, pool, view)]
     (found,) = features(dictionary, pool, x)
-    return [found, found.moved(lambda values: values[:, order].flip(3))]
+    return [found, found.move(lambda values: values[:, order].flip(3))]
 
 
 def _features_of_moved(dictionary: int, pool: int, x: Rounded) -> list[Rounded]:
@@ -65,17 +65,17 @@ def _features_of_moved(dictionary: int, pool: int, x: Rounded) -> list[Rounded]:
     ]
 
 
-def mirrored(dictionary: int, pool: int, shape: Sequence[int]) -> list[int] | None:
+def mirror_indices(dictionary: int, pool: int, shape: Sequence[int]) -> list[int] | None:
     """Indices of the features that, read from the right, are those of mirror images.
 
     A filter read from the right is another one, up to the signs of its two parts, which its modulus does not
     see. None if this is not so, or where windows of the mirror image are others.
     """
-    return None if shape[3] % pool else _mirrored(dictionary, shape[1])
+    return None if shape[3] % pool else _mirror_indices(dictionary, shape[1])
 
 
 @lru_cache(maxsize=16)
-def _mirrored(dictionary: int, channels: int) -> list[int] | None:
+def _mirror_indices(dictionary: int, channels: int) -> list[int] | None:
     order: list[int] = []
     for table in tables(dictionary):
         first = len(order)
@@ -104,7 +104,7 @@ def features(dictionary: int, pool: int, x: Rounded, steps: Steps = ((0, 0),)) -
         if dtype == torch.float32 and pool <= SLICES:  # sums to roots 2, slices 2 pool - 2, mean 1, factor 2
             roundings = 2 * pool + 3
         return [
-            normalised(replace(own, error=local(lengths(own.values), gamma(roundings, dtype), dtype)))
+            normalise(replace(own, error=local(lengths(own.values), gamma(roundings, dtype), dtype)))
             for own in map(exact, _whole_features(dictionary, pool, x.whole, dtype, steps))
         ]
     if x.values.shape[1] == 3:
@@ -119,9 +119,9 @@ def features(dictionary: int, pool: int, x: Rounded, steps: Steps = ((0, 0),)) -
     error = torch.hypot(error, x.error + local(lengths(x.values), gamma(pool**2 + 1, dtype), dtype)) / pool
     banks = [(bank / UNIT).to(dtype) for bank in _banks(dictionary)]
     maps = _maps(banks, pool, x.values, dtype, steps)
-    own = _moved_means(functional.pad(x.values, (_margin(steps),) * 4), pool, steps)
+    own = _move_means(functional.pad(x.values, (_margin(steps),) * 4), pool, steps)
     ones = torch.ones(x.values.shape[1], dtype=torch.float64)
-    return [normalised(Rounded(values, error)) for values in _together(maps, own, 2 * ones, ones)]
+    return [normalise(Rounded(values, error)) for values in _together(maps, own, 2 * ones, ones)]
 
 
 def _together(maps: Tensor, own: Tensor, of_maps: Tensor, of_own: Tensor) -> Iterator[Tensor]:
@@ -181,7 +181,7 @@ def _whole_features(
     times = torch.tensor([plane.channels for plane in planes], dtype=torch.float32)
     values = functional.conv2d(whole.values, times[:, :, None, None])
     maps = _maps([bank.float() for bank in _banks(dictionary)], pool, values, dtype, steps)
-    own = _moved_means(functional.pad(values.to(dtype), (_margin(steps),) * 4), pool, steps)
+    own = _move_means(functional.pad(values.to(dtype), (_margin(steps),) * 4), pool, steps)
     units = whole.unit * torch.tensor([plane.unit for plane in planes], dtype=torch.float64)
     return _together(maps, own, 2 / UNIT * units, units)
 
@@ -216,7 +216,7 @@ def _maps(banks: Sequence[Tensor], pool: int, planes: Tensor, dtype: torch.dtype
         # Sums around every pixel and around so many outside of the plane, where it is 0.
         sums = functional.conv2d(some, bank, padding=bank.shape[2] // 2 + margin)
         real, imaginary = sums.to(dtype).square_().tensor_split(2, dim=1)
-        return _moved_means(real.add_(imaginary).sqrt_(), pool, steps)
+        return _move_means(real.add_(imaginary).sqrt_(), pool, steps)
 
     def pooled(some: Tensor) -> Tensor:
         return torch.cat([moduli(some, bank) for bank in banks], 2)
@@ -227,7 +227,7 @@ def _maps(banks: Sequence[Tensor], pool: int, planes: Tensor, dtype: torch.dtype
     return found.view(*planes.shape[:2], *found.shape[1:])
 
 
-def _moved_means(x: Tensor, pool: int, steps: Steps) -> Tensor:
+def _move_means(x: Tensor, pool: int, steps: Steps) -> Tensor:
     """Means of what is moved by each step, (batch, steps, channels, rows, columns); x has a margin."""
     margin = _margin(steps)
     height, width = (side - 2 * margin for side in x.shape[2:])

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from worlds.networks import mlp
 from worlds.rates import exceeds
 
-from codebound.certificate.evaluate import answered, count_errors, differing
+from codebound.certificate.evaluate import collect_answers, count_differences, count_errors
 from codebound.certification import certify
 from codebound.cli.main import app
 from codebound.run.errors import CertificateError, CodeboundError, UsageError
@@ -205,12 +205,12 @@ NETWORKS = {
 @pytest.mark.parametrize("name", NETWORKS)
 def test_one_evaluation_counts_what_two_count(name):
     f, g = NETWORKS[name](), untrained(1)
-    said = answered(f, TESTED.on("cpu"))
+    said = collect_answers(f, TESTED.on("cpu"))
     assert said.errors == count_errors(with_weights(f, f.state_dict()), TESTED.on("cpu")).errors
     apart = disagreements(f, g, TESTED, TESTED, takes_stored=False)
-    assert differing(said, g, TESTED, takes_stored=False) == apart
+    assert count_differences(said, g, TESTED, takes_stored=False) == apart
     assert 0 < said.errors <= TESTED.n
-    assert differing(said, f, TESTED, takes_stored=False) == int((~said.is_clear).sum())
+    assert count_differences(said, f, TESTED, takes_stored=False) == int((~said.is_clear).sum())
 
 
 class Cancelling(nn.Module):
@@ -230,16 +230,16 @@ def test_what_float32_denies_is_an_error_and_not_clear_however_late_it_comes():
     x = np.zeros((6000, 2))
     x[:, 0], x[4196:] = 1.0, (1.03, 1.0)  # behind the examples that a screening looks at
     late = Dataset("late", "test", x, np.zeros(6000, dtype=np.int64), 3).on("cpu")
-    said = answered(Cancelling(), late)
+    said = collect_answers(Cancelling(), late)
     assert said.errors == 6000 - 4196 > count_errors(Cancelling(), late).errors
     assert said.is_clear.tolist() == [True] * 4196 + [False] * (6000 - 4196)
 
 
 def test_one_evaluation_in_parts_is_that_in_one():
     f = trained_chain()
-    whole = answered(f, TESTED.on("cpu"))
+    whole = collect_answers(f, TESTED.on("cpu"))
     with LocalEngine(2) as engine:
-        parts = answered(f, TESTED.on("cpu"), engine=engine)
+        parts = collect_answers(f, TESTED.on("cpu"), engine=engine)
     assert parts.errors == whole.errors < TESTED.n / 2
     assert torch.equal(parts.labels, whole.labels)
     assert torch.equal(parts.is_clear, whole.is_clear)

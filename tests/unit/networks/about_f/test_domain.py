@@ -76,9 +76,7 @@ def message_of(chain: Chain, g) -> Message:
 
 
 def verifier_deviation(chain: Chain, f, g, scaling: Scaling, low: float, high: float) -> float:
-    theirs = codebound_verify.networks.chain.described_chain(
-        chain.described(), chain.input_shape, chain.classes
-    )
+    theirs = codebound_verify.networks.chain.parse_chain(chain.describe(), chain.input_shape, chain.classes)
     return codebound_verify.networks.original.deviation(
         theirs,
         f,

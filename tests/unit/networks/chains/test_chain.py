@@ -21,7 +21,7 @@ from codebound_networks.chains.operations import (
     Residual,
 )
 from codebound_networks.views.zoo import ZOO, build
-from codebound_papers.arora18.conv import localised
+from codebound_papers.arora18.conv import localise
 
 
 def settled(model: nn.Module) -> nn.Module:
@@ -290,7 +290,7 @@ def test_shapes_of_results_and_tensors_by_hand():
         "5.weight": (3, 5),
         "5.bias": (3,),
     }
-    assert CHAIN.described() == [
+    assert CHAIN.describe() == [
         ["conv", 4, 3, 2, 1, False],
         ["residual", 4, True],
         ["residual", 7, False],
@@ -374,14 +374,14 @@ def test_a_local_convolution_has_its_own_filters_at_every_pixel():
     with torch.no_grad():
         found = chain.build(tensors)(x)
     torch.testing.assert_close(found, expected.relu().flatten(1) @ tensors["1.weight"].T)
-    assert chain.described()[0] == ["local conv", 2, 3, 2, 1, True]
+    assert chain.describe()[0] == ["local conv", 2, 3, 2, 1, True]
 
 
 @pytest.mark.parametrize("patches", [1, 100, 1 << 24])
 def test_a_localised_convolution_with_equal_filters_is_the_convolution(monkeypatch, patches):
     chain, tensors = chain_of(build("lenet5", input_shape=(1, 28, 28), classes=10), (1, 28, 28))
     position = next(i for i, operation in enumerate(chain.operations) if isinstance(operation, Conv))
-    local = localised(chain, position)
+    local = localise(chain, position)
     name = f"{position}.weight"
     pixels = local.tensor_shapes()[name][0]
     repeated = {**tensors, name: tensors[name].expand(pixels, *tensors[name].shape)}
@@ -395,4 +395,4 @@ def test_a_localised_convolution_with_equal_filters_is_the_convolution(monkeypat
 def test_only_a_convolution_becomes_local():
     chain = Chain((1, 4, 4), (MaxPool(2), Linear(2, bias=False)))
     with pytest.raises(UnsupportedLayerError, match="no convolution"):
-        localised(chain, 0)
+        localise(chain, 0)

@@ -32,8 +32,8 @@ from codebound_networks.chains.operations import (
     NormalisedConv,
     Shifts,
 )
-from codebound_networks.chains.shifts import shifts_of, straightened
-from codebound_networks.methods.units import narrowed, without_biases, without_dead_units
+from codebound_networks.chains.shifts import shifts_of, straighten
+from codebound_networks.methods.hidden_units import narrowed, without_biases, without_dead_units
 from codebound_networks.reading.walk import wrap
 from codebound_networks.train.pruning import PruneSettings, prune
 
@@ -211,12 +211,12 @@ def test_a_straightened_image_stays_one(seed, scale):
     """Nothing is invented: rows keep their range, their mass can only leave, and blank images stay blank."""
     x = scale * torch.rand(2, 2, 7, 6, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     x[0] = 0.0
-    found = straightened(x)
+    found = straighten(x)
     assert found.shape == x.shape
     assert not found[0].any()
     assert (found >= 0.0).all()
     assert (found.amax(-1) <= x.amax(-1) + 1e-9).all()
-    torch.testing.assert_close(straightened(x[1:]), found[1:])
+    torch.testing.assert_close(straighten(x[1:]), found[1:])
 
 
 def test_a_leaning_stroke_stands_up():
@@ -230,7 +230,7 @@ def test_a_leaning_stroke_stands_up():
         return float(np.polyfit(rows, columns, 1)[0])
 
     assert slant(x[0, 0]) == pytest.approx(1.0)
-    assert abs(slant(straightened(x)[0, 0])) < 0.05
+    assert abs(slant(straighten(x)[0, 0])) < 0.05
 
 
 CHAINS = {

@@ -187,7 +187,7 @@ def messages(draw):
     if draw(st.integers(0, 3)) == 0:
         ours, theirs = draw(subspaces())
         return Message(options, chain, ours), reference.Message(
-            chain.described(),
+            chain.describe(),
             theirs,
             split=options.tenths,
             theta=options.theta_index,
@@ -197,7 +197,7 @@ def messages(draw):
     pairs = {name: draw(tensor_codes(shape)) for name, shape in chain.tensor_shapes().items()}
     ours = Message(options, chain, {name: pair[0] for name, pair in pairs.items()})
     theirs = reference.Message(
-        chain.described(),
+        chain.describe(),
         {name: pair[1] for name, pair in pairs.items()},
         split=options.tenths,
         theta=options.theta_index,
@@ -479,7 +479,7 @@ def test_a_chain_beyond_the_limits_is_neither_written_nor_read(name):
     with pytest.raises(UsageError, match=because):
         Message(Options(), chain, zeros).encode()
     described = reference.Message(
-        chain.described(), {each: reference.zero(0) for each in zeros}, scaling=reference.AS_STORED
+        chain.describe(), {each: reference.zero(0) for each in zeros}, scaling=reference.AS_STORED
     )
     bits = Bits(described.packed(), len(described.bits))
     with pytest.raises(FormatError, match=because):

@@ -48,7 +48,7 @@ def test_a_reason_against_a_chain_makes_it_none(plain):
 
 def test_an_unchanged_base_is_the_base_to_the_last_bit(plain):
     original = Original.read(plain, (4,), classes=3)
-    message = original.unchanged(Options(has_base=True, setting=Setting(3)))
+    message = original.unchanged_message(Options(has_base=True, setting=Setting(3)))
     decoded = message.weights(original.arrays)
     assert decoded.keys() == original.arrays.keys()
     assert all(np.array_equal(decoded[name], array) for name, array in original.arrays.items())

@@ -14,7 +14,7 @@ from codebound.bits.arithmetic import Writer
 from codebound.run.errors import FormatError, UsageError
 from codebound_networks.codes import random_subspace as module
 from codebound_networks.codes.quantization import step_size
-from codebound_networks.codes.random_subspace import Subspace, hashes, scale_exponent, starts
+from codebound_networks.codes.random_subspace import Subspace, hashes, scale_exponent, start_values
 from codebound_networks.codes.tensors import Dense, Raw, Zero
 
 SHAPES = {"a.weight": (5, 3, 2, 2), "a.bias": (5,), "scalar": (), "b.weight": (4, 65), "b.bias": (4,)}
@@ -38,7 +38,7 @@ def test_hashes_are_those_of_the_page(seed, dimension, entries_log2, count):
 
 
 def test_starts_are_those_of_the_page():
-    assert starts(3, 100).tolist() == reference.popcounts(3, "start", 100)
+    assert start_values(3, 100).tolist() == reference.popcounts(3, "start", 100)
 
 
 @given(st.lists(st.integers(1, 2**13), max_size=4).map(tuple))
@@ -98,7 +98,7 @@ def test_no_weight_is_minus_zero():
 
 def test_starts_have_the_spread_of_a_fresh_layer():
     """Unit variance before the scale; the same check fails on starts that are not divided by 4."""
-    drawn = starts(1, 100_000) / 4.0
+    drawn = start_values(1, 100_000) / 4.0
 
     def is_standard(values):
         return abs(values.mean()) < 0.02 and abs(values.std() - 1.0) < 0.02

@@ -14,7 +14,7 @@ from codebound.certification import certify
 from codebound.known.base import Pretrained
 from codebound.methods.search import UnsuitedError
 from codebound.sample.dataset import Dataset
-from codebound_networks.methods.biases import descended
+from codebound_networks.methods.biases import descend
 
 
 @examples(30)
@@ -22,7 +22,7 @@ from codebound_networks.methods.biases import descended
 def test_no_single_number_does_better(seed):
     rng = np.random.default_rng(seed)
     scores, labels = rng.normal(size=(40, 3)), rng.integers(0, 3, 40)
-    found = descended(scores, labels, unit=0.3, price=0.0)
+    found = descend(scores, labels, unit=0.3, price=0.0)
 
     def errors(numbers):
         return int((np.argmax(scores + 0.3 * np.array(numbers), axis=1) != labels).sum())

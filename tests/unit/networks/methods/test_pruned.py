@@ -15,7 +15,7 @@ from codebound_networks.methods.pruned import (
     best_plan,
     image_strides,
     propose_pruned,
-    quantised_code,
+    quantise_tensor,
 )
 from codebound_networks.train.pruning import PruneSettings
 
@@ -134,7 +134,7 @@ class TestThePlan:
 class TestQuantisedCodes:
     def test_the_largest_entries_are_kept(self):
         task = search_for().task
-        levels = quantised_code("0.weight", task, density=0.25, levels=3).levels
+        levels = quantise_tensor("0.weight", task, density=0.25, levels=3).levels
         assert np.count_nonzero(levels) == 12
         assert {tuple(np.flatnonzero(row)) for row in levels} == {(0, 1, 2, 3), (4, 5, 6, 7), (8, 9, 10, 11)}
 
@@ -142,11 +142,11 @@ class TestQuantisedCodes:
         original = solved()
         tensors = {**original.tensors, "0.bias": torch.tensor([0.31, -0.2, 0.07])}
         task = search_for(original=Original(CHAIN, tensors)).task
-        code = quantised_code("0.bias", task, density=0.0, levels=3)
+        code = quantise_tensor("0.bias", task, density=0.0, levels=3)
         assert np.allclose(code.weights(), tensors["0.bias"].numpy(), atol=0.02)
 
     def test_nothing_kept_is_zero(self):
-        assert not quantised_code("0.weight", search_for().task, density=0.0, levels=3).weights().any()
+        assert not quantise_tensor("0.weight", search_for().task, density=0.0, levels=3).weights().any()
 
     def test_images_have_rows_and_vectors_none(self):
         assert image_strides(search_for().task) == (4,)

@@ -98,7 +98,7 @@ def test_every_move_is_judged_as_brute_force_judges_it(monkeypatch):
     features, price, dimension = drawn_features(60, 1), 0.3, PLAN.dimension
     end = polish(features, replace(PLAN, price=price), start_at(1), evaluations=10_000)
     search = module._Search(features, replace(PLAN, price=price), None)
-    climb = module._Climb(search, search.counted(torch.from_numpy(end).float()), lambda tried: None)
+    climb = module._Climb(search, search.count(torch.from_numpy(end).float()), lambda tried: None)
     moves = np.concatenate([np.eye(dimension, dtype=np.int32), -np.eye(dimension, dtype=np.int32)])
     for number, move in enumerate(moves):
         climb.attempt((number,))  # none helps, so none is made
@@ -125,7 +125,7 @@ def test_bits_are_saved_where_no_decision_is_near(monkeypatch):
     features = drawn_features(80, 2)
     start = polish(features, replace(PLAN, price=0.3), start_at(2), evaluations=400)
     search = module._Search(features, replace(PLAN, price=0.3), None)
-    right = search.counted(torch.from_numpy(start).float())
+    right = search.count(torch.from_numpy(start).float())
     clear = right.margins > 0.5 * right.margins.max()
     easy = Features(LEARNER, tuple(view[clear] for view in features.shifts), features.labels[clear])
     monkeypatch.setattr(module, "_LEAST_NEAR", 3)

@@ -44,7 +44,7 @@ def test_every_count_is_that_of_the_changed_layer(seed):
     assert point.errors == errors_of(x, y, levels)
     moves = np.array([[1] * 5, [-1] * 5, [0, 3, 0, -2, 1]], dtype=np.int32)
     for row in range(len(levels)):
-        found = search.counted(point, row, moves)
+        found = search.count_errors(point, row, moves)
         for way, column in itertools.product(range(3), range(5)):
             changed = levels.copy()
             changed[row, column] += moves[way, column]

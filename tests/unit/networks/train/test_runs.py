@@ -13,7 +13,7 @@ from codebound.run.errors import CodeboundError, FormatError, UsageError
 from codebound.sample.dataset import Dataset, Scaling
 from codebound_networks.train.config import Step, TrainConfig
 from codebound_networks.train.harness import fit
-from codebound_networks.train.runs import epochs_on_disk, kept_epochs
+from codebound_networks.train.runs import epochs_on_disk, load_epochs
 
 SGD = TrainConfig(
     optimizer="sgd", learning_rate=0.05, schedule=Step(every=2, multiply=0.5), epochs=5, batch_size=16
@@ -250,9 +250,9 @@ def test_kept_epochs_hold_the_weights_after_each_of_them(tmp_path):
     fit(net(), noise(), SGD, on_epoch=look)
     keeping = replace(SGD, keep_every=2)
     interrupted(keeping, tmp_path / "run")
-    assert list(kept_epochs(tmp_path / "run")) == [2]
+    assert list(load_epochs(tmp_path / "run")) == [2]
     fit(net(), noise(), keeping, out=tmp_path / "run")
-    kept = kept_epochs(tmp_path / "run")
+    kept = load_epochs(tmp_path / "run")
     assert list(kept) == [2, 4, 5]
     for epoch, path in kept.items():
         weights = load_file(path)
@@ -260,6 +260,6 @@ def test_kept_epochs_hold_the_weights_after_each_of_them(tmp_path):
         assert all(torch.equal(value, seen[epoch][name]) for name, value in weights.items())
     assert keeping.record() == SGD.record()  # what is kept does not determine the weights
     with pytest.raises(FormatError, match=r"config\.json"):
-        kept_epochs(tmp_path / "absent")
+        load_epochs(tmp_path / "absent")
     with pytest.raises(UsageError, match="keep_every"):
         replace(SGD, keep_every=-1)

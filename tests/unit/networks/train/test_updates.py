@@ -13,7 +13,7 @@ from codebound.sample.dataset import Dataset
 from codebound_networks.train import harness, updates
 from codebound_networks.train.config import Constant, Cosine, TrainConfig
 from codebound_networks.train.harness import fit
-from codebound_networks.train.updates import Picks, Replayed, Seen, is_recordable
+from codebound_networks.train.updates import Picks, Replayed, StepOutputs, is_recordable
 
 
 def two_shades(n=50):
@@ -85,7 +85,7 @@ def test_replayed_steps_give_the_weights_of_plain_ones(config, monkeypatch, requ
 @pytest.mark.parametrize("config", CONFIGS[:4:3], ids=str)
 def test_that_has_teeth_a_warm_up_that_is_not_undone_shows(config, recorded, monkeypatch):
     undone = fit(normed_convnet(), two_shades(), config)
-    monkeypatch.setattr(updates, "_unchanged", lambda *given: nullcontext())
+    monkeypatch.setattr(updates, "_restore", lambda *given: nullcontext())
     assert fit(normed_convnet(), two_shades(), config).weights_sha256 != undone.weights_sha256
 
 
@@ -118,7 +118,7 @@ def test_results_of_a_step_outlive_the_next_one(monkeypatch):
     monkeypatch.setattr(updates, "record", play)
     model = nn.Linear(1, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    step = Replayed(lambda picks: Seen(picks.indices.sum(), picks.indices * 2.0), model, optimizer)
+    step = Replayed(lambda picks: StepOutputs(picks.indices.sum(), picks.indices * 2.0), model, optimizer)
     seen = [step(Picks(torch.arange(start, start + 3), None)) for start in range(3)]
     assert [int(each.loss) for each in seen] == [3, 6, 9]
     assert [each.outputs.tolist() for each in seen] == [[0, 2, 4], [2, 4, 6], [4, 6, 8]]

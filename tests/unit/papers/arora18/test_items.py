@@ -19,7 +19,6 @@ from codebound_papers.arora18.items.bounds import (
     arora_figure2_right,
     arora_table1,
 )
-from codebound_papers.arora18.items.described import facts_of, gaussian, projection, projection_noise
 from codebound_papers.arora18.items.histograms import (
     arora_figure1,
     arora_figure2_left,
@@ -30,9 +29,10 @@ from codebound_papers.arora18.items.histograms import (
     arora_figure_a6,
     arora_figure_a7,
     bins,
-    clipping,
-    overlaid,
+    compare_clipping,
+    overlay,
 )
+from codebound_papers.arora18.items.layer_rows import facts_of, gaussian, projection, projection_noise
 from codebound_papers.arora18.items.networks import (
     GAUSSIAN_NOISES,
     Study,
@@ -151,7 +151,7 @@ def test_figure_1_compares_a_trained_network_with_its_start(study):
 
 
 def test_the_table_has_the_product_of_its_factors(study):
-    network = study.measured_vgg19()
+    network = study.measure_vgg19()
     layers = {layer["number"]: layer for layer in network["layers"]}
     first, second, _ = arora_table1(Settings(size="tiny")).tables.values()
     rows = [{**a, **b} for a, b in zip(first, second, strict=True)]
@@ -182,7 +182,7 @@ def test_the_table_has_the_product_of_its_factors(study):
 
 
 def test_the_margin_leaves_a_tenth_of_the_sample_beside_the_errors(study):
-    network = study.measured_vgg19()
+    network = study.measure_vgg19()
     facts = facts_of(network)
     assert facts.margin > 0.0
     assert facts.margin_loss == pytest.approx(
@@ -195,7 +195,7 @@ def test_bars_are_the_printed_formulas(study):
         row["bar"]: row["log10"]
         for row in arora_figure2_middle(Settings(size="tiny")).tables["Bars, as decimal logarithms"]
     }
-    gamma = facts_of(study.measured_vgg19()).margin
+    gamma = facts_of(study.measure_vgg19()).margin
     model = fold_batch_norms(study.vgg19.network.model).model
     matrices = [m.weight.detach().double().flatten(1).numpy() for m in model if hasattr(m, "weight")]
     frobenius = sum(2.0 * math.log10(np.linalg.norm(matrix)) for matrix in matrices)
@@ -233,11 +233,11 @@ def test_corrupted_labels_are_what_the_second_network_was_trained_on(study):
     shuffled = shuffle_labels(study.samples.train, 1.0, seed=0)
     with torch.no_grad():
         guesses = network(shuffled.scaling.apply(torch.from_numpy(shuffled.x))).argmax(dim=1).numpy()
-    assert np.mean(guesses != shuffled.y) == study.measured_alexnets()["corrupted"]["train_error"]
+    assert np.mean(guesses != shuffled.y) == study.measure_alexnets()["corrupted"]["train_error"]
 
 
 def test_a_network_is_measured_once_for_all_items(study, monkeypatch):
-    study.measured_vgg19()
+    study.measure_vgg19()
 
     def refuse(*_, **__):
         raise AssertionError("measured again")
@@ -272,16 +272,16 @@ def test_the_settings_for_random_labels_are_named():
 def test_one_layer_alone_has_the_values_it_has_among_all(study):
     subject, measuring = study.vgg19.at(0), study.sized.measuring
     (expected,) = (row for row in study.measure_layers(subject, measuring)["layers"] if row["number"] == 2)
-    found = study.measured_random_layer(expected["layer"])
+    found = study.measure_random_layer(expected["layer"])
     assert {name: found[name] for name in expected} == json.loads(json.dumps(expected))
-    (alone,) = (row for row in study.measured_random()["layers"] if row["number"] == 2)
+    (alone,) = (row for row in study.measure_random()["layers"] if row["number"] == 2)
     assert alone["cushion"] == found["cushion"]
     assert found["noise"]["quantiles"]["0"] == pytest.approx(0.1, rel=1e-4)
 
 
 def test_the_control_differs_from_the_corrupted_run_in_its_labels_alone(study, monkeypatch):
     seen = []
-    monkeypatch.setattr(networks, "trained", lambda spec, _, config, *__, **___: seen.append((spec, config)))
+    monkeypatch.setattr(networks, "train", lambda spec, _, config, *__, **___: seen.append((spec, config)))
     full = Study(Settings(size="full"))
     monkeypatch.setattr(Study, "samples", None)
     assert full.labels == ("true", "control", "corrupted")
@@ -296,13 +296,13 @@ def test_the_control_differs_from_the_corrupted_run_in_its_labels_alone(study, m
 
 def test_the_random_network_beside_the_trained_one_is_its_start(study):
     rows = arora_figure_a1(Settings(size="tiny")).tables["Layer cushion, over training images"]
-    start = {row["layer"]: row for row in study.measured_random()["layers"]}
+    start = {row["layer"]: row for row in study.measure_random()["layers"]}
     for row in rows:
         assert row["median, random"] == start[row["layer"]]["cushion"]["quantiles"]["0.5"] != row["median"]
 
 
 def test_smoothness_is_that_of_each_noise_and_its_power(study):
-    noises = study.measured_noises()
+    noises = study.measure_noises()
     assert len(noises) == 9
     for size in GAUSSIAN_NOISES:
         for row in noises[gaussian(size)]:
@@ -344,16 +344,16 @@ def test_clipped_layers():
     full = Settings(size="full")
     worst = {"a": 0.1, "b": 0.5, "c": 0.4, "d": 0.5}
     layers = [{"layer": name, "clip": 0.5, "minimal_interlayer": value} for name, value in worst.items()]
-    assert "We agree in part" in clipping({"layers": layers}, full)
-    assert "in 1 of the 2 layers" in clipping({"layers": layers}, full)
-    assert clipping({"layers": layers}, full).endswith("below it in c.")
-    assert clipping({"layers": [layers[0], layers[1], layers[3]]}, full).endswith("the last.")
+    assert "We agree in part" in compare_clipping({"layers": layers}, full)
+    assert "in 1 of the 2 layers" in compare_clipping({"layers": layers}, full)
+    assert compare_clipping({"layers": layers}, full).endswith("below it in c.")
+    assert compare_clipping({"layers": [layers[0], layers[1], layers[3]]}, full).endswith("the last.")
 
 
 def test_a_histogram_is_drawn_as_its_outline():
     histogram = {"n": 4, "scale": "linear", "counts": [1, 3], "edges": [0.0, 1.0, 2.0], "quantiles": {}}
     layer = {"layer": "fc", "cushion": histogram}
-    (series,) = overlaid("fc", "cushion", {"net": layer}).series
+    (series,) = overlay("fc", "cushion", {"net": layer}).series
     assert list(zip(series.x, series.y, strict=True)) == [
         (0.0, 0.0), (0.0, 0.25), (1.0, 0.25), (1.0, 0.75), (2.0, 0.75), (2.0, 0.0),
     ]  # fmt: skip
@@ -363,7 +363,7 @@ def test_a_histogram_is_drawn_as_its_outline():
 
 def test_the_bars_of_figure_2_are_judged_at_the_worst_examples(study):
     """Medians below the older bounds do not help; a missing order of magnitude is spread over the layers."""
-    facts = replace(facts_of(study.measured_vgg19()), examples=50_000)
+    facts = replace(facts_of(study.measure_vgg19()), examples=50_000)
     bars = [
         {"bar": "spectral l1,2 (Bartlett17)", "kind": "older", "log10": 8.8},
         {"bar": "Parameters", "kind": "parameters", "log10": 7.3},

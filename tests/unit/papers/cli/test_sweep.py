@@ -38,7 +38,7 @@ def sweep(tmp_path, monkeypatch):
         options=frozenset({"x", "y"}),
         columns=("value",),
     )
-    monkeypatch.setattr("codebound_papers.sweep.verbs.known_verbs", lambda: {"square": square})
+    monkeypatch.setattr("codebound_papers.sweep.verbs.list_verbs", lambda: {"square": square})
     return lambda *arguments: CliRunner().invoke(app, ("sweep", "plan.toml", "--workers", "1", *arguments))
 
 

@@ -9,7 +9,7 @@ from codebound_papers.compare.page import (
     compare_page,
     compare_table,
     epochs_figure,
-    shown,
+    format_value,
     without_number,
 )
 from codebound_papers.compare.rows import BAR, NO_MARGIN
@@ -101,7 +101,7 @@ def test_infinite_rows_are_listed_where_all_are_asked_for():
 
 @pytest.mark.parametrize(("value", "log10", "text"), [(0.5, -0.3, "0.5"), (None, 9.0, "10^9.0")])
 def test_values_are_shown_as_numbers_or_powers(value, log10, text):
-    assert shown(value, log10) == text
+    assert format_value(value, log10) == text
 
 
 @pytest.mark.thorough

@@ -10,7 +10,7 @@ from torch import nn
 from codebound.run.errors import UnsupportedLayerError, UsageError
 from codebound_networks.views.layers import view_of
 from codebound_papers.compress import compressors
-from codebound_papers.compress.compressors import number_of_levels, rounded, rounding_bound, weight_of
+from codebound_papers.compress.compressors import number_of_levels, round_weight, rounding_bound, weight_of
 from codebound_papers.guha23.pruning import published_rounding_bound
 
 
@@ -18,7 +18,7 @@ from codebound_papers.guha23.pruning import published_rounding_bound
 def test_rounding_moves_a_matrix_by_less_than_both_bounds(seed, half, density):
     stream = np.random.default_rng(seed)
     matrix = stream.normal(size=(12, 9)) * (stream.random((12, 9)) < density)
-    grid = rounded(torch.from_numpy(matrix), 2 * half + 1)
+    grid = round_weight(torch.from_numpy(matrix), 2 * half + 1)
     change = grid.code.values() - matrix
     assert grid.nonzeros == np.count_nonzero(matrix)
     assert not change[matrix == 0].any()

@@ -18,9 +18,10 @@ from codebound_papers.guha23.items.comparisons import (
     guha_table2,
 )
 from codebound_papers.guha23.items.gaussian import _layer, guha_gaussian_weights
+from codebound_papers.guha23.items.networks import CODE, TEXT, Networks, network_settings
 from codebound_papers.guha23.items.printed import CIFAR10, MNIST, deductions, like_for_like
 from codebound_papers.guha23.items.released import measure_smallest_margin, released_bound
-from codebound_papers.guha23.items.trained import CODE, TEXT, Networks, network_settings
+from codebound_papers.guha23.items.single_network import _epoch_sentences, guha_figure2, rescale
 from codebound_papers.guha23.items.verdicts import (
     as_released,
     at_printed_widths,
@@ -28,7 +29,6 @@ from codebound_papers.guha23.items.verdicts import (
     on_pruning,
     on_training,
 )
-from codebound_papers.guha23.items.watched import _epoch_sentences, guha_figure2, rescaled
 from codebound_papers.guha23.pruning import kept_share
 from codebound_papers.journal import Journal
 from codebound_papers.measure.outputs import margin_report
@@ -145,7 +145,7 @@ def test_the_bound_is_that_of_the_released_code(separated):
 def test_rows_by_hand(networks):
     samples, held_out = networks.parts
     for row in networks.rows():
-        subject = networks.trained(row["training"], row["width"])
+        subject = networks.train(row["training"], row["width"])
         margins = margin_report(subject.network.predictor, samples.train.on("cpu")).values
         least = row["smallest_margin"]
         assert least == pytest.approx(float(margins.min()), rel=1e-4)  # in the arithmetic of the network
@@ -367,7 +367,7 @@ def test_a_margin_that_is_lost_again_is_said_to_be():
 
 def test_the_watched_network_is_also_shown_on_its_way(monkeypatch):
     assert len(guha_figure1a(TINY).tables["The networks, and how strongly they could be pruned"]) == 2
-    monkeypatch.setattr("codebound_papers.guha23.items.trained.PLOTTED", 4)
+    monkeypatch.setattr("codebound_papers.guha23.items.networks.PLOTTED", 4)
     found = guha_figure1a(TINY)
     *_, early = found.tables["The networks, and how strongly they could be pruned"]
     assert early["training"] == f"{CODE}, 4 epochs"
@@ -378,7 +378,7 @@ def test_the_watched_network_is_also_shown_on_its_way(monkeypatch):
 
 
 def test_a_bound_that_never_moves_can_be_rescaled():
-    rows = rescaled([{"bound": 3.0, "test_error": 0.5}, {"bound": 3.0, "test_error": 0.25}], "bound")
+    rows = rescale([{"bound": 3.0, "test_error": 0.5}, {"bound": 3.0, "test_error": 0.25}], "bound")
     assert [row["bound_rescaled"] for row in rows] == [0.25, 0.25]
 
 

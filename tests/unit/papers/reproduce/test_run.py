@@ -11,10 +11,10 @@ import pytest
 from codebound.run.errors import ModelError, UsageError
 from codebound_papers.journal import Journal
 from codebound_papers.reproduce.__main__ import main
-from codebound_papers.reproduce.items import ITEMS, Reproduction, Settings, item, known_items
+from codebound_papers.reproduce.items import ITEMS, Reproduction, Settings, item, list_items
 from codebound_papers.reproduce.run import find_items, reproduce
 
-known_items()  # fills the table of items
+list_items()  # fills the table of items
 ONE_OF_EACH_KIND = ["A-Fig2L", "G-Tab2", "S-Fig3", "sketch:phase"]
 BARE = """
 import sys

@@ -10,20 +10,20 @@ import pytest
 import torch
 
 from codebound.run.errors import CodeboundError, UsageError
-from codebound.run.store import BusyError, locked
+from codebound.run.store import BusyError, hold_lock
 from codebound_networks.train.config import TrainConfig
 from codebound_networks.train.harness import fit
 from codebound_papers.journal import Journal, OutOfTimeError
 from codebound_papers.reproduce.items import Settings
-from codebound_papers.reproduce.training import made_up_samples, trained
+from codebound_papers.reproduce.training import make_samples, train
 
 SPEC = "mlp:depth=2,width=12"
 CONFIG = TrainConfig(optimizer="sgd", learning_rate=0.1, epochs=6, batch_size=20, seed=3)
 PROGRAM = """
 import os, signal, sys
 from codebound_papers.reproduce.items import Settings
-from codebound_papers.reproduce.training import made_up_samples
-from codebound_papers.reproduce.training import trained
+from codebound_papers.reproduce.training import make_samples
+from codebound_papers.reproduce.training import train
 from codebound_networks.train.config import TrainConfig
 
 def progress(done, total, note=""):
@@ -35,7 +35,7 @@ config = TrainConfig(optimizer="sgd", learning_rate=0.1, epochs=6, batch_size=20
 settings = Settings(progress=progress)
 
 def compute():
-    found = trained("mlp:depth=2,width=12", made_up_samples(), config, settings, keep_every=2)
+    found = train("mlp:depth=2,width=12", make_samples(), config, settings, keep_every=2)
     return {"weights": found.record["weights_sha256"]}
 
 print(settings.cells.get("network", compute)["weights"])
@@ -44,8 +44,8 @@ SHARED = """
 import time
 from functools import partial
 from codebound_papers.reproduce.items import Settings
-from codebound_papers.reproduce.training import made_up_samples
-from codebound_papers.reproduce.training import trained
+from codebound_papers.reproduce.training import make_samples
+from codebound_papers.reproduce.training import train
 from codebound_networks.train.config import TrainConfig
 
 def progress(done, total, note=""):
@@ -55,7 +55,7 @@ def progress(done, total, note=""):
 
 def compute(seed):
     config = TrainConfig(optimizer="sgd", learning_rate=0.1, epochs=6, batch_size=20, seed=seed)
-    found = trained("mlp:depth=2,width=12", made_up_samples(), config, settings)
+    found = train("mlp:depth=2,width=12", make_samples(), config, settings)
     return found.measured("seconds", lambda: {"at": time.time(), "epochs": found.record["epochs"]})
 
 settings = Settings(progress=progress)
@@ -80,8 +80,8 @@ def weights(network):
 
 
 def test_the_weights_are_those_of_a_plain_training(cache):
-    data = made_up_samples()
-    found = trained(SPEC, data, CONFIG, Settings())
+    data = make_samples()
+    found = train(SPEC, data, CONFIG, Settings())
     plain = fit(found.start, data.train, CONFIG, test_set=data.test)
     assert found.record["weights_sha256"] == plain.weights_sha256
     assert found.record["model"] == SPEC
@@ -89,10 +89,10 @@ def test_the_weights_are_those_of_a_plain_training(cache):
 
 
 def test_nothing_is_trained_twice(cache, monkeypatch):
-    first = trained(SPEC, made_up_samples(), CONFIG, Settings())
+    first = train(SPEC, make_samples(), CONFIG, Settings())
     heard = []
-    again = trained(
-        SPEC, made_up_samples(), CONFIG, Settings(progress=lambda done, total, note="": heard.append(note))
+    again = train(
+        SPEC, make_samples(), CONFIG, Settings(progress=lambda done, total, note="": heard.append(note))
     )
     assert heard == []
     assert again.record == first.record
@@ -103,27 +103,27 @@ def test_nothing_is_trained_twice(cache, monkeypatch):
 @pytest.mark.parametrize(
     ("spec", "data", "config", "keep_every"),
     [
-        ("mlp:depth=2,width=13", made_up_samples(), CONFIG, 0),
-        (SPEC, made_up_samples(seed=1), CONFIG, 0),
-        (SPEC, made_up_samples(), replace(CONFIG, seed=4), 0),
-        (SPEC, made_up_samples(), replace(CONFIG, learning_rate=0.2), 0),
-        (SPEC, made_up_samples(), CONFIG, 2),
+        ("mlp:depth=2,width=13", make_samples(), CONFIG, 0),
+        (SPEC, make_samples(seed=1), CONFIG, 0),
+        (SPEC, make_samples(), replace(CONFIG, seed=4), 0),
+        (SPEC, make_samples(), replace(CONFIG, learning_rate=0.2), 0),
+        (SPEC, make_samples(), CONFIG, 2),
     ],
 )
 def test_what_determines_a_run_tells_it_apart(spec, data, config, keep_every):
-    plain = trained(SPEC, made_up_samples(), CONFIG, Settings()).folder
-    assert trained(spec, data, config, Settings(), keep_every=keep_every).folder != plain
+    plain = train(SPEC, make_samples(), CONFIG, Settings()).folder
+    assert train(spec, data, config, Settings(), keep_every=keep_every).folder != plain
 
 
 def test_a_training_can_be_cut_short_but_not_made_longer():
-    data = made_up_samples()
-    assert trained(SPEC, data, CONFIG, Settings(epochs=2)).record["epochs"] == 2
-    assert trained(SPEC, data, CONFIG, Settings(epochs=9)).record["epochs"] == 6
+    data = make_samples()
+    assert train(SPEC, data, CONFIG, Settings(epochs=2)).record["epochs"] == 2
+    assert train(SPEC, data, CONFIG, Settings(epochs=9)).record["epochs"] == 6
 
 
 def test_states_on_the_way_are_those_of_shorter_trainings():
-    data = made_up_samples()
-    found = trained(SPEC, data, CONFIG, Settings(), keep_every=4)
+    data = make_samples()
+    found = train(SPEC, data, CONFIG, Settings(), keep_every=4)
     assert found.kept_epochs == (0, 4, 6)
     for epoch in (0, 4, 6):
         alone = fit(found.start, data.train, replace(CONFIG, epochs=epoch)).model
@@ -140,9 +140,9 @@ def test_a_killed_training_goes_on_and_ends_the_same(cache, tmp_path, monkeypatc
     (folder,) = cache.glob("[!.]*")
     assert (folder / "checkpoint.safetensors").exists()
     heard = []
-    found = trained(
+    found = train(
         SPEC,
-        made_up_samples(),
+        make_samples(),
         CONFIG,
         Settings(progress=lambda done, total, note="": heard.append(done)),
         keep_every=2,
@@ -150,7 +150,7 @@ def test_a_killed_training_goes_on_and_ends_the_same(cache, tmp_path, monkeypatc
     assert min(heard) == 30
     assert found.folder == folder
     monkeypatch.setenv("CODEBOUND_CACHE", str(tmp_path / "other"))
-    whole = trained(SPEC, made_up_samples(), CONFIG, Settings(), keep_every=2)
+    whole = train(SPEC, make_samples(), CONFIG, Settings(), keep_every=2)
     assert found.record["weights_sha256"] == whole.record["weights_sha256"]
     for epoch in whole.kept_epochs:
         for ours, theirs in zip(weights(found.at(epoch)), weights(whole.at(epoch)), strict=True):
@@ -169,11 +169,11 @@ def test_processes_share_out_what_they_all_need_and_train_it_once(cache):
 
 
 def test_a_measurement_is_kept_beside_the_weights():
-    found = trained(SPEC, made_up_samples(), CONFIG, Settings())
-    assert found.measured("norm, small", lambda: {"value": 1}) == {"value": 1}
-    again = trained(SPEC, made_up_samples(), CONFIG, Settings())
-    assert again.measured("norm, small", lambda: {"value": 2}) == {"value": 1}
-    assert again.measured("norm, large", lambda: {"value": 3}) == {"value": 3}
+    found = train(SPEC, make_samples(), CONFIG, Settings())
+    assert found.measure("norm, small", lambda: {"value": 1}) == {"value": 1}
+    again = train(SPEC, make_samples(), CONFIG, Settings())
+    assert again.measure("norm, small", lambda: {"value": 2}) == {"value": 1}
+    assert again.measure("norm, large", lambda: {"value": 3}) == {"value": 3}
 
 
 @pytest.mark.thorough
@@ -181,8 +181,8 @@ def test_work_of_another_process_is_waited_for_up_to_the_deadline(cache):
     program = """
 import sys
 from pathlib import Path
-from codebound.run.store import locked
-with locked(Path(sys.argv[1]), "work"):
+from codebound.run.store import hold_lock
+with hold_lock(Path(sys.argv[1]), "work"):
     print("here", flush=True)
     sys.stdin.read()
 """
@@ -191,7 +191,7 @@ with locked(Path(sys.argv[1]), "work"):
     assert other.stdout.readline() == "here\n"
 
     def compute():
-        with locked(cache / "network", "work"):
+        with hold_lock(cache / "network", "work"):
             return {"value": 1}
 
     with pytest.raises(BusyError, match=r"work is being run by another process \(process \d+"):
@@ -209,4 +209,4 @@ def test_a_cache_that_cannot_be_written_is_named(tmp_path, monkeypatch):
     Path(tmp_path / "file").write_text("")
     monkeypatch.setenv("CODEBOUND_CACHE", str(tmp_path / "file"))
     with pytest.raises(CodeboundError, match=r"file/trained cannot be written.*CODEBOUND_CACHE"):
-        trained(SPEC, made_up_samples(), CONFIG, Settings())
+        train(SPEC, make_samples(), CONFIG, Settings())

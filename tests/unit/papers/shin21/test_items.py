@@ -241,10 +241,10 @@ def test_networks_of_the_other_project_are_asked_for_by_name(monkeypatch):
 
 
 def test_images_are_scaled_as_each_network_was_trained(monkeypatch):
-    from codebound_papers.reproduce.training import made_up_samples
+    from codebound_papers.reproduce.training import make_samples
     from codebound_papers.shin21.items import networks as shin_networks
 
-    cifar = made_up_samples((3, 4, 4), n=20).train
+    cifar = make_samples((3, 4, 4), n=20).train
     monkeypatch.setattr(shin_networks, "load_dataset", lambda name, role: cifar)
     theirs, (ours, _) = published(["resnet20_cifar10"])[0], FILES
     assert images_for(ours).scaling.mean == (0.485, 0.456, 0.406)

@@ -70,7 +70,7 @@ def test_table_1_and_theorem_4_1_by_hand(about, found):
         terms.append((mu * later) ** -2.0)
         assert effective["effective"] == pytest.approx(c**2 * terms[-1], rel=1e-4)
         assert effective["percent"] == pytest.approx(100.0 * effective["effective"] / effective["weights"])
-    facts = about.measured("margins", "norms").facts
+    facts = about.measure("margins", "norms").facts
     contraction = max(r["activation_contraction"]["max"] for r in layers if r["activation_contraction"])
     root = contraction * 2 * facts.largest_output * math.sqrt(sum(terms) / facts.examples) / facts.margin
     assert found.theorems[0].value == pytest.approx(facts.margin_loss + root, rel=1e-4)

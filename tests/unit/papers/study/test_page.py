@@ -7,22 +7,22 @@ from worlds.commands import Page
 
 from codebound_papers.report.figures import Plot, Series
 from codebound_papers.study.guha import guha23
-from codebound_papers.study.page import drawn, listed
+from codebound_papers.study.page import make_figure, make_table
 from codebound_papers.value import PublishedValue, Refused
 
 
 def test_a_cell_is_a_rate_a_number_a_word_or_unknown():
     rows = [{"a": 0.25, "b": None, "c": "word", "d": True, "e": 1234}]
     columns = {"a": "share|%", "b": "nothing|.3g", "c": "text|,", "d": "holds", "e": "count|,"}
-    table = listed("A table", rows, columns, share="what it is.")
+    table = make_table("A table", rows, columns, share="what it is.")
     assert table.rows == [
         {"share": "25.00 %", "nothing": "unknown", "text": "word", "holds": "yes", "count": "1,234"}
     ]
 
 
 def test_a_figure_without_points_is_none():
-    assert list(drawn("t", "c", Plot("", "x", "y", [Series("", [], [])]))) == []
-    assert len(list(drawn("t", "c", Plot("", "x", "y", [Series("", [1.0], [2.0])])))) == 1
+    assert list(make_figure("t", "c", Plot("", "x", "y", [Series("", [], [])]))) == []
+    assert len(list(make_figure("t", "c", Plot("", "x", "y", [Series("", [1.0], [2.0])])))) == 1
 
 
 @pytest.fixture(scope="module")

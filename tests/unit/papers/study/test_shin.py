@@ -50,7 +50,7 @@ def test_redrawn_weights_by_hand(about, found):
 
 def test_theorem_2_counts_the_weights_above_its_thresholds(about, found):
     value = found.theorems[0]
-    facts = about.measured("margins", "norms").facts
+    facts = about.measure("margins", "norms").facts
     replaced = next(each for each in value.hypotheses if each.statement == "something is replaced")
     count = int(replaced.found.split(" of ")[0].replace(",", ""))
     kept = sum(each.numel() for each in about.f.parameters()) - count

@@ -13,12 +13,12 @@ from codebound.run.extensions import Studies, Study
 from codebound_networks.codes.choose import best_tensor_code
 from codebound_networks.train.config import TrainConfig
 from codebound_networks.train.harness import fit
-from codebound_papers.compress.compressors import rounded
+from codebound_papers.compress.compressors import round_weight
 from codebound_papers.study.subjects import subject
 
 
 def codes_of(about, levels=15):
-    return {view.name: rounded(view.weight.detach(), levels).code for view in about.network.layers}
+    return {view.name: round_weight(view.weight.detach(), levels).code for view in about.network.layers}
 
 
 def test_without_a_network_one_is_trained_on_four_fifths():
@@ -56,7 +56,7 @@ def test_g_is_the_network_that_its_certificate_is_about():
     sample = clouds(120, classes=3, features=5, apart=6.0)
     about = subject(mlp(5, 6, 3), sample)
     codes = codes_of(about)
-    found = about.certified(codes)
+    found = about.certify(codes)
     assert isinstance(found, Certificate)
     g = about.build({name: torch.from_numpy(code.weights()) for name, code in codes.items()})
     assert found.facts.errors / sample.n == pytest.approx(about.errors(g)[0], abs=1.5 / sample.n)
@@ -64,7 +64,7 @@ def test_g_is_the_network_that_its_certificate_is_about():
 
 def test_what_is_no_chain_has_a_reason_and_no_certificate():
     about = subject(Skipping(5, 3), clouds(60, classes=3, features=5))
-    said = about.certified(codes_of(about))
+    said = about.certify(codes_of(about))
     assert isinstance(said, str)
     assert "read more than once" in said
     g = about.build({view.name: torch.zeros_like(view.weight) for view in about.network.layers})
@@ -73,11 +73,11 @@ def test_what_is_no_chain_has_a_reason_and_no_certificate():
 
 def test_widths_are_those_of_a_perceptron():
     about = subject("mlp:depth=2,width=8,bias=false", epochs=1)
-    assert about.widened(5) == "mlp:depth=2,bias=false,width=5"
-    assert next(about.like(spec=about.widened(5)).parameters()).shape == (5, 64)
+    assert about.widen(5) == "mlp:depth=2,bias=false,width=5"
+    assert next(about.like(spec=about.widen(5)).parameters()).shape == (5, 64)
     for spec in ("linear", "mlp:widths=8"):
         with pytest.raises(UsageError, match="other widths are those of mlp"):
-            subject(spec, epochs=1).widened(5)
+            subject(spec, epochs=1).widen(5)
 
 
 def test_a_module_has_no_architecture_to_train_others_by():
@@ -95,7 +95,7 @@ def test_codes_of_any_kind_are_taken():
     about = subject(mlp(4, 3), clouds(40, classes=3, features=4))
     (view,) = about.network.layers
     zero = best_tensor_code(torch.zeros_like(view.weight).int().numpy(), step=0)
-    assert about.certified({view.name: zero}).facts.code_bits > 0
+    assert about.certify({view.name: zero}).facts.code_bits > 0
 
 
 def test_the_product_types_what_the_papers_bring():

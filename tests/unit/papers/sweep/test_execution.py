@@ -16,7 +16,7 @@ import pytest
 
 from codebound.run.errors import CodeboundError, FormatError, UsageError
 from codebound.run.job import LocalEngine
-from codebound.run.store import locked, versions
+from codebound.run.store import hold_lock, versions
 from codebound_papers.sweep.execution import execute, merge, states
 from codebound_papers.sweep.grid import PlannedVerb, plan_jobs
 from codebound_papers.sweep.jobs import run_job
@@ -215,11 +215,11 @@ def test_a_job_goes_on_where_its_command_can_and_starts_anew_where_it_cannot(fol
 def test_two_sweeps_in_one_folder_are_refused(folder, shared_engine):
     folder.mkdir()
     with (
-        locked(folder / "sweep.lock", "the sweep"),
+        hold_lock(folder / "sweep.lock", "the sweep"),
         pytest.raises(UsageError, match=f"process {os.getpid()}"),
     ):
         execute(plan_jobs(PLAN, VERBS), folder, engine=shared_engine)
-    with locked(folder / "sweep.lock", "the sweep"):
+    with hold_lock(folder / "sweep.lock", "the sweep"):
         pass  # free again
 
 

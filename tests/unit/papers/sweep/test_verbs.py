@@ -12,11 +12,11 @@ from codebound.cli.certify import command
 from codebound.run.errors import UsageError
 from codebound_papers.sweep.execution import _engine_job
 from codebound_papers.sweep.grid import plan_jobs
-from codebound_papers.sweep.verbs import complete_options, known_verbs
+from codebound_papers.sweep.verbs import complete_options, list_verbs
 
 
 def test_options_are_those_of_the_command_line_without_what_the_sweep_decides():
-    known = known_verbs()
+    known = list_verbs()
     assert {"train", "compress", "certify", "measure"} <= set(known)
     assert {"model", "data", "weights", "seed", "epochs", "batch_size"} <= known["train"].options
     assert {"model", "weights", "method", "set"} <= known["compress"].options
@@ -68,7 +68,7 @@ def test_a_worker_needs_no_command_line(tmp_path):
         "print([name for name in sys.modules if name.startswith(('codebound.cli.options', 'typer'))])"
     )
     table = {"jobs": [{"verb": "train", "model": "linear", "data": "digits", "epochs": 1}]}
-    (job,) = plan_jobs(table, known_verbs())
+    (job,) = plan_jobs(table, list_verbs())
     sent = pickle.dumps(_engine_job(job, tmp_path))
     done = subprocess.run([sys.executable, "-c", code], input=sent, capture_output=True, check=True)
     assert done.stdout.split() == [b"[]"]

@@ -13,7 +13,7 @@ from codebound_verify.learn.exact import SINGLE, full_precision
 from codebound_verify.learn.filters import FilterMap
 from codebound_verify.learn.kernel import compute_weights
 from codebound_verify.learn.patches import PatchMap
-from codebound_verify.learn.pictures import levels, mirrored
+from codebound_verify.learn.pictures import levels, mirror
 from codebound_verify.learn.rule import Columns, Filters, Patches
 from codebound_verify.refusal import Refused
 
@@ -113,10 +113,10 @@ def test_filters(channels, straight, dictionary, pool):
         oracle.filter_values(picture, straight=straight, dictionary=dictionary, pool=pool)
         for picture in levels(x, 16.0).tolist()
     ]
-    assert features.vectors(features.prepared(x)).tolist() == oracle.ended(values[:3], values)
+    assert features.vectors(features.prepare(x)).tolist() == oracle.ended(values[:3], values)
     weights = np.resize((4, 0, 1, 2, 1), len(values[0])).tolist()
     features.weigh(np.array(weights, float))
-    assert features.vectors(features.prepared(x)).tolist() == oracle.ended(values[:3], values, weights)
+    assert features.vectors(features.prepare(x)).tolist() == oracle.ended(values[:3], values, weights)
 
 
 def test_groups_of_a_layer():
@@ -172,7 +172,7 @@ def test_the_vector_of_a_mirror_image_is_a_permuted_one():
     x = smooth((30, 3, 9, 8))
     features = PatchMap(Patches(4, 256, 2, 3, 2**-9, 1), x[:20], divisor=16.0, is_mirrored=True)
     shown = levels(x, 16.0)
-    assert (features.mirrored(features.vectors(shown)) == features.vectors(mirrored(shown))).all()
+    assert (features.mirror(features.vectors(shown)) == features.vectors(mirror(shown))).all()
 
 
 def test_too_few_patches_are_refused():
@@ -206,10 +206,10 @@ def drawn(shape, seed: int = 0) -> np.ndarray:
 @pytest.mark.parametrize(
     ("own", "slow"),
     [
-        (pictures.straightened, oracle.straightened),
-        (pictures.mirrored, oracle.mirrored),
-        (lambda x: pictures.moved(x, 1, -1), lambda x: oracle.moved(x, 1, -1)),
-        (lambda x: pictures.moved(x, 0, 1), lambda x: oracle.moved(x, 0, 1)),
+        (pictures.straighten, oracle.straightened),
+        (pictures.mirror, oracle.mirrored),
+        (lambda x: pictures.move(x, 1, -1), lambda x: oracle.moved(x, 1, -1)),
+        (lambda x: pictures.move(x, 0, 1), lambda x: oracle.moved(x, 0, 1)),
         (lambda x: pictures.turn(x, 178), lambda x: oracle.turned(x, 178)),
         (lambda x: pictures.turn(x, -178), lambda x: oracle.turned(x, -178)),
         (lambda x: pictures.turn(x, 900), lambda x: oracle.turned(x, 900)),

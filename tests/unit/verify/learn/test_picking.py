@@ -110,10 +110,10 @@ def test_filters_and_copies(copies):
     )
     features = Filters(straight=True, dictionary=3, pool=3)
     made = feature_map(rule_of(message, features), first_of(message), divisor=16.0)
-    vectors = made.vectors(made.prepared(X))
+    vectors = made.vectors(made.prepare(X))
 
     def copies_of(i: int):
-        shown = oracle.copies(made.prepared(X[i : i + 1])[0].tolist(), copies)
+        shown = oracle.copies(made.prepare(X[i : i + 1])[0].tolist(), copies)
         return [[vector] for vector in made.vectors(np.array(shown, np.uint8))]
 
     scale = float(oracle.radius(vectors.shape[1]) ** 2)
@@ -126,7 +126,7 @@ def test_patches_with_mirror_images():
     )
     features = Patches(size=3, filters=256, threshold=1, grid=2, whitening=2.0**-7, seed=0)
     made = feature_map(rule_of(message, features), first_of(message), divisor=16.0)
-    shown = made.prepared(X)
+    shown = made.prepare(X)
     vectors, images = made.vectors(shown), made.vectors(shown[..., ::-1])
     scale = float(oracle.radius(vectors.shape[1]) ** 2)
     slow = slow_run(message, X, Y, vectors, lambda i: [[vectors[i], images[i]]], scale)
@@ -164,7 +164,7 @@ def test_sums_and_differences_have_the_kernel_of_both_images(is_long):
         vectors[3:6] = 0
         vectors[3:6, [0, 9]] = 2896, 2896
         vectors[4, 1] = 1
-    images = PatchMap.mirrored(SimpleNamespace(_choice=SimpleNamespace(grid=grid)), vectors)
+    images = PatchMap.mirror(SimpleNamespace(_choice=SimpleNamespace(grid=grid)), vectors)
     assert (images[3] == vectors[3]).all() or not is_long
     both = PatchMap.with_images(SimpleNamespace(_choice=SimpleNamespace(grid=grid)), vectors)
     points = points_of(both, blocks=4)
@@ -209,7 +209,7 @@ def test_large_kernels_take_half_the_room_and_have_the_same_values(monkeypatch):
     kept = {}
     for room in (8 * 12 * 40, 8 * 12 * 40 - 1):
         monkeypatch.setattr("codebound_verify.learn.kernel.KEPT", room)
-        kept[room] = kernel.kept(12, 40)
+        kept[room] = kernel.allocate(12, 40)
         kept[room].set(slice(12), slice(40), points[:12], points)
     large, small = kept.values()
     assert (large.numbers.element_size(), small.numbers.element_size()) == (8, 4)

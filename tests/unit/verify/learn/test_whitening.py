@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from codebound_verify.learn import whitening
-from codebound_verify.learn.whitening import Bounded, filters_of, rounded, whitening_of
+from codebound_verify.learn.whitening import Bounded, filters_of, quantise, whitening_of
 from codebound_verify.refusal import Refused
 
 
@@ -74,7 +74,7 @@ def test_products_are_as_good_as_exact():
 
 def test_rounding():
     values = np.array([[3.0, -1.25], [0.1, 0.0]])  # largest row sum 4.25: 2^13 times it is below 65000
-    found = rounded(Bounded(values, 0.0), "it")
+    found = quantise(Bounded(values, 0.0), "it")
     assert found.exponent == 13
     assert found.integers.tolist() == [[24576.0, -10240.0], [819.0, 0.0]]
 
@@ -90,9 +90,9 @@ def test_rounding():
 )
 def test_what_is_in_doubt_is_refused(values, off, because):
     with pytest.raises(Refused, match=because):
-        rounded(Bounded(np.array(values), off), "it")
+        quantise(Bounded(np.array(values), off), "it")
 
 
 def test_room_enough_is_accepted():
-    found = rounded(Bounded(np.array([[4.0, (7.5 + 0.6e-6) / 2**13]]), 1e-13), "it")
+    found = quantise(Bounded(np.array([[4.0, (7.5 + 0.6e-6) / 2**13]]), 1e-13), "it")
     assert found.integers.tolist() == [[32768.0, 8.0]]

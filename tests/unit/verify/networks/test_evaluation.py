@@ -12,7 +12,7 @@ from worlds.literal import forward
 
 from codebound_verify.header import parse_header
 from codebound_verify.networks import evaluation
-from codebound_verify.networks.chain import described_chain, fit
+from codebound_verify.networks.chain import fit, parse_chain
 from codebound_verify.networks.evaluation import Evaluator, Logits, chain_evaluator, count_disagreements
 from codebound_verify.networks.operations import Operation
 from codebound_verify.networks.rounding import Rounded
@@ -139,7 +139,7 @@ def test_a_chain_computes_what_torch_modules_compute(name):
     shape, entries, modules = NETWORKS[name]
     torch.manual_seed(0)
     module = nn.Sequential(*modules).double()
-    chain = described_chain(entries, shape, 4)
+    chain = parse_chain(entries, shape, 4)
     state = list(module.state_dict().values())
     assert [shape for _, shape in chain.layout()] == [tuple(tensor.shape) for tensor in state]
     weights = [{} for _ in entries]
@@ -194,12 +194,12 @@ def test_local_convolutions_are_computed_in_parts(at_once, monkeypatch):
 )
 def test_chains_that_do_not_fit_are_refused(entries, reason):
     with pytest.raises(Refused, match=reason):
-        described_chain(entries, (2, 4, 4), 4)
+        parse_chain(entries, (2, 4, 4), 4)
 
 
 def identity(scale=1.0):
     """A network whose logits are its three inputs, times a scale."""
-    chain = described_chain([["linear", 3, False]], (3,), 3)
+    chain = parse_chain([["linear", 3, False]], (3,), 3)
     return chain, {"0.weight": np.float32(np.eye(3) * scale)}
 
 
@@ -284,7 +284,7 @@ def test_a_wide_network_has_few_workers_and_small_batches(monkeypatch):
 def test_scaling_is_per_channel():
     x = np.array([[[[10]], [[20]], [[60]]]], np.uint8)
     head = header_of(x, scaling={"divisor": 10, "mean": [1, 1, 2], "std": [1, 0.5, 4]})
-    chain = described_chain([["linear", 3, False]], (3, 1, 1), 3)
+    chain = parse_chain([["linear", 3, False]], (3, 1, 1), 3)
     ((_, logits),) = chain_evaluator(chain, {"0.weight": np.eye(3, dtype=np.float32)}, header=head).logits(x)
     assert logits.values.tolist() == [[0.0, 2.0, 1.0]]
 

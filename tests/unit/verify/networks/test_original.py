@@ -11,7 +11,7 @@ from worlds.literal import float32, forward, linear_logits, refused
 
 from codebound_verify import verify
 from codebound_verify.header import Domain, Scaling
-from codebound_verify.networks.chain import described_chain, fit
+from codebound_verify.networks.chain import fit, parse_chain
 from codebound_verify.networks.operations import Operation
 from codebound_verify.networks.original import deviation
 from codebound_verify.refusal import Refused
@@ -175,7 +175,7 @@ def logits(chain, tensors, x):
 
 
 def test_one_linear_layer_by_hand():
-    chain = described_chain([["linear", 2, True]], (3,), 2)
+    chain = parse_chain([["linear", 2, True]], (3,), 2)
     f = {"0.weight": np.zeros((2, 3), np.float32), "0.bias": np.float32([1, 2])}
     g = {"0.weight": np.float32([[3, 0, 0], [0, 4, 0]]), "0.bias": np.float32([4, 6])}
     # input (x / 2 - 1) / 0.5 of [0, 4] is [-2, 2]: norm 2 sqrt(3); change of weight 4, of bias 5
@@ -184,7 +184,7 @@ def test_one_linear_layer_by_hand():
 
 
 def test_channels_have_their_own_scaling():
-    chain = described_chain([["linear", 2, False]], (2, 1, 3), 2)
+    chain = parse_chain([["linear", 2, False]], (2, 1, 3), 2)
     f = {"0.weight": np.zeros((2, 6), np.float32)}
     g = {"0.weight": np.eye(2, 6, dtype=np.float32)}
     value = deviation(chain, f, g, scaling=Scaling(1.0, (0.0, 3.0), (1.0, 2.0)), domain=UNIT)
@@ -193,7 +193,7 @@ def test_channels_have_their_own_scaling():
 
 @pytest.mark.parametrize(("kernel", "stride", "padding", "side"), [(3, 1, 1, 5), (2, 2, 0, 6), (3, 2, 2, 4)])
 def test_the_norm_of_a_convolution_is_not_below_that_of_its_dense_matrix(kernel, stride, padding, side):
-    chain = described_chain(
+    chain = parse_chain(
         [["conv", 3, kernel, stride, padding, False], ["linear", 2, False]], (2, side, side), 2
     )
     f = {name: np.zeros_like(values) for name, values in random_weights(chain, 0).items()}
@@ -220,7 +220,7 @@ def test_no_input_of_the_domain_is_further_apart(seed):
         ["linear", 5, True],
         ["linear", 3, True],
     ]
-    chain = described_chain(entries, (2, 6, 6), 3)
+    chain = parse_chain(entries, (2, 6, 6), 3)
     f = random_weights(chain, seed)
     g = random_weights(chain, seed + 100, like=f, change=0.1)
     bound = deviation(chain, f, g, scaling=PLAIN, domain=UNIT)

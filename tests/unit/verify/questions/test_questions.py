@@ -13,7 +13,7 @@ from worlds.literal import float32, linear_logits, wrong
 
 from codebound_verify.header import parse_header
 from codebound_verify.losses import read_loss
-from codebound_verify.networks.chain import described_chain
+from codebound_verify.networks.chain import parse_chain
 from codebound_verify.networks.evaluation import chain_evaluator
 from codebound_verify.questions.classes import class_table
 from codebound_verify.questions.refutation import LEVEL, compare_with_test, judge
@@ -24,7 +24,7 @@ CASE = writer.linear_case(400)
 X, Y = CASE.x, np.asarray(CASE.y)
 HEADER = parse_header(writer.canonical(CASE.fields), VERSIONS[2])
 TENSORS = float32(CASE.message.tensors)
-CHAIN = described_chain((("linear", 3, True),), (1, 2, 2), 3)
+CHAIN = parse_chain((("linear", 3, True),), (1, 2, 2), 3)
 EVALUATOR = chain_evaluator(CHAIN, TENSORS, header=HEADER)
 
 

@@ -23,10 +23,10 @@ from codebound_papers.guha23.sketch.code import Sketched
 from codebound_papers.guha23.sketch.codec import (
     plain_bits,
     sides,
+    sketch_unsolved,
     sketched,
     smallest_sketch,
     solved,
-    unsolved,
 )
 
 
@@ -94,7 +94,7 @@ def test_a_sparser_rival_is_not_taken_for_the_matrix():
     )
     rival = np.diag([3, 0, 0, -1, 0, 2])
     levels = rival + np.outer(kernel, [0, 0, 0, 0, 1, 0])
-    draft = unsolved(levels, step=0, m=5, degree=2, seed=0)
+    draft = sketch_unsolved(levels, step=0, m=5, degree=2, seed=0)
     assert np.array_equal(solved(draft).matrix, rival)
     assert np.abs(levels).sum() > np.abs(rival).sum()
     assert sketched(levels, step=0, m=5, degree=2) is None

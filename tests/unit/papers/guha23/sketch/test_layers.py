@@ -14,7 +14,7 @@ from codebound_networks.codes.modes import encode_tensors
 from codebound_networks.codes.tensors import Dense, Enumerative
 from codebound_networks.views.layers import view_of
 from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer
-from codebound_papers.guha23.sketch.layers import finding, propose_sketched, sketch_layer, status
+from codebound_papers.guha23.sketch.layers import compare, propose_sketched, sketch_layer, status
 
 
 class AsItIs(AbstractCompressor):
@@ -66,12 +66,12 @@ def test_several_layers_are_told_in_one_sentence():
     assert [status(rows) for rows in ([good], [good, bad], [bad])] == [
         "recovered", "partly recovered", "not recovered",
     ]  # fmt: skip
-    assert "nothing to compare" in finding([bad])
+    assert "nothing to compare" in compare([bad])
     dear = replace(good, bits_sketch=1000, bits_sparse=200, bits_dense=4000, m1=10, m2=8, nnz=40)
-    assert "5.0 times longer than plain sparse coding, and shorter than dense coding" in finding([dear])
-    assert "2.0 numbers for each non-zero" in finding([dear, bad])
+    assert "5.0 times longer than plain sparse coding, and shorter than dense coding" in compare([dear])
+    assert "2.0 numbers for each non-zero" in compare([dear, bad])
     cheap = replace(dear, bits_sketch=100)
-    assert "shorter, by a factor of 2.00 than plain sparse coding" in finding([cheap])
+    assert "shorter, by a factor of 2.00 than plain sparse coding" in compare([cheap])
 
 
 def test_a_claim_about_f_has_no_use_for_sketches():

@@ -115,7 +115,7 @@ def test_a_dense_row_is_not_recovered_and_is_named(function):
     x, a, b = case(0, p1=100, j=1, m=48)
     x[7] = torch.from_numpy(np.random.default_rng(0).standard_normal(100))
     assert not function(sketch(x, a, b), a, b, iterations=600).recovered
-    assert "row 7" in distributed_sparsity(x).crowded(48)
+    assert "row 7" in distributed_sparsity(x).name_crowded(48)
 
 
 @pytest.mark.thorough

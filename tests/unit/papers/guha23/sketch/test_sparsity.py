@@ -21,9 +21,9 @@ def test_counts_rows_columns_and_the_diagonal():
 def test_names_a_dense_row_and_a_dense_column():
     x = torch.eye(10)
     x[4] = 1
-    assert "row 4 has 10" in distributed_sparsity(x).crowded(12)
-    assert "column 4 has 10" in distributed_sparsity(x.T).crowded(12)
-    assert distributed_sparsity(x).crowded(20) == ""
+    assert "row 4 has 10" in distributed_sparsity(x).name_crowded(12)
+    assert "column 4 has 10" in distributed_sparsity(x.T).name_crowded(12)
+    assert distributed_sparsity(x).name_crowded(20) == ""
 
 
 def test_the_theorem_counts_rows_and_columns_apart():

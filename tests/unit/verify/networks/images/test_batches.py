@@ -27,7 +27,7 @@ def straightened(image) -> np.ndarray:
 
 
 def straight(batch: torch.Tensor) -> torch.Tensor:
-    return batches.straightened(exact(batch)).values
+    return batches.straighten(exact(batch)).values
 
 
 def lean(image) -> tuple[Fraction, Fraction, Fraction]:

@@ -58,7 +58,7 @@ def projection_noise(numbers: float) -> Perturb:
     return perturb
 
 
-def described_layers(found: Stability, network: Network) -> Row:
+def describe_layers(found: Stability, network: Network) -> Row:
     """Every layer that was measured, and on how many examples."""
     return {
         "examples": found.n,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, fx, nn
 
-from codebound_networks.reading.export import marked, parameter, plain_network, put
+from codebound_networks.reading.export import mark_plain, parameter, plain_network, put
 from codebound_networks.views.kinds import arguments_of
 from codebound_networks.views.rebuild import is_plain
 
@@ -64,7 +64,7 @@ def with_layers(plain: Plain) -> fx.GraphModule:
             put(root, layer, found.layers[layer])
         if name in read and name not in found.filled:
             put(root, name, parameter(tensor))
-    return marked(fx.GraphModule(root, graph), plain.whole)
+    return mark_plain(fx.GraphModule(root, graph), plain.whole)
 
 
 @dataclass
@@ -128,7 +128,7 @@ def _tensor_names(node: fx.Node) -> tuple[str | None, ...] | None:
     return tuple(found)
 
 
-def _filled(layer: Any, weight: Tensor | None, bias: Tensor | None) -> nn.Module:
+def _fill(layer: Any, weight: Tensor | None, bias: Tensor | None) -> nn.Module:
     layer.weight = None if weight is None else parameter(weight)
     layer.bias = None if bias is None else parameter(bias)
     return layer  # type: ignore[no-any-return]
@@ -139,7 +139,7 @@ def _linear(tensors: list[Tensor | None], node: fx.Node) -> nn.Module | None:
     assert weight is not None  # it has a name
     with torch.device("meta"):
         layer = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None)
-    return _filled(layer, weight, bias)
+    return _fill(layer, weight, bias)
 
 
 def _convolution(kind: type[nn.Module]) -> Callable[[list[Tensor | None], fx.Node], nn.Module | None]:
@@ -158,7 +158,7 @@ def _convolution(kind: type[nn.Module]) -> Callable[[list[Tensor | None], fx.Nod
         }
         with torch.device("meta"):
             layer = kind(*sizes, tuple(weight.shape[2:]), groups=groups, bias=bias is not None, **settings)
-        return _filled(layer, weight, bias)
+        return _fill(layer, weight, bias)
 
     return make
 
@@ -181,7 +181,7 @@ def _batch_norm(tensors: list[Tensor | None], node: fx.Node) -> nn.Module | None
     norm.register_buffer("running_mean", mean.detach())
     norm.register_buffer("running_var", variance.detach())
     norm.num_batches_tracked = None
-    return _filled(norm, weight, bias)
+    return _fill(norm, weight, bias)
 
 
 _MAKERS: Mapping[object, Callable[[list[Tensor | None], fx.Node], nn.Module | None]] = {

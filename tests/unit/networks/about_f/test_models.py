@@ -10,7 +10,13 @@ from torch import nn
 from codebound.known.provenance import UNKNOWN, origin_of
 from codebound.run.errors import CertificateError, UsageError
 from codebound.sample.load import load_dataset
-from codebound_networks.about_f.given import given_base, load_layers, load_network, model_sizes, traced
+from codebound_networks.about_f.models import (
+    as_traced,
+    base_from_options,
+    load_layers,
+    load_network,
+    model_sizes,
+)
 from codebound_networks.reading.walk import wrap
 from codebound_networks.views.graphs import Traced
 from codebound_networks.views.zoo import ZOO
@@ -36,28 +42,28 @@ def test_a_network_keeps_what_its_run_folder_says(weights):
 def test_a_base_that_saw_the_sample_is_refused(weights):
     network = load_network("linear", DIGITS)
     options = {"base": weights, "base_says": None}
-    assert given_base(options, network, DIGITS).says == "of the file model.safetensors"
+    assert base_from_options(options, network, DIGITS).says == "of the file model.safetensors"
     weights.with_name("result.json").write_text(json.dumps({"data_sha256": DIGITS.sha256}))
     with pytest.raises(CertificateError, match="this very sample"):
-        given_base(options, network, DIGITS)
+        base_from_options(options, network, DIGITS)
 
 
 def test_words_without_a_base_are_refused():
-    assert given_base({"base": None, "base_says": None}, nn.Linear(2, 2), DIGITS) is None
+    assert base_from_options({"base": None, "base_says": None}, nn.Linear(2, 2), DIGITS) is None
     with pytest.raises(UsageError, match="none was given"):
-        given_base({"base": None, "base_says": "of the moon"}, nn.Linear(2, 2), DIGITS)
+        base_from_options({"base": None, "base_says": "of the moon"}, nn.Linear(2, 2), DIGITS)
 
 
 def test_what_was_wrapped_is_traced_anew():
     network = nn.Sequential(nn.Linear(4, 3))
-    again = traced(wrap(network, example=torch.zeros(2, 4)))
+    again = as_traced(wrap(network, example=torch.zeros(2, 4)))
     assert again.model is network
     assert again.known is None
     one = Traced(network)
-    assert traced(one) is one
-    assert traced(network).model is network
+    assert as_traced(one) is one
+    assert as_traced(network).model is network
     with pytest.raises(UsageError, match="Got LogisticRegression; codebound"):
-        traced(type("LogisticRegression", (), {})())
+        as_traced(type("LogisticRegression", (), {})())
 
 
 def test_sizes_are_those_of_the_data_or_as_given_or_of_the_zoo():

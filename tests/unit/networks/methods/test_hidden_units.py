@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.operations import AveragePool, Conv, Linear, MaxPool, Residual
-from codebound_networks.methods.units import narrowed, without_biases, without_dead_units
+from codebound_networks.methods.hidden_units import narrowed, without_biases, without_dead_units
 
 
 @st.composite

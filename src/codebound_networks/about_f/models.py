@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _CLASSES = 10
 
 
-def traced(model: object) -> Traced:
+def as_traced(model: object) -> Traced:
     """The network that was given; since one was wrapped, hooks or layers may have come to it."""
     if isinstance(model, Traced):
         return model
@@ -83,7 +83,7 @@ def model_sizes(
     raise UsageError(f"unknown model {model!r}. Give {', '.join(ZOO)}, or package.module:factory.")
 
 
-def given_base(options: Mapping[str, Any], network: nn.Module, sample: Dataset) -> Pretrained | None:
+def base_from_options(options: Mapping[str, Any], network: nn.Module, sample: Dataset) -> Pretrained | None:
     """The base that was asked for: base and base_says."""
     base, says = options["base"], options["base_says"]
     if base is None:
@@ -93,7 +93,7 @@ def given_base(options: Mapping[str, Any], network: nn.Module, sample: Dataset) 
     return load_base(base, network, sample=sample, says=says or "")
 
 
-def named_head(encoder: Encoder, names: str, sample: Dataset) -> Pretrained:
+def head_from_names(encoder: Encoder, names: str, sample: Dataset) -> Pretrained:
     """A linear layer whose scores are the products of a row with those of class names, as a base."""
     each = tuple(name.strip() for name in names.split(","))
     if len(each) != sample.classes or not all(each):

@@ -7,7 +7,7 @@ from worlds.graphs import computed, graph_of
 from worlds.networks import inputs
 
 from codebound_networks.reading.export import Plain
-from codebound_networks.reading.layered import with_layers
+from codebound_networks.reading.layer_modules import with_layers
 
 aten = torch.ops.aten
 

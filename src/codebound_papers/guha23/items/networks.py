@@ -21,7 +21,7 @@ from codebound_papers.guha23.pruning import strength_for
 from codebound_papers.measure.outputs import margin_report
 from codebound_papers.measure.record import Measured
 from codebound_papers.reproduce.items import Row, Settings, Size
-from codebound_papers.reproduce.training import Samples, Trained, made_up_samples, named_samples, trained
+from codebound_papers.reproduce.training import Samples, Trained, load_samples, make_samples, train
 
 Data = Literal["mnist", "cifar10"]
 
@@ -121,9 +121,9 @@ class Parts(NamedTuple):
 def parts_of(wanted: NetworkSettings, *, size: Size) -> Parts:
     """The data of these networks: four fifths to train on, as the released code leaves, scaled to [-1, 1]."""
     if size == "tiny":
-        train, test = made_up_samples(_SHAPES[wanted.data], n=250)
+        train, test = make_samples(_SHAPES[wanted.data], n=250)
     else:
-        train, test = named_samples(wanted.data)
+        train, test = load_samples(wanted.data)
     if wanted.taken is not None:
         train = train.select(range(wanted.taken), role="train")
     halves = (0.5,) * train.input_shape[0]
@@ -160,24 +160,24 @@ class Networks:
             parts[f"{CODE}, width {self.wanted.watched}, {PLOTTED} epochs"] = self._plotted_row
         return self.settings.cells.get_some(parts)
 
-    def trained(self, training: str, width: int) -> Trained:
+    def train(self, training: str, width: int) -> Trained:
         """One of the networks; of the one that is watched, states on the way are kept."""
         wanted, settings = self.wanted, self.settings
         config = replace(wanted.trainings[training], seed=settings.seed)
         every = wanted.keep_every if (training, width) == (CODE, wanted.watched) else 0
         spec = f"mlp:depth={wanted.depth},width={width}"
-        return trained(spec, self.parts.samples, config, settings, keep_every=every)
+        return train(spec, self.parts.samples, config, settings, keep_every=every)
 
     @cached_property
     def watched(self) -> Trained:
         """The network of the figures that look at one, trained by the code's settings."""
-        return self.trained(CODE, self.wanted.watched)
+        return self.train(CODE, self.wanted.watched)
 
-    def measured(self, what: str, parts: Mapping[str, Callable[[], Row]]) -> list[Row]:
+    def measure(self, what: str, parts: Mapping[str, Callable[[], Row]]) -> list[Row]:
         """Measurements of that network, which several processes share out; some, when time is out."""
 
         def compute(name: str, measure: Callable[[], Row]) -> Row:
-            return self.watched.measured(f"{name}, {what}, {self.settings.size}", measure)
+            return self.watched.measure(f"{name}, {what}, {self.settings.size}", measure)
 
         shared = {name: partial(compute, name, measure) for name, measure in parts.items()}
         return self.settings.cells.get_some(shared)
@@ -210,8 +210,8 @@ class Networks:
 
     def _row(self, training: str, width: int) -> Row:
         """Natural logarithms of all bounds, None where one is infinite, and how they came about."""
-        subject = self.trained(training, width)
-        found = subject.measured(f"bounds, {self.settings.size}", partial(self._measure, subject))
+        subject = self.train(training, width)
+        found = subject.measure(f"bounds, {self.settings.size}", partial(self._measure, subject))
         return {"width": width, "training": training, **found}
 
     @property
@@ -225,7 +225,7 @@ class Networks:
         subject, seen = self.watched, self.plotted_record()
         then = replace(subject, network=subject.at(seen["epochs"]), record={**subject.record, **seen})
         what = f"bounds after {PLOTTED} epochs, {self.settings.size}"
-        found = subject.measured(what, partial(self._measure, then))
+        found = subject.measure(what, partial(self._measure, then))
         return {"width": self.wanted.watched, "training": f"{CODE}, {PLOTTED} epochs", **found}
 
     def _measure(self, subject: Trained) -> Row:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def without_biases(chain: Chain) -> Chain:
     """The same operations, none of them with a bias."""
-    operations = (operation.changed("bias", False) for operation in chain.operations)
+    operations = (operation.with_field("bias", False) for operation in chain.operations)
     return Chain(chain.input_shape, tuple(operations))
 
 
@@ -84,5 +84,5 @@ def _keep_units(
     if f"{position}.bias" in tensors:
         tensors[f"{position}.bias"] = tensors[f"{position}.bias"][is_kept]
     operations = list(chain.operations)
-    operations[position] = operations[position].changed("out", int(is_kept.sum()))
+    operations[position] = operations[position].with_field("out", int(is_kept.sum()))
     return Chain(chain.input_shape, tuple(operations))

@@ -10,8 +10,8 @@ import torch
 
 from codebound.bounds.original import LayerBounds, output_deviation
 from codebound_papers.guha23.items import released
+from codebound_papers.guha23.items.networks import PLOTTED, Data, Networks, network_settings
 from codebound_papers.guha23.items.printed import CHANGES, FULLEST_ROWS
-from codebound_papers.guha23.items.trained import PLOTTED, Data, Networks, network_settings
 from codebound_papers.guha23.items.verdicts import span
 from codebound_papers.guha23.pruning import has_small_changes, kept_share
 from codebound_papers.measure.outputs import margin_report
@@ -59,8 +59,8 @@ def guha_figure2(settings: Settings) -> Reproduction:
     networks = Networks(wanted, settings)
     epochs = settings.cells.get("epochs", lambda: {"kept": list(networks.watched.kept_epochs)})["kept"]
     parts = {f"epoch {epoch}": partial(_state, networks, epoch) for epoch in epochs}
-    states = networks.measured("bound", parts)
-    rows = relative(rescaled(rescaled(states, "bound"), "bound_by_change"))
+    states = networks.measure("bound", parts)
+    rows = normalise(rescale(rescale(states, "bound"), "bound_by_change"))
     watched = f"""One network of width {wanted.watched}, looked at every {wanted.keep_every} epochs, trained
         by the code's settings. The paper prints no numbers for this figure."""
     step = -(-len(rows) // _SHOWN_EPOCHS)
@@ -73,11 +73,11 @@ def guha_figure2(settings: Settings) -> Reproduction:
     )
 
 
-def rescaled(rows: Sequence[Row], column: str) -> list[Row]:
+def rescale(rows: Sequence[Row], column: str) -> list[Row]:
     """The rows with a bound moved and stretched to the range of the test error.
 
     >>> rows = [{"bound": 9.0, "test_error": 0.5}, {"bound": 7.0, "test_error": 0.25}]
-    >>> [row["bound_rescaled"] for row in rescaled(rows, "bound")]
+    >>> [row["bound_rescaled"] for row in rescale(rows, "bound")]
     [0.5, 0.25]
     """
     bounds, errors = ([row[name] for row in rows] for name in (column, "test_error"))
@@ -142,12 +142,12 @@ def _epoch_figure(rows: Sequence[Row]) -> Figure:
     return Figure(plots, columns=2)
 
 
-def relative(rows: Sequence[Row]) -> list[Row]:
+def normalise(rows: Sequence[Row]) -> list[Row]:
     """The rows with bounds and error divided by their largest values, as the released script has them.
 
     >>> rows = [{"bound": 8.0, "bound_by_change": 8.0, "test_error": 0.5},
     ...         {"bound": 6.0, "bound_by_change": 4.0, "test_error": 0.25}]
-    >>> [(row["bound_relative"], row["error_relative"]) for row in relative(rows)]
+    >>> [(row["bound_relative"], row["error_relative"]) for row in normalise(rows)]
     [(1.0, 1.0), (0.75, 0.5)]
     """
     names = {"bound": "bound_relative", "bound_by_change": "bound_by_change_relative"}
@@ -185,7 +185,7 @@ def _changes(id: str, data: Data, settings: Settings) -> Reproduction:
     networks, cells = Networks(wanted, settings), settings.cells
     trained = cells.get("network", networks.plotted_record)
     parts = {f"d={d:.6g}": partial(_change, networks, d) for d in released.strengths(settings.size)}
-    points = networks.measured(f"pruned after {PLOTTED} epochs", parts)
+    points = networks.measure(f"pruned after {PLOTTED} epochs", parts)
     pruned = [row for row in points if row["d"] > 0.0]
     fewer = [f"{len(points)} strengths; the repository has 100."] * (len(points) < 100)
     fewer += _other_epochs(trained["epochs"])
