@@ -27,18 +27,18 @@ LARGEST_IMPORT = 100
 """Modules of ours that a certificate may load: what nobody needs is not read, and not in the way."""
 MOST_LINES = 500
 BUDGETS = {  # lines and modules; what goes lowers them, and only a commit of its own raises them
-    "codebound": (23_010, 116),
-    "codebound_networks": (11_800, 71),
-    "codebound_papers": (24_110, 130),
+    "codebound": (23_000, 115),
+    "codebound_networks": (11_830, 72),
+    "codebound_papers": (24_720, 132),
     "codebound_verify": (9_250, 62),
 }
 CODE_BUDGETS = {  # lines without blanks, comments and docstrings: words may come, code may not
-    "codebound": 15_325,
-    "codebound_networks": 8_390,
-    "codebound_papers": 16_660,
-    "codebound_verify": 6_473,
+    "codebound": 15_323,
+    "codebound_networks": 8_393,
+    "codebound_papers": 17_083,
+    "codebound_verify": 6_470,
 }
-LONGEST_WALK = {"the first": (645, 79), "the second program": (177, 26)}
+LONGEST_WALK = {"the first": (646, 79), "the second program": (177, 26)}
 """Functions and files on the way of ``certify --data digits``, as ``benchmarks/walk.py`` counts them."""
 
 

@@ -214,13 +214,15 @@ def sample_of(
     if levels and how.classes not in (None, len(levels)):
         raise DataError(f"{name} declares {len(levels)} classes, the sample has {how.classes}.")
     _require_finite(columns, name=name)
+    named = ", ".join(f"{label} = {level}" for label, level in enumerate(levels[:_SHOWN_LEVELS]))
+    classes = f"; classes {named}{', ...' if len(levels) > _SHOWN_LEVELS else ''}" if levels else ""
     found = from_arrays(
         inputs_of(columns, name=name),
         None if labels is None else labels_of(labels, name=name),
         name=name,
         role=how.role,
         classes=len(levels) or how.classes,
-        source=source + (f", labels in column {labels.name}{_in_words(levels)}" if labels else ""),
+        source=source + (f", labels in column {labels.name}{classes}" if labels else ""),
     )
     return replace(
         found,
@@ -270,11 +272,6 @@ def _of_texts(texts: Sequence[Column]) -> str:
         f"{len(first.values)} rows: a text, or the name of a row. It is 1 in one of {BUCKETS} inputs, by its "
         "SHA-256"
     )
-
-
-def _in_words(levels: tuple[str, ...]) -> str:
-    named = ", ".join(f"{label} = {level}" for label, level in enumerate(levels[:_SHOWN_LEVELS]))
-    return f"; classes {named}{', ...' if len(levels) > _SHOWN_LEVELS else ''}" if levels else ""
 
 
 def _remarks(columns: Sequence[Column]) -> list[str]:

@@ -22,6 +22,7 @@ from codebound_papers.baselines import literature, parameter_counting
 from codebound_papers.compress.compressors import Job, weight_of
 from codebound_papers.facts import NetworkFacts
 from codebound_papers.guha23 import lottery, magnitude, pruning, sketching
+from codebound_papers.guha23.balanced import BalancedPruning
 from codebound_papers.guha23.kappa import SLACK
 from codebound_papers.guha23.masks import IterativePruning
 from codebound_papers.guha23.pruning import GAUSSIAN, PruningFacts, kept_share, strength_for
@@ -36,7 +37,8 @@ from codebound_papers.study.page import Row, StudyResult, make_figure, make_tabl
 from codebound_papers.study.subjects import Subject, subject
 from codebound_papers.value import Hypothesis, PublishedValue, Refused
 
-Pruning = Literal["algorithm1", "magnitude", "iterative"]
+Pruning = Literal["algorithm1", "magnitude", "iterative", "balanced"]
+_TRAINED = ("iterative", "balanced")  # ways that train under the mask
 _ROUNDS, _STEPS = 3, 600  # of iterative pruning, and at least so many steps of each of its trainings
 _BATCH = 128
 _FINE = 4095  # levels of what is rounded again
@@ -46,7 +48,12 @@ _TICKETS = {
     "random_width": "random width|,", "active": "weights in the ticket|,", "distance": "distance|.3g",
     "largest_score": "largest score|.3g", "agreement": "same labels|%"}  # fmt: skip
 _COST = 0.01  # of the accuracy, where d is chosen here
-_VERBS = {"algorithm1": "mbp", "magnitude": "naive", "iterative": "imp"}  # names of ``compress``
+_VERBS = {
+    "algorithm1": "mbp",
+    "magnitude": "naive",
+    "iterative": "imp",
+    "balanced": "balanced",
+}  # names of ``compress``
 _CLAIM = (
     "Guha, Dubey and Huo (2023) claim that a pruned network can be squeezed into small sketches, that these "
     "give back its weights exactly, and that so few numbers bound its error on new data."
@@ -132,7 +139,7 @@ class _Layer:
 def guha23(
     about: Subject | None = None,
     *,
-    prune: Pruning = "algorithm1",
+    prune: Pruning | None = None,
     d: float | None = None,
     levels: int = 15,
     rho: float | None = None,
@@ -144,7 +151,8 @@ def guha23(
     """Prunes, sketches and recovers one network g, and evaluates what the paper says of it.
 
     ``d`` is the strength of pruning: the other ways of pruning keep the share chi(d) of every layer. Where it
-    is not given, it is the strongest of a grid that costs at most 1 % of the accuracy on the sample.
+    is not given, it is the strongest of a grid that costs at most 1 % of the accuracy on the sample. Balanced
+    pruning is the default, and algorithm 1 for a network with biases.
     The other arguments are rho, eps and lambda of the theorems; ``widths`` are those of other networks.
 
     >>> found = guha23(subject("linear", epochs=2), d=1.0)
@@ -152,6 +160,8 @@ def guha23(
     linear1
     """
     about = subject() if about is None else about
+    if prune is None:  # what works with sketches, where a study can train under masks
+        prune = "algorithm1" if _has_biases(about) else "balanced"
     if prune not in get_args(Pruning):
         raise UsageError(f"pruning is by {', '.join(get_args(Pruning))}. Got {prune!r}.")
     for name, value in {"d": d, "rho": rho, "eps": eps, "lambda": lambda_}.items():
@@ -159,7 +169,7 @@ def guha23(
             raise UsageError(f"{name} is a finite number above 0. Got {value}.")
     chosen = _Settings(prune, levels, rho, eps, lambda_)
     wider = {width: about.widen(width) for width in widths}
-    strengths = {strength_for(kept) for kept in (_KEPT_TRAINED if prune == "iterative" else _KEPT)}
+    strengths = {strength_for(kept) for kept in (_KEPT_TRAINED if prune in _TRAINED else _KEPT)}
     strengths |= set() if d is None else {d}
     layers_at, points = dict[float, list[_Layer]](), list[Row]()
     for done, strength in enumerate(sorted(strengths)):
@@ -220,21 +230,35 @@ def guha23(
     )
 
 
+def _has_biases(about: Subject) -> bool:
+    """Return True if a layer of the network has a bias."""
+    return any(view.bias is not None for view in about.network.layers)
+
+
 def _prune(about: Subject, chosen: _Settings, d: float) -> dict[str, Tensor]:
     """The weights of every layer after pruning, by layer; draws are those of ``compress --method mbp``."""
     kept, views = kept_share(d), about.network.layers
     if chosen.prune == "magnitude":
         count = {view.name: magnitude.kept_count(view.weight.numel(), kept) for view in views}
         return {view.name: magnitude.keep_largest(weight_of(view), count[view.name]) for view in views}
+    levels = chosen.levels if chosen.rho is None else _FINE
+    epochs = math.ceil(_STEPS * _BATCH / about.sample.n)
+    if chosen.prune == "balanced":
+        if _has_biases(about):
+            raise UsageError(
+                "balanced pruning trains biases, which a study keeps: give a network without any."
+            )
+        balanced = BalancedPruning(density=kept, output_density=kept, levels=levels, epochs=2 * epochs)
+        job = Job(network=about.network, sample=about.sample.on("cpu"), seed=about.seed)
+        return {layer.name: layer.weight for layer in balanced.run(job).layers}
     if chosen.prune == "iterative":
-        has_biases = any(view.bias is not None for view in views)
         start = about.by_epoch.get(0)  # biases stay as they are, and those of f belong to its weights
-        network = about.network if start is None or has_biases else about.network.with_model(start)
+        network = about.network if start is None or _has_biases(about) else about.network.with_model(start)
         algorithm = IterativePruning(
             density=kept,
             rounds=_ROUNDS,
-            epochs=math.ceil(_STEPS * _BATCH / about.sample.n),
-            levels=chosen.levels if chosen.rho is None else _FINE,
+            epochs=epochs,
+            levels=levels,
             batch_size=_BATCH,
         )
         job = Job(network=network, sample=about.sample.on("cpu"), seed=about.seed)
@@ -357,7 +381,7 @@ def _bounds(about: Subject, f: nn.Module, d: float, chosen: _Settings) -> Row:
     It is pruned as g is; without training, which would be one for every point.
     """
     other = replace(about, f=f, by_epoch={})
-    if chosen.prune == "iterative":
+    if chosen.prune in _TRAINED:
         chosen = chosen._replace(prune="magnitude")
     measured, values = other.measure("margins", "norms"), list[PublishedValue]()
     if not measured.obstacle:

@@ -13,6 +13,7 @@ from codebound.certificate.file import Certificate
 from codebound.run.errors import UsageError
 from codebound_papers.guha23.sketch.operators import column_ensemble
 from codebound_papers.study.guha import guha23
+from codebound_papers.study.subjects import subject
 
 D, EPS, LAMBDA = 8.0, 3.0, 5.0
 
@@ -196,7 +197,6 @@ def test_without_test_examples_the_truth_is_unknown(about):
 
 @pytest.mark.thorough
 def test_widths_epochs_and_rewinding_on_a_network_that_is_trained_here():
-    from codebound_papers.study.subjects import subject
 
     about = subject("mlp:depth=2,width=16,bias=false", epochs=3, margin_share=0.95)
     found = guha23(about, prune="iterative", widths=(8,))
@@ -221,3 +221,22 @@ def test_tickets_in_wide_random_networks_come_near_the_scaled_network(found):
         assert row["drawn"] == row["random_width"] * (12 + 24 + 24 + 3)
         assert row["active"] <= 4 * (12 * 24) + 2 * (24 * 3)
     assert "Theorem 6.1, measured" in found.page()
+
+
+@pytest.mark.thorough
+def test_a_network_without_biases_is_pruned_under_caps():
+    about = subject("mlp:depth=3,width=32,bias=false", epochs=10)
+    found = guha23(about, d=8.5)
+    assert found.record()["settings"]["prune"] == "balanced"
+    (row,) = [each for each in found.record()["working_range"] if each["d"] == 8.5]
+    assert row["kept"] == pytest.approx(0.1, abs=0.05)
+    for weight in found.networks["g"].parameters():  # caps are twice the mean of a row; 8 are always allowed
+        left = weight.ne(0).sum(1)
+        assert left.max() <= max(8, math.ceil(2.0 * 1.35 * 0.1 * weight.shape[1]))
+
+
+def test_balanced_pruning_asks_for_a_network_without_biases():
+    about = subject("linear", epochs=1)
+    with pytest.raises(UsageError, match="give a network without any"):
+        guha23(about, prune="balanced")
+    assert guha23(about, d=1.0).record()["settings"]["prune"] == "algorithm1"
