@@ -25,8 +25,8 @@ if TYPE_CHECKING:  # for type checkers and editors, which cannot follow the name
     from codebound.sample.arrays import from_arrays as from_arrays
     from codebound.sample.dataset import Dataset as Dataset
     from codebound.sample.dataset import Scaling as Scaling
-    from codebound.sample.dataset import split as split
     from codebound.sample.load import load_dataset as load_dataset
+    from codebound.sample.load import split as split
     from codebound.sample.tables import from_frame as from_frame
 
     study: Studies
@@ -47,7 +47,7 @@ _HOME = {
     "from_arrays": "codebound.sample.arrays",
     "load_dataset": "codebound.sample.load",
     "from_frame": "codebound.sample.tables",
-    "split": "codebound.sample.dataset",
+    "split": "codebound.sample.load",
     "load_encoder": "codebound.known.encoder",
     # certificates
     "Certificate": "codebound.certificate.file",

@@ -34,7 +34,8 @@ from codebound.run.device import resolve_device
 from codebound.run.errors import DataError, UsageError
 from codebound.run.extensions import form_of, reader
 from codebound.run.progress import Progress, show_progress, silent
-from codebound.sample.dataset import as_dataset, cross_duplicates, require_certifiable, seen_rows
+from codebound.sample.dataset import cross_duplicates, require_certifiable, seen_rows
+from codebound.sample.load import as_dataset
 from codebound.sample.losses import WRONG, parse_loss, possible_examples
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from codebound.certificate.assessment import AbstractAssessed
     from codebound.certificate.task import Task
     from codebound.known.base import Pretrained
-    from codebound.methods.strategy import Attempt
+    from codebound.methods.offers import Attempt
     from codebound.run.job import Engine
     from codebound.sample.dataset import Dataset
 

@@ -38,7 +38,7 @@ TENSOR_CODES = {
     10: f"{_CODES}:Filled",
     11: f"{_CODES}:Ticket",
     12: f"{_CODES}:Mixed",
-    13: "codebound_papers.guha23.sketch.code:Sketched",
+    13: "codebound_papers.guha23.sketch.codec:Sketched",
 }
 
 NAMES = {

@@ -29,7 +29,7 @@ from codebound_networks.codes.tensors import (
     Zero,
 )
 from codebound_papers.compress.codes import Filled, Filling, LowRank, Mixed, Projected, Ticket
-from codebound_papers.guha23.sketch.code import Sketched
+from codebound_papers.guha23.sketch.codec import Sketched
 
 SHAPES = hnp.array_shapes(min_dims=0, max_dims=4, min_side=1, max_side=6)
 MATRICES = hnp.array_shapes(min_dims=2, max_dims=4, max_side=5)

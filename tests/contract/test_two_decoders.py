@@ -33,8 +33,7 @@ from codebound_networks.codes.random_subspace import Subspace
 from codebound_networks.codes.static import frequency_table
 from codebound_networks.codes.tensors import Dense, Raw, Static, Zero
 from codebound_papers.compress.codes import Filled, Filling, LowRank, Mixed, Projected, Ticket
-from codebound_papers.guha23.sketch.code import Sketched
-from codebound_papers.guha23.sketch.codec import solved
+from codebound_papers.guha23.sketch.codec import Sketched, solved
 from codebound_verify import Refused
 from codebound_verify.container import read
 from codebound_verify.message import Message as TheirMessage

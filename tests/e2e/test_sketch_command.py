@@ -17,7 +17,7 @@ from codebound_networks.chains.message import decode as read
 from codebound_networks.reading.loading import load_model
 from codebound_networks.train.config import TrainConfig
 from codebound_networks.train.harness import fit
-from codebound_papers.guha23.sketch.code import Sketched
+from codebound_papers.guha23.sketch.codec import Sketched
 
 KEYS = [
     *("name", "rows", "columns", "nnz", "j_r", "j_c", "m1", "m2"),

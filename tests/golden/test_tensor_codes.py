@@ -8,8 +8,7 @@ from codebound.bits.bitstring import Bits
 from codebound_networks.codes.modes import decode_tensors, encode_tensors
 from codebound_networks.codes.tensors import Adaptive, Codebook, Dense, Enumerative, Raw, Static, Zero
 from codebound_papers.compress.codes import Filled, Filling, LowRank, Mixed, Projected, Ticket
-from codebound_papers.guha23.sketch.code import Sketched
-from codebound_papers.guha23.sketch.codec import solved
+from codebound_papers.guha23.sketch.codec import Sketched, solved
 
 Q = np.array([[0, 2, 0, -1], [0, 0, 0, 0], [1, 0, -2, 0]], dtype=np.int32)
 F = [8192, 8192, 40000, 4096, 5056]

@@ -27,8 +27,7 @@ from codebound_networks.codes.random_subspace import Subspace
 from codebound_networks.codes.static import frequency_table
 from codebound_networks.codes.tensors import Adaptive, Codebook, Dense, Enumerative, Raw, Static, Zero
 from codebound_papers.compress.codes import Filled, Filling, LowRank, Mixed, Projected, Ticket
-from codebound_papers.guha23.sketch.code import Sketched
-from codebound_papers.guha23.sketch.codec import solved
+from codebound_papers.guha23.sketch.codec import Sketched, solved
 
 SEEDS = st.integers(0, 9) | st.integers(0, 2**41 - 2)
 STEPS = st.integers(-500, 500)  # two of them add up to one that there is

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from codebound.run.errors import FormatError, UsageError
 from codebound.run.progress import Progress, silent
-from codebound.sample.dataset import as_dataset
+from codebound.sample.load import as_dataset
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

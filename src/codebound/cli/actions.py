@@ -21,9 +21,9 @@ from codebound.run.progress import NOBODY, Listener, Progress, silent
 from codebound.run.store import new_folder, source_sha256
 from codebound.run.tensor_files import state_sha256, state_tensors
 from codebound.sample.caveats import remarks
-from codebound.sample.dataset import reading_options, split
+from codebound.sample.dataset import reading_options
 from codebound.sample.formats.catalogue import KNOWN
-from codebound.sample.load import load_dataset
+from codebound.sample.load import load_dataset, split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

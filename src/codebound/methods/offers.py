@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from codebound.bounds.facts import HoldoutFacts
 from codebound.bounds.held_out import holdout
@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from codebound.certificate.assessment import AbstractAssessed
+    from codebound.certificate.task import Task
+    from codebound.known.encoder import Encoder
     from codebound.methods.search import Search
+    from codebound.sample.dataset import Dataset
 
 HOLD_OUT = "hold-out"
 SPLIT = "split"
@@ -28,6 +31,22 @@ class Offer:
 
     assessed: AbstractAssessed
     method: str
+
+
+class Attempt(NamedTuple):
+    """Outcome of a search for one claim, with its samples."""
+
+    task: Task
+    search: Search
+    best: AbstractAssessed
+    method: str
+    sample: Dataset
+    encoder: Encoder | None
+
+    @property
+    def others(self) -> list[Attempt]:
+        """The same search with what it offers next, in its order."""
+        return [self._replace(best=each.assessed, method=each.method) for each in self.search.offers[1:]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,9 +22,8 @@ from codebound.certificate.statement import Term
 from codebound.certificate.task import Task
 from codebound.methods.inputs import encode_rest, largest_input
 from codebound.methods.kernel_share import kernel_helper, most_supports
-from codebound.methods.offers import BY_HELPER, Route
+from codebound.methods.offers import BY_HELPER, Attempt, Route
 from codebound.methods.search import OutOfTimeError, Search
-from codebound.methods.strategy import Attempt
 from codebound.run.extensions import form_of
 
 if TYPE_CHECKING:

@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from codebound.certificate.assessment import issue
 from codebound.certificate.claims import AboutG, AfterSplit
 from codebound.certificate.task import NO_NETWORK, Task
 from codebound.methods.inputs import ENCODES, base_encoder, largest_input, require_known_classes
-from codebound.methods.offers import BY_HELPER, Refusal, compare_routes, refusal_error, route_of
+from codebound.methods.offers import BY_HELPER, Attempt, Refusal, compare_routes, refusal_error, route_of
 from codebound.methods.search import OutOfTimeError, Search, run
 from codebound.run.errors import CertificateError, CodeboundError, RefusedError
 from codebound.run.extensions import find_extensions, form_of
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     import torch
 
-    from codebound.certificate.assessment import AbstractAssessed
     from codebound.certificate.claims import AbstractClaim
     from codebound.certificate.file import Certificate
     from codebound.certificate.task import AbstractOriginal, Tensors
@@ -40,22 +39,6 @@ if TYPE_CHECKING:
 _CLEARLY = 0.9  # times what the second program can do by itself: less than this outweighs a declaration
 _FEW = 2000  # examples up to which other routes end near to a hold-out set
 _SHARES_OF_TABLES = (5, 8)  # tenths that a linear helper is learned from, where a table has no network
-
-
-class Attempt(NamedTuple):
-    """Outcome of a search for one claim, with its samples."""
-
-    task: Task
-    search: Search
-    best: AbstractAssessed
-    method: str
-    sample: Dataset
-    encoder: Encoder | None
-
-    @property
-    def others(self) -> list[Attempt]:
-        """The same search with what it offers next, in its order."""
-        return [self._replace(best=each.assessed, method=each.method) for each in self.search.offers[1:]]
 
 
 @dataclass(eq=False, kw_only=True)

@@ -17,7 +17,7 @@ from codebound.bounds.risk import count_of
 from codebound.run.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -242,25 +242,6 @@ def _can_be_computed_with(x: NDArray[np.generic]) -> bool:
     return all((np.abs(x[rows]) <= largest).all() for rows in row_parts(x))
 
 
-def as_dataset(given: object, *, role: str = "train", like: Dataset | None = None) -> Dataset:
-    """The sample that was given, in any way that ``load_dataset`` takes; a Dataset stays what it is.
-
-    Classes, and the columns of a table, are those of the sample that it is ``like``, where there is one.
-    """
-    if isinstance(given, Dataset):
-        has_words = given.role == "test" and given.columns and given.class_names
-        if has_words and like is not None and not like.class_names:
-            raise DataError(
-                f"the classes of {given.name} are words, {', '.join(given.class_names[:8])}, and those of "
-                "the sample are numbers. Give the file or the frame itself, with the order of the classes in "
-                "the header: label{no|yes}."
-            )
-        return given if like is None else align_labels(given, like.class_names)
-    from codebound.sample.load import load_dataset
-
-    return load_dataset(given, role=role, **({} if like is None else reading_options(like)))
-
-
 def require_certifiable(sample: Dataset) -> None:
     """Refuses a sample before anything is searched that no certificate can be about, or no classifier.
 
@@ -328,61 +309,6 @@ def permutation(n: int, *, seed: int = 0) -> NDArray[np.int64]:
         raise UsageError(f"a split seed lies in [0, 2^128). Got {seed}.")
     keys = np.random.Philox(key=seed).random_raw(n)
     return np.argsort(keys, kind="stable").astype(np.int64)
-
-
-def split(
-    dataset: Any, parts: Mapping[str, float] | Mapping[str, int], *, seed: int = 0
-) -> dict[str, Dataset]:
-    """Parts of a sample by role, disjoint and together all of it, along ``permutation(n, seed)``.
-
-    Part k of fractions f_1, f_2, ..., in the order given, runs from floor(n F_{k-1}) to floor(n F_k), where
-    F_k = f_1 + ... + f_k and 1e-9 is added before rounding down so that binary fractions do not lose an
-    example; so every example is used and an odd one goes to the later part.
-
-    Args:
-        dataset: The sample to cut, given in any way that ``certify`` takes.
-        parts: By role, either fractions that add up to 1 or whole numbers of examples that add up to n.
-        seed: Chooses the permutation. A seed chosen after seeing results is a choice that has to be paid for.
-
-    Raises:
-        UsageError: A role is unknown, a part is empty, or the parts do not add up.
-
-    Example:
-        >>> from codebound.sample.load import load_dataset
-        >>> digits = split(load_dataset("digits"), {"train": 0.8, "test": 0.2})
-        >>> digits["train"].n, digits["test"].n
-        (1437, 360)
-    """
-    dataset = as_dataset(dataset)
-    unknown = [role for role in parts if role not in ROLES]
-    if unknown or not parts:
-        raise UsageError(f"a part has the role {', '.join(ROLES)}. Got {', '.join(unknown) or 'no part'}.")
-    ends, order = _ends(dataset.n, list(parts.values())), permutation(dataset.n, seed=seed)
-    found: dict[str, Dataset] = {}
-    for role, start, end in zip(parts, [0, *ends[:-1]], ends, strict=True):
-        if end <= start:
-            raise UsageError(
-                f"the part {role!r} of {dataset.name} (n = {dataset.n}) would be empty: {dict(parts)}."
-            )
-        found[role] = dataset.select(order[start:end], role=role)
-    return found
-
-
-def _ends(n: int, amounts: list[float] | list[int]) -> list[int]:
-    """Return the end of each part in the permutation."""
-    if any(isinstance(amount, bool) or not math.isfinite(amount) or amount < 0 for amount in amounts):
-        raise UsageError(f"parts are fractions or counts, none negative. Got {amounts}.")
-    cumulative = np.cumsum(amounts).tolist()
-    if all(isinstance(amount, int) for amount in amounts):
-        if cumulative[-1] != n:
-            raise UsageError(f"the counts {amounts} add up to {cumulative[-1]}; the sample has {n} examples.")
-        return [int(end) for end in cumulative]
-    if any(isinstance(amount, int) for amount in amounts) or abs(cumulative[-1] - 1.0) > 1e-9:
-        raise UsageError(
-            f"fractions must be written as decimals and add up to 1. Got {amounts}, which add up to "
-            f"{cumulative[-1]:.6g}. For numbers of examples write whole numbers that add up to {n}."
-        )
-    return [math.floor(n * end + 1e-9) for end in cumulative[:-1]] + [n]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ import numpy as np
 from codebound.run.errors import DataError, UsageError
 from codebound.run.files import write_arrays
 from codebound.sample.caveats import MOST_COPIES, count_copies, remarks
-from codebound.sample.dataset import cross_duplicates, split
+from codebound.sample.dataset import cross_duplicates
 from codebound.sample.formats.catalogue import KNOWN
-from codebound.sample.load import load_dataset
+from codebound.sample.load import load_dataset, split
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -164,7 +164,8 @@ def decode_rule(message: Message) -> Rule:
     if message.form is None:
         rule = read_rule(decoder, header.input_shape, has_layers=header.version.is_third)
     else:
-        assert isinstance(header.extra, Picked)  # the statement is C-15
+        if not isinstance(header.extra, Picked):
+            raise Refused("Rule: a rule belongs to a certificate of C-15.")
         rule = read_rule_without_picks(decoder, header.input_shape, header.extra.first)
         if not isinstance(rule.features, Columns):
             read_scaling(decoder, header, literal=False)

@@ -13,9 +13,8 @@ from worlds.files import idx, md5_of
 
 from codebound.cli.data import app
 from codebound.run.errors import DataError, UsageError
-from codebound.sample.dataset import split
 from codebound.sample.formats.catalogue import KNOWN
-from codebound.sample.load import load_dataset
+from codebound.sample.load import load_dataset, split
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (5, 28, 28), dtype=np.uint8)
 MNIST = {

@@ -23,9 +23,9 @@ from codebound.known.encoder import (
     save_table,
 )
 from codebound.run.errors import CertificateError, CodeboundError, DataError, ModelError, UsageError
-from codebound.sample.dataset import Dataset, as_dataset
+from codebound.sample.dataset import Dataset
 from codebound.sample.formats.texts import Texts, load_texts
-from codebound.sample.load import load_dataset
+from codebound.sample.load import as_dataset, load_dataset
 
 FACTORY = """
 import torch

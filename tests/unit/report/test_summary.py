@@ -8,7 +8,8 @@ from worlds.bright_rows import images
 
 from codebound.certification import certify
 from codebound.report.summary import refused_lines, result_rows, summary_html
-from codebound.sample.dataset import Dataset, split
+from codebound.sample.dataset import Dataset
+from codebound.sample.load import split
 from codebound_networks.reading.loading import load_model
 from codebound_networks.train.config import TrainConfig
 from codebound_networks.train.harness import fit

@@ -21,8 +21,8 @@ from codebound.sample.dataset import (
     cross_duplicates,
     permutation,
     require_certifiable,
-    split,
 )
+from codebound.sample.load import split
 
 
 def expected_hash(x: np.ndarray, y: np.ndarray) -> str:

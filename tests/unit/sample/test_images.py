@@ -7,9 +7,8 @@ import pytest
 from PIL import Image
 
 from codebound.run.errors import DataError
-from codebound.sample.dataset import as_dataset
 from codebound.sample.formats.pictures import read_image_folder
-from codebound.sample.load import load_dataset
+from codebound.sample.load import as_dataset, load_dataset
 
 
 def save(path, value, size=(4, 3), mode="L"):

@@ -10,8 +10,7 @@ from torch.utils.data import Dataset as Items
 
 from codebound.certification import certify
 from codebound.run.errors import DataError
-from codebound.sample.dataset import as_dataset, split
-from codebound.sample.load import load_dataset
+from codebound.sample.load import as_dataset, load_dataset, split
 
 STREAM = np.random.default_rng(0)
 X = STREAM.integers(0, 256, size=(30, 4, 5), dtype=np.uint8)

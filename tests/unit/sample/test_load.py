@@ -14,9 +14,9 @@ from codebound.cli.actions import load_samples
 from codebound.run.errors import DataError, UsageError
 from codebound.sample.arrays import from_arrays
 from codebound.sample.caveats import STANDARDISED
-from codebound.sample.dataset import Scaling, align_labels, as_dataset
+from codebound.sample.dataset import Scaling, align_labels
 from codebound.sample.formats.catalogue import KNOWN
-from codebound.sample.load import load_dataset
+from codebound.sample.load import as_dataset, load_dataset
 from codebound.sample.tables import from_frame
 
 RNG = np.random.default_rng(0)

@@ -15,9 +15,8 @@ from codebound.certificate.declarations import MAX_CHARACTERS
 from codebound.run.errors import DataError
 from codebound.sample.arrays import from_arrays
 from codebound.sample.columns import Title, inputs_of, number_in
-from codebound.sample.dataset import as_dataset
 from codebound.sample.frames import Reading, split_table
-from codebound.sample.load import load_dataset
+from codebound.sample.load import as_dataset, load_dataset
 from codebound.sample.tables import from_frame
 
 FRUIT = """weight,colour{red|green|blue},ripe{no|yes},kind

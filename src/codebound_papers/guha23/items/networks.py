@@ -11,7 +11,8 @@ import torch
 from codebound.bounds.facts import HoldoutFacts
 from codebound.bounds.held_out import holdout
 from codebound.run.files import finite
-from codebound.sample.dataset import Dataset, Scaling, split
+from codebound.sample.dataset import Dataset, Scaling
+from codebound.sample.load import split
 from codebound_networks.train.config import Constant, TrainConfig, preset
 from codebound_papers.baselines import guha_code, literature, parameter_counting
 from codebound_papers.guha23.items import released

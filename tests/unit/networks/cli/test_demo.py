@@ -5,8 +5,7 @@ import re
 import pytest
 
 from codebound.certification import certify
-from codebound.sample.dataset import split
-from codebound.sample.load import load_dataset
+from codebound.sample.load import load_dataset, split
 from codebound_networks.cli.demo import _guarantees
 
 

@@ -19,8 +19,8 @@ from codebound_networks.chains.operations import Linear
 from codebound_networks.codes.choose import best_tensor_code
 from codebound_networks.codes.modes import decode_tensors, encode_tensors
 from codebound_networks.codes.tensors import Dense, Enumerative, Zero
-from codebound_papers.guha23.sketch.code import Sketched
 from codebound_papers.guha23.sketch.codec import (
+    Sketched,
     plain_bits,
     sides,
     sketch_unsolved,
