@@ -77,6 +77,12 @@ def package(file: Path) -> str:
     return first if first == "codebound_verify" or len(rest) == 1 else f"{first}.{rest[0]}"
 
 
+def loaded_modules() -> dict[str, int]:
+    """Count the modules of each of our packages that this process has loaded."""
+    ours = sorted(path.parent.name for path in SOURCES.glob("codebound*/__init__.py"))
+    return {name: sum(each.partition(".")[0] == name for each in sys.modules) for name in ours}
+
+
 def _is_imported(frame: FrameType | None) -> bool:
     while frame is not None:
         if frame.f_code.co_name == "<module>" and frame.f_code.co_filename.startswith(str(SOURCES)):
@@ -102,6 +108,7 @@ def main() -> None:
     finally:
         sys.setprofile(None)
         print(walk.steps() + "\n" if with_steps else "", walk.summary(), sep="")
+        print("; ".join(f"{name}: {count} modules loaded" for name, count in loaded_modules().items()))
 
 
 if __name__ == "__main__":
