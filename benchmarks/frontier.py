@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 import codebound as cb
-from codebound.bits.options import Options
+from codebound.bits.messages import Options
 from codebound.certificate.assessment import assess
 from codebound.certificate.evaluate import count_errors
 from codebound.certificate.task import Task

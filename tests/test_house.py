@@ -83,11 +83,11 @@ ELSEWHERE = {
     "codebound.cli.actions": "unit/cli/test_options.py",
     "codebound.sample.formats.texts": "unit/known/test_encoder.py",
     "codebound.audit.dossier": "unit/cli/test_audit.py",
-    "codebound_papers.arora18.requirements": "unit/papers/plan/test_requirements.py",
+    "codebound_papers.arora18.arora_requirements": "unit/papers/plan/test_requirements.py",
     "codebound_papers.compress.catalogue": "contract/test_compressors.py",
-    "codebound_papers.guha23.requirements": "unit/papers/plan/test_requirements.py",
+    "codebound_papers.guha23.guha_requirements": "unit/papers/plan/test_requirements.py",
     "codebound_papers.published": "unit/papers/compare/test_table.py",
-    "codebound_papers.shin21.requirements": "unit/papers/plan/test_requirements.py",
+    "codebound_papers.shin21.shin_requirements": "unit/papers/plan/test_requirements.py",
 }
 """Modules whose test is not in their place, and where it is; it imports them."""
 BY_COMMAND = {
@@ -100,8 +100,8 @@ BY_COMMAND = {
     "codebound_papers.cli.measure": ("measure", "e2e/test_measure_command.py"),
     "codebound_papers.cli.reproduce": ("reproduce", "e2e/test_reproduce_command.py"),
     "codebound_papers.cli.sketch": ("sketch", "e2e/test_sketch_command.py"),
-    "codebound_papers.compress.command": ("compress", "e2e/test_compress_command.py"),
-    "codebound_papers.plan.command": ("plan", "unit/papers/cli/test_plan.py"),
+    "codebound_papers.compress.compression": ("compress", "e2e/test_compress_command.py"),
+    "codebound_papers.plan.network_plan": ("plan", "unit/papers/cli/test_plan.py"),
 }
 """Modules that are a verb, and the test that runs it."""
 TWICE = {
@@ -152,6 +152,16 @@ def test_no_import_makes_a_cycle_when_a_module_is_loaded_or_later():
         for name in free:
             del imports[name]
     assert sorted(imports) == []  # these import one another in a circle, or what does
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_two_rooms_of_a_package_have_a_module_of_the_same_name(package):
+    names = Counter(
+        path.stem
+        for path in (SOURCES / package).rglob("*.py")
+        if not path.stem.startswith("__") and path.parent.name != "cli"
+    )
+    assert [name for name, times in names.items() if times > 1] == []
 
 
 def test_no_module_is_longer_than_one_reads_at_once():

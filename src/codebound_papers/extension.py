@@ -29,7 +29,7 @@ METHODS |= {name: METHODS.pop(name) for name in ("lottery", "imp")}  # what trai
 
 ENGINES = {"ray": "codebound_papers.sweep.cluster:RayEngine"}
 
-DEMO = {"compare": "codebound_papers.compare.command:end_of_demo"}
+DEMO = {"compare": "codebound_papers.compare.comparison:end_of_demo"}
 
 _CODES = "codebound_papers.compress.codes"
 TENSOR_CODES = {

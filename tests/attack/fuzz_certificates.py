@@ -42,7 +42,7 @@ from worlds import golden as kept
 from worlds import messages
 from worlds.samples import written_clusters
 
-from codebound.bits.options import Options
+from codebound.bits.messages import Options
 from codebound.certificate.assessment import assess, assess_picked, issue
 from codebound.certificate.claims import AboutG, AfterSplit, ByDisagreement, OnDomain
 from codebound.certificate.decoding import decode, rule_message

@@ -23,7 +23,7 @@ from attack.crafting import (
 )
 from cbound_writer import Stack, Stage
 
-from codebound.bits.options import Options
+from codebound.bits.messages import Options
 from codebound.certificate.assessment import assess, issue
 from codebound.certificate.task import Task
 from codebound.sample.arrays import from_arrays

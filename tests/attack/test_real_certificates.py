@@ -14,7 +14,7 @@ from attack import crafting
 from attack.test_certificates import HEADERS, put
 from worlds.samples import written_clusters
 
-from codebound.bits.options import Options
+from codebound.bits.messages import Options
 from codebound.certificate.assessment import assess, assess_picked, issue
 from codebound.certificate.decoding import decode
 from codebound.certificate.file import Certificate

@@ -14,7 +14,7 @@ from attack import crafting
 
 import codebound as cb
 from codebound.bits.bitstring import Bits
-from codebound.bits.options import Options
+from codebound.bits.messages import Options
 from codebound.bits.setting import Setting
 from codebound.certificate.assessment import assess_picked, issue
 from codebound.certificate.decoding import decode, rule_message

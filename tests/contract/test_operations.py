@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from codebound.bits.arithmetic import Reader, Writer
-from codebound.bits.options import Options
+from codebound.bits.messages import Options
 from codebound.run.errors import ModelError
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.from_module import chain_of

@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as arrays
 from worlds.literal import forward
 from worlds.messages import STACKS, chain_of_stack, chains, codes, subspaces
 
-from codebound.bits.options import Options
+from codebound.bits.messages import Options
 from codebound.bits.setting import Setting
 from codebound.run.errors import CodeboundError
 from codebound.sample.dataset import Scaling

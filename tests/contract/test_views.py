@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from codebound.bits.options import Options
+from codebound.bits.messages import Options
 from codebound.certificate.assessment import assess, issue
 from codebound.certificate.decoding import decode
 from codebound.certificate.task import Task

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from codebound.bits.bitstring import Bits
-from codebound.bits.options import Options
+from codebound.bits.messages import Options
 from codebound.run.errors import FormatError
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.message import Message, decode

@@ -8,9 +8,9 @@ from functools import partial
 import pytest
 
 from codebound_papers.guha23.items import comparisons as guha_table2
-from codebound_papers.guha23.items import networks as guha_trained
+from codebound_papers.guha23.items import guha_networks as guha_trained
 from codebound_papers.guha23.items import phase as sketch_phase
-from codebound_papers.guha23.items.networks import network_settings, parts_of
+from codebound_papers.guha23.items.guha_networks import network_settings, parts_of
 
 
 @pytest.fixture

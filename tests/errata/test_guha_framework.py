@@ -11,7 +11,7 @@ from codebound.bounds.facts import OccamFacts
 from codebound.bounds.occam import occam_hoeffding
 from codebound.bounds.original import LayerBounds, margin_for_deviation, output_deviation
 from codebound_networks.train.rng import torch_stream
-from codebound_papers.compress.summary import exponential_deviation
+from codebound_papers.compress.compression_summary import exponential_deviation
 from codebound_papers.guha23.magnitude import prune_randomly
 from codebound_papers.measure.outputs import MarginReport, published_margin_loss
 

@@ -10,8 +10,8 @@ from scipy.integrate import quad
 
 from codebound.bounds.original import LayerBounds, output_deviation
 from codebound_networks.train.rng import torch_stream
+from codebound_papers.compress.compression_summary import exponential_deviation
 from codebound_papers.compress.compressors import number_of_levels, rounding_bound
-from codebound_papers.compress.summary import exponential_deviation
 from codebound_papers.guha23.lottery import least_sketch_side, published_sketch_side
 from codebound_papers.guha23.magnitude import (
     binomial_tail,

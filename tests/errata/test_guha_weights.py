@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from codebound.bits.options import Options
+from codebound.bits.messages import Options
 from codebound.bits.stream import Stream
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.message import Message, decode

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from codebound.bits.bitstring import Bits
-from codebound.bits.options import Options
+from codebound.bits.messages import Options
 from codebound.bits.setting import Setting
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.message import Message, decode

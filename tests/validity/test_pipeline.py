@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from worlds import rates
 
-from codebound.bits.options import Options
+from codebound.bits.messages import Options
 from codebound.bounds.facts import OccamFacts
 from codebound.bounds.occam import occam_binomial
 from codebound.certificate.assessment import assess

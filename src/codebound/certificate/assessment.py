@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from codebound.bits.bitstring import Bits
-    from codebound.bits.options import AbstractMessage
+    from codebound.bits.messages import AbstractMessage
     from codebound.bounds.facts import PickedFacts
     from codebound.bounds.risk import RiskBound
     from codebound.certificate.claims import Conclusion

@@ -10,7 +10,7 @@ from abc import abstractmethod
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from codebound.bits.options import Options
+from codebound.bits.messages import Options
 from codebound.bounds.facts import HoldoutFacts, OccamFacts, PickedFacts
 from codebound.bounds.held_out import holdout, occam_split
 from codebound.bounds.occam import occam_binomial
@@ -29,7 +29,7 @@ from codebound.sample.losses import WRONG
 if TYPE_CHECKING:
     from torch import nn
 
-    from codebound.bits.options import AbstractMessage
+    from codebound.bits.messages import AbstractMessage
     from codebound.bounds.risk import RiskBound
     from codebound.certificate.file import Certificate, CertificateFacts
     from codebound.certificate.task import Task

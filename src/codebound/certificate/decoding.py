@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import nn
 
-    from codebound.bits.options import AbstractMessage
+    from codebound.bits.messages import AbstractMessage
     from codebound.known.encoder import Encoder
     from codebound.learn.rule import PickedMessage
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 import numpy as np
 
 from codebound.bits.bitstring import Bits
-from codebound.bits.options import MAX_WITNESS
+from codebound.bits.messages import MAX_WITNESS
 from codebound.bits.setting import FORM, Setting
 from codebound.bounds.facts import Subject  # noqa: TC001  (read at run time, to check the types of a header)
 from codebound.bounds.risk import claim_sentence, count_of, percent

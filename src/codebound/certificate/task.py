@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor, nn
 
-    from codebound.bits.options import AbstractMessage, Options
+    from codebound.bits.messages import AbstractMessage, Options
     from codebound.certificate.claims import AbstractClaim
     from codebound.sample.caveats import RepeatedRows
     from codebound.sample.dataset import Dataset, DeviceData

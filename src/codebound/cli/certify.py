@@ -11,7 +11,7 @@ from codebound.cli import options as opt
 from codebound.cli.console import REFUTED, Format, emit, listener, note, print_table
 from codebound.cli.options import RUN, option, start_engine
 from codebound.methods.registry import list_methods
-from codebound.report.tables import Table, tabulate
+from codebound.report.text_tables import Table, tabulate
 
 if TYPE_CHECKING:
     from codebound.report.folder import Saved

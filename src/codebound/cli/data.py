@@ -10,7 +10,7 @@ import typer
 from codebound.cli import options as opt
 from codebound.cli.console import Format, emit, emit_rows, listener, note
 from codebound.cli.options import option
-from codebound.report.tables import Table, tabulate
+from codebound.report.text_tables import Table, tabulate
 from codebound.run.progress import progress_bar
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from codebound.bits.arithmetic import Reader, Writer
+from codebound.bits.messages import PICKED, Options, code_options
 from codebound.bits.numbers import bit, gamma, uniform
-from codebound.bits.options import PICKED, Options, code_options
 from codebound.bits.setting import (
     FORM,
     LOSS,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from codebound.bits.arithmetic import AbstractCoder
     from codebound.bits.bitstring import Bits
-    from codebound.bits.options import Ledger
+    from codebound.bits.messages import Ledger
 
 FIRST = (10, 20, 30, 50, 100, 200, 300, 500, 1000, 2000, 3000, 5000, 10_000, 15_000, 20_000, 30_000)
 BATCHES = (

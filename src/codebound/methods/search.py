@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     import torch
 
-    from codebound.bits.options import AbstractMessage
+    from codebound.bits.messages import AbstractMessage
     from codebound.certificate.assessment import AbstractAssessed, Encoded
     from codebound.certificate.task import Task
     from codebound.methods.holdout_baseline import HoldoutBound

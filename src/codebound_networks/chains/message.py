@@ -14,8 +14,8 @@ import torch
 
 from codebound.bits.arithmetic import Reader, Writer
 from codebound.bits.bitstring import join
+from codebound.bits.messages import PICKED, SUBSPACE, TENSORS, AbstractMessage, Ledger, Options, code_options
 from codebound.bits.numbers import bit, gamma, uniform
-from codebound.bits.options import PICKED, SUBSPACE, TENSORS, AbstractMessage, Ledger, Options, code_options
 from codebound.bits.setting import (
     FORM,
     HEAD,

@@ -9,7 +9,7 @@ from codebound.cli import options as opt
 from codebound.cli.certify import print_result
 from codebound.cli.console import Format, note, print_table
 from codebound.cli.options import option
-from codebound.report.tables import tabulate
+from codebound.report.text_tables import tabulate
 from codebound.run.errors import UsageError
 from codebound.run.extensions import find_extensions, resolve
 from codebound.run.progress import progress_bar

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from codebound.cli import options as opt
 from codebound.cli.console import Format, emit, emit_rows, note
 from codebound.cli.options import option
-from codebound.report.tables import Table, tabulate
+from codebound.report.text_tables import Table, tabulate
 from codebound.run.errors import UsageError
 
 if TYPE_CHECKING:

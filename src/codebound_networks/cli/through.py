@@ -8,7 +8,7 @@ from typing import Annotated
 from codebound.cli import options as opt
 from codebound.cli.console import Format, emit, note
 from codebound.cli.options import option
-from codebound.report.tables import tabulate
+from codebound.report.text_tables import tabulate
 
 
 def command(

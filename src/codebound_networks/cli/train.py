@@ -10,7 +10,7 @@ import typer
 from codebound.cli import options as opt
 from codebound.cli.console import REFUTED, Format, emit, listener, note
 from codebound.cli.options import RUN, option
-from codebound.report.tables import Table, tabulate
+from codebound.report.text_tables import Table, tabulate
 from codebound.run.errors import UsageError
 
 if TYPE_CHECKING:

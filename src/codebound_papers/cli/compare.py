@@ -9,7 +9,7 @@ import typer
 from codebound.cli import options as opt
 from codebound.cli.console import Format, emit, listener
 from codebound.cli.options import RUN, option, start_engine
-from codebound.report.tables import Table
+from codebound.report.text_tables import Table
 from codebound.run.errors import UsageError
 from codebound_papers.cli import options as own
 
@@ -68,7 +68,7 @@ def command(
     Example: codebound compare --model mlp --weights runs/w/model.safetensors --data digits --holdout 0.2
     """
     options = dict(locals())
-    from codebound_papers.compare import command as verb
+    from codebound_papers.compare import comparison as verb
     from codebound_papers.compare.page import compare_table, without_number
 
     hear = listener(quiet=quiet)
@@ -96,7 +96,7 @@ def command(
 def _brief(point: Mapping[str, Any]) -> dict[str, object]:
     """A point for a terminal: errors, margins, and the smallest of the bounds."""
     from codebound.bounds.risk import rate
-    from codebound_papers.compare.command import smallest_rate
+    from codebound_papers.compare.comparison import smallest_rate
 
     return {
         "epoch": point["epoch"],

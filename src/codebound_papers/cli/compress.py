@@ -9,7 +9,7 @@ import typer
 from codebound.cli import options as opt
 from codebound.cli.console import Format, cell, emit, listener, note, print_table
 from codebound.cli.options import option
-from codebound.report.tables import Table, tabulate
+from codebound.report.text_tables import Table, tabulate
 from codebound_papers.cli import options as own
 from codebound_papers.compress.catalogue import COMPRESSORS
 
@@ -68,7 +68,7 @@ def command(
     Example: codebound compress --model mlp --weights runs/w/model.safetensors --method naive --data digits
     """
     values = dict(locals())
-    from codebound_papers.compress.command import compress_from_options
+    from codebound_papers.compress.compression import compress_from_options
 
     record = compress_from_options(values, out=out, listener=listener(quiet=quiet))
     tensors = (*record["layers"], *record["carried"])

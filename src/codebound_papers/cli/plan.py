@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from codebound.cli import options as opt
 from codebound.cli.console import Format, emit, listener
 from codebound.cli.options import option
-from codebound.report.tables import Table
+from codebound.report.text_tables import Table
 from codebound_papers.cli import options as own
 
 _METHOD = "project (Arora et al. 2018), mbp (Guha et al. 2023) or heavytail (Shin 2021)."
@@ -48,7 +48,7 @@ def command(
     Example: codebound plan --model mlp --weights runs/w/model.safetensors --data digits --method mbp
     """
     options = dict(locals()) | {"method": method.value}
-    from codebound_papers.plan.command import plan_from_options
+    from codebound_papers.plan.network_plan import plan_from_options
 
     hear = listener(quiet=quiet)
     record = plan_from_options(options, out=out, listener=hear)

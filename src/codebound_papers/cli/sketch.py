@@ -7,7 +7,7 @@ import typer
 from codebound.cli import options as opt
 from codebound.cli.console import Format, emit, listener
 from codebound.cli.options import option
-from codebound.report.tables import Table
+from codebound.report.text_tables import Table
 from codebound_papers.cli import options as own
 
 _KEEPS = "Share of the weights to keep, the largest (default: 0.01)."

@@ -10,7 +10,7 @@ __all__, __getattr__, __dir__ = lazily(
     codebound_papers.arora18.conv: coherence conv_project project_conv
     codebound_papers.arora18.projection: InductionStep MatrixProject induction project_matrix
     codebound_papers.arora18.projection_plan: ConvCount
-    codebound_papers.arora18.requirements: ProjectRequirements project_requirements
+    codebound_papers.arora18.arora_requirements: ProjectRequirements project_requirements
     codebound_papers.arora18.truncation: Truncation
     codebound_papers.arora18.vector: VectorCompress VectorProject
     codebound_papers.compress.catalogue: COMPRESSORS
@@ -19,13 +19,13 @@ __all__, __getattr__, __dir__ = lazily(
     codebound_papers.compress.methods: balanced conv_network default_options heavytail imp lottery lowrank mbp
         naive option_text parse_options project run_method vector_compress vector_project
     codebound_papers.plan.minimum: MeasuredMinimum measured_minimum
-    codebound_papers.compress.summary: CarriedTensor CompressionSummary LayerSummary NetworkDeviation
-        deviation summarise
+    codebound_papers.compress.compression_summary: CarriedTensor CompressionSummary LayerSummary
+        NetworkDeviation deviation summarise
     codebound_papers.guha23.magnitude: LargestWeights MagnitudePruning common_variance
     codebound_papers.guha23.pruning: strength_for
-    codebound_papers.guha23.requirements: MbpRequirements mbp_requirements
+    codebound_papers.guha23.guha_requirements: MbpRequirements mbp_requirements
     codebound_papers.shin21.compressor: Corrected GaussianFill HeavyTail Published ReplacementTrials ScaleFree
         StandardDeviation replacement_trials
-    codebound_papers.shin21.requirements: HeavytailRequirements heavytail_requirements
+    codebound_papers.shin21.shin_requirements: HeavytailRequirements heavytail_requirements
     """,
 )

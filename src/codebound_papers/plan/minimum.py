@@ -18,7 +18,7 @@ from codebound_networks.reading.walk import Network
 from codebound_networks.views.layers import AbstractLayerView
 from codebound_papers.arora18.projection import MatrixProject
 from codebound_papers.compress import compressors
-from codebound_papers.compress.summary import summarise
+from codebound_papers.compress.compression_summary import summarise
 from codebound_papers.guha23.magnitude import MagnitudePruning
 from codebound_papers.guha23.pruning import strength_for
 from codebound_papers.measure.outputs import margin_report

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from codebound.report.html import render
-from codebound.report.tables import Table
+from codebound.report.text_tables import Table
 from codebound_papers.report.figures import Panel, histogram_figure, survival_figure
 
 Record = Mapping[str, Any]

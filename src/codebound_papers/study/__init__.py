@@ -6,10 +6,10 @@ __all__, __getattr__, __dir__ = lazily(
     __name__,
     """
     codebound_papers.guha23: sketch
-    codebound_papers.plan.command: plan
+    codebound_papers.plan.network_plan: plan
     codebound_papers.study.arora: arora18
     codebound_papers.study.guha: guha23
-    codebound_papers.study.page: StudyResult
+    codebound_papers.study.result_page: StudyResult
     codebound_papers.study.shin: shin21
     codebound_papers.study.subjects: Subject subject
     """,

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from codebound.bounds.risk import rate
 from codebound.certificate.file import Certificate
-from codebound.report.tables import Table
+from codebound.report.text_tables import Table
 from codebound.run.errors import CodeboundError, UsageError
 from codebound.run.files import finite
 from codebound.run.progress import Progress, show_progress, silent
@@ -27,7 +27,7 @@ from codebound_papers.plan.minimum import ShareProject
 from codebound_papers.published import Evidence, evaluate
 from codebound_papers.report.figures import Plot, Series
 from codebound_papers.report.measures import Drawing, measure_figures, measure_tables
-from codebound_papers.study.page import Row, StudyResult, make_figure, make_table
+from codebound_papers.study.result_page import Row, StudyResult, make_figure, make_table
 from codebound_papers.study.subjects import Subject, subject
 
 Compression = tuple[nn.Module, Certificate | str, list[Row]]

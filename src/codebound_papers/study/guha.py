@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from codebound.bounds.risk import rate
-from codebound.report.tables import Table
+from codebound.report.text_tables import Table
 from codebound.run.errors import UsageError
 from codebound.run.files import finite
 from codebound.run.progress import Progress, show_progress, silent
@@ -33,7 +33,7 @@ from codebound_papers.measure.shape import weight_shape
 from codebound_papers.measure.spectral import matrix_spectral_norm
 from codebound_papers.report.figures import Plot, Series, curves
 from codebound_papers.report.measures import Drawing
-from codebound_papers.study.page import Row, StudyResult, make_figure, make_table
+from codebound_papers.study.result_page import Row, StudyResult, make_figure, make_table
 from codebound_papers.study.subjects import Subject, subject
 from codebound_papers.value import Hypothesis, PublishedValue, Refused
 

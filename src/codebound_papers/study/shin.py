@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from codebound.bounds.risk import rate
 from codebound.certificate.file import Certificate
-from codebound.report.tables import Table
+from codebound.report.text_tables import Table
 from codebound.run.errors import CodeboundError, UsageError
 from codebound.run.progress import Progress, show_progress, silent
 from codebound_networks.codes.tensors import AbstractTensorCode
@@ -24,7 +24,7 @@ from codebound_papers.report.measures import Drawing, measure_figures, measure_t
 from codebound_papers.shin21.alternatives import EntryLaws, fit_entry_laws
 from codebound_papers.shin21.compressor import GaussianFill, PlainMask, replacement_trials
 from codebound_papers.shin21.heavy_tails import RANDOM_WEIGHTS
-from codebound_papers.study.page import Row, StudyResult, make_figure, make_table
+from codebound_papers.study.result_page import Row, StudyResult, make_figure, make_table
 from codebound_papers.study.subjects import Subject, subject
 from codebound_papers.value import Hypothesis, PublishedValue, Refused
 

@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from codebound.report.tables import csv_text
+from codebound.report.text_tables import csv_text
 from codebound.run.errors import CodeboundError
 from codebound.run.files import make_folder, write_json, write_text
 from codebound.run.job import Engine, Finished, Job

@@ -36,13 +36,13 @@ _VERBS = {
         ("bound", "train_errors", "n", "code_bits", "vacuous", "holdout"),
     ),
     "compress": (
-        "codebound_papers.compress.command:compress_from_options",
+        "codebound_papers.compress.compression:compress_from_options",
         "codebound_papers.cli.compress:command",
         "compressed.safetensors",
         ("coded_bits", "accuracy_before", "accuracy_after"),
     ),
     "compare": (
-        "codebound_papers.compare.command:compare_from_options",
+        "codebound_papers.compare.comparison:compare_from_options",
         "codebound_papers.cli.compare:command",
         "",
         ("rows.Test error of f.value", "rows.Hold-out bound of f.value", f"rows.{_STABILITY}.log10"),

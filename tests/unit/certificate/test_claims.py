@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from worlds.samples import written_clusters
 
-from codebound.bits.options import Options
+from codebound.bits.messages import Options
 from codebound.bits.setting import Setting
 from codebound.bounds.facts import HoldoutFacts, OccamFacts
 from codebound.bounds.held_out import holdout

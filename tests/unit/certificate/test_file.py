@@ -12,7 +12,7 @@ from drawing import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebound.bits.options import Options
+from codebound.bits.messages import Options
 from codebound.bits.setting import Setting
 from codebound.certificate.file import Base, Certificate, CertificateFacts, Claim, Helper
 from codebound.run.errors import CodeboundError, FormatError

@@ -12,7 +12,7 @@ import pytest
 import torch
 from worlds.samples import written_clusters
 
-from codebound.bits.options import Options
+from codebound.bits.messages import Options
 from codebound.certificate import assessment
 from codebound.certificate.assessment import assess, issue
 from codebound.certificate.claims import AfterSplit, ByDisagreement, OnDomain, prior_and_rest

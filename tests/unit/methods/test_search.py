@@ -10,7 +10,7 @@ import pytest
 import torch
 from worlds.samples import written_clusters
 
-from codebound.bits.options import Options
+from codebound.bits.messages import Options
 from codebound.certificate.assessment import issue
 from codebound.certificate.claims import ByDisagreement
 from codebound.certificate.task import Task

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from statistics import fmean
 
-from codebound_papers.arora18.items import networks
+from codebound_papers.arora18.items import arora_networks as networks
 from codebound_papers.arora18.items.layer_rows import facts_at, facts_of
 from codebound_papers.arora18.noise_stability import noise_stability_bar, table_rows
 from codebound_papers.arora18.projection_plan import plan_projection

@@ -6,7 +6,7 @@ from functools import partial
 from itertools import pairwise
 from statistics import fmean
 
-from codebound_papers.arora18.items import networks as nets
+from codebound_papers.arora18.items import arora_networks as nets
 from codebound_papers.arora18.items.layer_rows import QUANTITIES, gaussian
 from codebound_papers.measure.noise.result import Quantity
 from codebound_papers.report.figures import Figure, Plot, Series

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from codebound_papers.arora18.items import networks
+from codebound_papers.arora18.items import arora_networks as networks
 from codebound_papers.arora18.items.histograms import bins, median, overlay, quantiles
 from codebound_papers.arora18.items.layer_rows import gaussian, projection
 from codebound_papers.report.figures import Figure, Plot, curves, slope

@@ -11,7 +11,7 @@ from typing import Any
 from codebound_papers.baselines import decimal_orders
 from codebound_papers.guha23.items import printed as paper
 from codebound_papers.guha23.items import verdicts
-from codebound_papers.guha23.items.networks import CODE, USUAL_SHARE, Networks, network_settings
+from codebound_papers.guha23.items.guha_networks import CODE, USUAL_SHARE, Networks, network_settings
 from codebound_papers.report.figures import Figure, Plot, Series, curves, slope
 from codebound_papers.reproduce.items import Reproduction, Row, Settings, item
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import torch
 
-from codebound_papers.guha23.items.networks import Data, Networks, network_settings
+from codebound_papers.guha23.items.guha_networks import Data, Networks, network_settings
 from codebound_papers.guha23.items.verdicts import span
 from codebound_papers.guha23.magnitude import mean_kept_share
 from codebound_papers.guha23.pruning import kept_share

@@ -10,7 +10,7 @@ import torch
 
 from codebound.bounds.original import LayerBounds, output_deviation
 from codebound_papers.guha23.items import released
-from codebound_papers.guha23.items.networks import PLOTTED, Data, Networks, network_settings
+from codebound_papers.guha23.items.guha_networks import PLOTTED, Data, Networks, network_settings
 from codebound_papers.guha23.items.printed import CHANGES, FULLEST_ROWS
 from codebound_papers.guha23.items.verdicts import span
 from codebound_papers.guha23.pruning import has_small_changes, kept_share

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from codebound_papers.baselines import decimal_orders
-from codebound_papers.guha23.items.networks import CODE, TEXT, USUAL_SHARE
+from codebound_papers.guha23.items.guha_networks import CODE, TEXT, USUAL_SHARE
 from codebound_papers.guha23.items.printed import BARS, EPOCHS, fair
 from codebound_papers.reproduce.items import Row, Settings, verdict
 

@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 
 from codebound.bits.arithmetic import AbstractCoder
+from codebound.bits.messages import MAX_WITNESS
 from codebound.bits.numbers import gamma
-from codebound.bits.options import MAX_WITNESS
 from codebound.bits.stream import Stream
 from codebound.run.errors import FormatError, UsageError
 from codebound.run.progress import Progress, silent

@@ -7,7 +7,7 @@ import numpy as np
 
 from codebound_papers.report.figures import Figure, Plot, Series, curves_by
 from codebound_papers.reproduce.items import Reproduction, Row, Settings, item, verdict
-from codebound_papers.shin21.items import networks
+from codebound_papers.shin21.items import shin_networks as networks
 from codebound_papers.shin21.mixture import RegressionMixture, fit_regressions, released_regressions
 
 _RELEASED_LIST = """

@@ -9,7 +9,7 @@ from codebound_papers.measure.tails import estimate_tail
 from codebound_papers.report.figures import Figure, Plot, Series
 from codebound_papers.reproduce.items import Reproduction, Row, Settings, Size, item
 from codebound_papers.shin21.compressor import replacement_trials
-from codebound_papers.shin21.items import networks
+from codebound_papers.shin21.items import shin_networks as networks
 from codebound_papers.shin21.items.files import svhn_path
 
 _PUBLISHED = {  # alpha, accuracy in %, accuracy with redrawn weights in %, its deviation

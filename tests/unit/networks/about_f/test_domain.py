@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import codebound_verify.header
 import codebound_verify.networks.chain
 import codebound_verify.networks.original
-from codebound.bits.options import Options
+from codebound.bits.messages import Options
 from codebound.bounds.original import grid_theta
 from codebound.run.errors import CertificateError
 from codebound.sample.arrays import from_arrays

@@ -14,7 +14,7 @@ import codebound_verify.header
 import codebound_verify.message
 import codebound_verify.networks.network
 from codebound.bits.bitstring import Bits
-from codebound.bits.options import Options
+from codebound.bits.messages import Options
 from codebound.bits.setting import Setting
 from codebound.run.errors import CodeboundError, FormatError, UsageError
 from codebound.sample.dataset import Scaling

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from codebound.bits.options import Options
+from codebound.bits.messages import Options
 from codebound.bits.setting import Setting
 from codebound.run.errors import ModelError
 from codebound_networks.chains.original import Original

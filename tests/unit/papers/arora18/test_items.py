@@ -11,7 +11,12 @@ import torch
 from codebound_networks.train.rng import numpy_stream
 from codebound_networks.train.updates import shuffle_labels
 from codebound_networks.views.fold import fold_batch_norms
-from codebound_papers.arora18.items import networks
+from codebound_papers.arora18.items import arora_networks as networks
+from codebound_papers.arora18.items.arora_networks import (
+    GAUSSIAN_NOISES,
+    Study,
+    deviations,
+)
 from codebound_papers.arora18.items.bounds import (
     PUBLISHED,
     _bar_sentences,
@@ -33,11 +38,6 @@ from codebound_papers.arora18.items.histograms import (
     overlay,
 )
 from codebound_papers.arora18.items.layer_rows import facts_of, gaussian, projection, projection_noise
-from codebound_papers.arora18.items.networks import (
-    GAUSSIAN_NOISES,
-    Study,
-    deviations,
-)
 from codebound_papers.arora18.items.smoothness import arora_figure_a4
 from codebound_papers.reproduce.items import Settings, one_line
 

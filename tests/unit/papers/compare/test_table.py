@@ -25,7 +25,7 @@ from codebound_networks.train.config import TrainConfig
 from codebound_networks.train.harness import fit
 from codebound_networks.views import graphs
 from codebound_papers import framework
-from codebound_papers.compare.command import comparison_record
+from codebound_papers.compare.comparison import comparison_record
 from codebound_papers.compare.compressed import labels
 from codebound_papers.compare.page import compare_page
 from codebound_papers.compare.rows import ORDER, published_row

@@ -17,8 +17,8 @@ from codebound.bounds.original import LayerBounds, output_deviation
 from codebound.run.errors import UsageError
 from codebound_networks.reading.walk import wrap
 from codebound_networks.views.zoo import build
+from codebound_papers.compress.compression_summary import deviation, exponential_deviation
 from codebound_papers.compress.methods import mbp, naive
-from codebound_papers.compress.summary import deviation, exponential_deviation
 
 
 def normal_inputs(shape, seed: int = 0):

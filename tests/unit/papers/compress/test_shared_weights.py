@@ -7,9 +7,9 @@ from torch import nn
 
 from codebound.sample.arrays import from_arrays
 from codebound_networks.reading.walk import wrap
+from codebound_papers.compress.compression_summary import summarise
 from codebound_papers.compress.compressors import Job
 from codebound_papers.compress.methods import naive
-from codebound_papers.compress.summary import summarise
 from codebound_papers.guha23.masks import IterativePruning, LotteryTicket
 
 

@@ -15,9 +15,9 @@ from worlds.samples import decided_by_three
 from codebound.run.errors import UsageError
 from codebound_networks.codes.modes import integers
 from codebound_networks.reading.walk import wrap
+from codebound_papers.compress.compression_summary import summarise
 from codebound_papers.compress.compressors import Job, compress
 from codebound_papers.compress.methods import balanced
-from codebound_papers.compress.summary import summarise
 from codebound_papers.guha23 import balanced as home
 from codebound_papers.guha23.balanced import BalancedPruning, balanced_mask, on_grid, prune_balanced
 from codebound_papers.guha23.magnitude import largest_mask

@@ -18,7 +18,7 @@ from codebound_papers.guha23.items.comparisons import (
     guha_table2,
 )
 from codebound_papers.guha23.items.gaussian import _layer, guha_gaussian_weights
-from codebound_papers.guha23.items.networks import CODE, TEXT, Networks, network_settings
+from codebound_papers.guha23.items.guha_networks import CODE, TEXT, Networks, network_settings
 from codebound_papers.guha23.items.printed import CIFAR10, MNIST, deductions, like_for_like
 from codebound_papers.guha23.items.released import measure_smallest_margin, released_bound
 from codebound_papers.guha23.items.single_network import _epoch_sentences, guha_figure2, rescale
@@ -367,7 +367,7 @@ def test_a_margin_that_is_lost_again_is_said_to_be():
 
 def test_the_watched_network_is_also_shown_on_its_way(monkeypatch):
     assert len(guha_figure1a(TINY).tables["The networks, and how strongly they could be pruned"]) == 2
-    monkeypatch.setattr("codebound_papers.guha23.items.networks.PLOTTED", 4)
+    monkeypatch.setattr("codebound_papers.guha23.items.guha_networks.PLOTTED", 4)
     found = guha_figure1a(TINY)
     *_, early = found.tables["The networks, and how strongly they could be pruned"]
     assert early["training"] == f"{CODE}, 4 epochs"

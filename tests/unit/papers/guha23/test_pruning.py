@@ -13,7 +13,7 @@ from worlds.facts import layer_facts, network_facts
 from codebound.bounds.original import LayerBounds, output_deviation
 from codebound.run.errors import UsageError
 from codebound_networks.train.rng import torch_stream
-from codebound_papers.compress.summary import exponential_deviation
+from codebound_papers.compress.compression_summary import exponential_deviation
 from codebound_papers.facts import NetworkFacts
 from codebound_papers.guha23.kappa import (
     SpreadInputs,

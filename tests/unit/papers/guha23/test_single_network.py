@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from codebound_papers.guha23.items.networks import Networks, network_settings
+from codebound_papers.guha23.items.guha_networks import Networks, network_settings
 from codebound_papers.guha23.items.released import (
     bound_by_change,
     draw_pruning,
@@ -120,7 +120,7 @@ def test_the_plots_of_the_repository_stand_beside_ours_where_they_were_read(x1):
 
 def test_the_plots_are_of_the_network_after_100_epochs(networks, monkeypatch):
     assert networks.plotted_epoch == 8  # of a training that is shorter
-    monkeypatch.setattr("codebound_papers.guha23.items.networks.PLOTTED", 4)
+    monkeypatch.setattr("codebound_papers.guha23.items.guha_networks.PLOTTED", 4)
     again = Networks(network_settings("mnist", "tiny"), TINY)
     assert again.plotted_record()["epochs"] == 4
     early = again.plotted.network.layers[0].matrix

@@ -13,13 +13,13 @@ from codebound.run.errors import ModelError, UsageError
 from codebound.sample.dataset import Dataset
 from codebound.sample.load import load_dataset
 from codebound_networks.reading.walk import Network, wrap
-from codebound_papers.arora18.requirements import project_requirements
-from codebound_papers.guha23.requirements import mbp_requirements
+from codebound_papers.arora18.arora_requirements import project_requirements
+from codebound_papers.guha23.guha_requirements import mbp_requirements
 from codebound_papers.measure.noise.quantities import Smoothness, StabilitySettings
 from codebound_papers.measure.record import Measured, MeasureSettings, measure_facts
 from codebound_papers.plan import minimum
 from codebound_papers.plan.minimum import KNOBS, measured_minimum
-from codebound_papers.shin21.requirements import heavytail_requirements
+from codebound_papers.shin21.shin_requirements import heavytail_requirements
 
 SETTINGS = MeasureSettings(
     families=("margins", "norms", "stability"),

@@ -10,15 +10,14 @@ from scipy import io, stats
 
 from codebound.run.errors import DataError, ModelError
 from codebound_networks.reading.loading import load_model
-from codebound_papers.arora18.items.networks import Study
+from codebound_papers.arora18.items.arora_networks import Study
 from codebound_papers.journal import Journal
 from codebound_papers.measure.tails import estimate_tail
 from codebound_papers.reproduce.items import Settings
 from codebound_papers.shin21.items.figure3 import _NETWORKS, _sentences, shin_figure3
-from codebound_papers.shin21.items.figures import shin_figure1, shin_figure2
 from codebound_papers.shin21.items.files import last_dense, read_checkpoint, read_svhn
-from codebound_papers.shin21.items.layers import shin_layers, shin_synthetic
-from codebound_papers.shin21.items.networks import (
+from codebound_papers.shin21.items.layer_tails import shin_layers, shin_synthetic
+from codebound_papers.shin21.items.shin_networks import (
     FILES,
     NamedNetwork,
     images_for,
@@ -28,6 +27,7 @@ from codebound_papers.shin21.items.networks import (
     obstacle,
     published,
 )
+from codebound_papers.shin21.items.spectrum_figures import shin_figure1, shin_figure2
 from codebound_papers.shin21.items.table1 import _PUBLISHED, shin_table1
 
 pytestmark = pytest.mark.usefixtures("tiny_networks")
@@ -201,7 +201,7 @@ def test_both_ranks_are_those_of_the_singular_values():
 
 
 def _tiny_config():
-    from codebound_papers.shin21.items.networks import own
+    from codebound_papers.shin21.items.shin_networks import own
 
     return own("tiny")[0].config
 
@@ -242,7 +242,7 @@ def test_networks_of_the_other_project_are_asked_for_by_name(monkeypatch):
 
 def test_images_are_scaled_as_each_network_was_trained(monkeypatch):
     from codebound_papers.reproduce.training import make_samples
-    from codebound_papers.shin21.items import networks as shin_networks
+    from codebound_papers.shin21.items import shin_networks
 
     cifar = make_samples((3, 4, 4), n=20).train
     monkeypatch.setattr(shin_networks, "load_dataset", lambda name, role: cifar)

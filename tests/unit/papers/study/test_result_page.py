@@ -7,7 +7,7 @@ from worlds.commands import Page
 
 from codebound_papers.report.figures import Plot, Series
 from codebound_papers.study.guha import guha23
-from codebound_papers.study.page import make_figure, make_table
+from codebound_papers.study.result_page import make_figure, make_table
 from codebound_papers.value import PublishedValue, Refused
 
 

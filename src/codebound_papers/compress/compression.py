@@ -18,9 +18,9 @@ from codebound_networks.about_f.models import load_layers, model_sizes
 from codebound_networks.reading.walk import Network, wrap
 from codebound_networks.views.rebuild import with_weights
 from codebound_papers.compress.catalogue import COMPRESSORS
+from codebound_papers.compress.compression_summary import CompressionSummary, summarise
 from codebound_papers.compress.compressors import Compressed, Job
 from codebound_papers.compress.methods import has_grid, mild_options, option_text, parse_options, run_method
-from codebound_papers.compress.summary import CompressionSummary, summarise
 
 _READ = (
     "one message per tensor, each filled up with zeros to whole bytes: "

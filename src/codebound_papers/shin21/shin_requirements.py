@@ -7,7 +7,7 @@ from codebound.run.progress import Progress, silent
 from codebound.run.references import implements
 from codebound_networks.train.rng import numpy_stream, stream_seed
 from codebound_networks.views.layers import AbstractLayerView
-from codebound_papers.arora18.requirements import plan_layers
+from codebound_papers.arora18.arora_requirements import plan_layers
 from codebound_papers.measure.norms import tail_values
 from codebound_papers.measure.record import Measured
 from codebound_papers.measure.tails import fit_power_law

@@ -11,9 +11,9 @@ from codebound.run.errors import UnsupportedLayerError
 from codebound_networks.codes.modes import decode_tensors, encode_tensors
 from codebound_networks.reading.walk import wrap
 from codebound_networks.views.zoo import build
+from codebound_papers.compress.compression_summary import summarise
 from codebound_papers.compress.compressors import compress
 from codebound_papers.compress.methods import conv_network, mbp, naive
-from codebound_papers.compress.summary import summarise
 from codebound_papers.guha23.magnitude import MagnitudePruning
 
 

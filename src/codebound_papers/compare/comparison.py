@@ -9,7 +9,7 @@ from torch import nn
 
 from codebound import __version__
 from codebound.cli.actions import load_samples, record_options
-from codebound.report.tables import csv_text
+from codebound.report.text_tables import csv_text
 from codebound.run.device import resolve_device
 from codebound.run.errors import DataError, UsageError
 from codebound.run.files import finite, make_folder, read_json, write_json, write_text

@@ -19,14 +19,14 @@ from codebound.run.store import optional_folder
 from codebound.sample.dataset import Dataset
 from codebound.sample.load import load_dataset
 from codebound_networks.about_f.models import load_network
-from codebound_papers.arora18.requirements import ProjectRequirements, project_requirements
-from codebound_papers.guha23.requirements import MbpRequirements, mbp_requirements
+from codebound_papers.arora18.arora_requirements import ProjectRequirements, project_requirements
+from codebound_papers.guha23.guha_requirements import MbpRequirements, mbp_requirements
 from codebound_papers.measure.noise.quantities import StabilitySettings
 from codebound_papers.measure.record import MeasureSettings, measure_facts
 from codebound_papers.measure.steps import draw_examples, fold_and_wrap, fold_strictly
 from codebound_papers.measure.summary import choose_noise
 from codebound_papers.plan.minimum import measured_minimum
-from codebound_papers.shin21.requirements import HeavytailRequirements, heavytail_requirements
+from codebound_papers.shin21.shin_requirements import HeavytailRequirements, heavytail_requirements
 
 Requirements = ProjectRequirements | MbpRequirements | HeavytailRequirements
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from codebound_networks.train.rng import numpy_stream
 from codebound_networks.views.layers import AbstractLayerView
-from codebound_papers.arora18.items.networks import Study, deviations
+from codebound_papers.arora18.items.arora_networks import Study, deviations
 from codebound_papers.measure.norms import released_stable_rank, stable_rank, tail_values
 from codebound_papers.measure.shape import weight_shape
 from codebound_papers.measure.tails import estimate_tail, fit_power_law
