@@ -28,13 +28,13 @@ LARGEST_IMPORT = 100
 MOST_LINES = 500
 BUDGETS = {  # lines and modules; what goes lowers them, and only a commit of its own raises them
     "codebound": (23_000, 115),
-    "codebound_networks": (11_823, 72),
+    "codebound_networks": (11_825, 72),
     "codebound_papers": (24_712, 131),
     "codebound_verify": (9_249, 62),
 }
 CODE_BUDGETS = {  # lines without blanks, comments and docstrings: words may come, code may not
-    "codebound": 15_324,
-    "codebound_networks": 8_394,
+    "codebound": 15_330,
+    "codebound_networks": 8_396,
     "codebound_papers": 17_083,
     "codebound_verify": 6_471,
 }

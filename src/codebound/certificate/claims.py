@@ -262,7 +262,13 @@ class AbstractClaimAboutF(AbstractClaim):
                     f"no certificate is about a network f with such an operation: {position} ({operation}). "
                     + _THROUGH
                 )
-        if sure_share(task.original.build(), task.sample.on("cpu").part(0, _FEW)) < 0.5:
+        if (
+            sure_share(
+                task.original.build(),
+                task.sample.select(range(min(_FEW, task.sample.n)), role="train").on("cpu"),
+            )
+            < 0.5
+        ):
             raise CertificateError(
                 "no proof covers the rounding of f on most examples: at worst, rounding errors of so many "
                 f"layers are larger than its margins, and each would count against it. {_THROUGH}"

@@ -151,7 +151,9 @@ def _is_too_deep(original: Original, sample: Dataset) -> bool:
     """Return True if most first predictions have no rounding proof."""
     if original.chain is None or original.chain.classes != sample.classes:
         return False
-    return sure_share(original.build(), sample.on("cpu").part(0, _FEW)) < 0.5
+    return (
+        sure_share(original.build(), sample.select(range(min(_FEW, sample.n)), role="train").on("cpu")) < 0.5
+    )
 
 
 def base_tensors(base: Pretrained, original: Original, sample: Dataset) -> Tensors:

@@ -166,7 +166,7 @@ def find_ticket(
                      for size in ((random_width, columns), (rows, random_width)))  # fmt: skip
         takes, gives = torch.zeros_like(into), torch.zeros_like(out)
         for column in range(columns):
-            units = torch.arange(column, random_width, columns)
+            units = torch.arange(random_width)[column::columns]  # none where there are fewer
             positive = into[units, column] > 0.0
             for chosen in (units[positive], units[~positive][: None if place == 0 else 0]):
                 if chosen.numel() == 0:

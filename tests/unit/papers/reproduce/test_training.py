@@ -56,7 +56,7 @@ def progress(done, total, note=""):
 def compute(seed):
     config = TrainConfig(optimizer="sgd", learning_rate=0.1, epochs=6, batch_size=20, seed=seed)
     found = train("mlp:depth=2,width=12", make_samples(), config, settings)
-    return found.measured("seconds", lambda: {"at": time.time(), "epochs": found.record["epochs"]})
+    return found.measure("seconds", lambda: {"at": time.time(), "epochs": found.record["epochs"]})
 
 settings = Settings(progress=progress)
 for value in settings.cells.get_all({f"seed {seed}": partial(compute, seed) for seed in range(4)}):

@@ -233,7 +233,7 @@ for features, copies in ((Patches(3, 256, 1, 2, 2.0**-10, 1), 1), (Filters(True,
     rule = Rule(50, features, copies, 2.0, 0.25, 0.5, (4,) * 6)
     made = feature_map(rule, x[:50], divisor=16.0)
     learned = learn(rule, setting, x, y)
-    print(hashlib.sha256(made.vectors(made.prepared(x))).hexdigest(), learned.picked.tolist())
+    print(hashlib.sha256(made.vectors(made.prepare(x))).hexdigest(), learned.picked.tolist())
     print(learned.count(y, learned.picked), learned.count(y, np.arange(len(y))))
 """
 
