@@ -66,6 +66,7 @@ def test_messages_of_the_library_name_no_options():
         "verification.py",
         "folder.py",
         "summary.py",
+        "compression_summary.py",
         "download.py",
         "gallery.py",
         "__main__.py",

@@ -164,7 +164,7 @@ def test_the_working_range_has_g_and_says_what_the_layers_do(found):
 
 
 def test_algorithm_1_keeps_what_it_should(about):
-    found = guha23(about, d=0.5)
+    found = guha23(about, prune="algorithm1", d=0.5)
     shares = [float((w != 0).double().mean()) for w in found.networks["g"].parameters()]
     chi = 1.0 - math.sqrt(0.5 / 2.5)
     assert shares[0] == pytest.approx(chi, abs=0.12)  # 288 draws; rounding takes a few more
@@ -190,7 +190,7 @@ def test_bad_options_get_one_sentence(about, options, words):
 def test_without_test_examples_the_truth_is_unknown(about):
     from dataclasses import replace
 
-    found = guha23(replace(about, test_set=None), d=2.0)
+    found = guha23(replace(about, test_set=None), prune="magnitude", d=2.0)
     assert "unknown" in found.sentences[2]
     assert found.record()["errors"]["g"]["test"] is None
 

@@ -27,7 +27,7 @@ def test_a_figure_without_points_is_none():
 
 @pytest.fixture(scope="module")
 def found(about):
-    return guha23(about, d=1.0)
+    return guha23(about, prune="algorithm1", d=1.0)
 
 
 def test_the_page_begins_with_three_sentences_and_ends_with_commands(found):
