@@ -99,6 +99,8 @@ class BalancedPruning(compressors.AbstractCompressor):
         factors = self.taper, self.row_cap, self.column_cap, self.temperature, self.learning_rate
         if not all(0.0 < each < math.inf for each in factors):
             raise UsageError(f"taper, caps, temperature and learning rate are positive. Got {factors}.")
+        if not (0.0 < self.density <= 1.0 and 0.0 < self.output_density <= 1.0):
+            raise UsageError(f"a share to keep is in (0, 1]. Got {self.density} and {self.output_density}.")
         if not 1 <= self.steps <= self.epochs:
             raise UsageError(f"every step has a pass. Got {self.steps} steps and {self.epochs} epochs.")
 

@@ -1,6 +1,7 @@
 """Line-balanced pruning: the caps hold, training stays under the mask, and every layer can be sketched."""
 
 import copy
+import math
 
 import numpy as np
 import pytest
@@ -200,3 +201,10 @@ def test_all_layers_or_none():
         BalancedPruning().run(Job(network=wrap(model()), layers=("0",)))
     with pytest.raises(UsageError, match="at least 1"):
         balanced_mask(torch.ones(2, 2), 0, row_cap=1, column_cap=1)
+
+
+@pytest.mark.parametrize("name", ["density", "output_density"])
+@pytest.mark.parametrize("share", [0.0, 7.0, math.nan])
+def test_a_share_that_is_none_is_refused(name, share):
+    with pytest.raises(UsageError, match="a share to keep"):
+        BalancedPruning(**{name: share})
