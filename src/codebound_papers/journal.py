@@ -66,10 +66,7 @@ class Journal:
         return value
 
     def get_all(self, parts: Mapping[str, Callable[[], Value]]) -> list[Value]:
-        """The values of those names; what another process works on comes last, and is waited for.
-
-        Several processes that need the same networks so share them out among themselves.
-        """
+        """The values of those names; what another process works on comes last, and is waited for."""
         left = dict(parts)
         while left:
             busy = [busy for name in parts if name in left and (busy := self._finish(name, left))]
@@ -159,10 +156,7 @@ class Journal:
 
 
 def compute_once(path: Path, name: str, compute: Callable[[], Value]) -> Value:
-    """A value of a journal that many processes share; one of them computes it.
-
-    ``BusyError`` says that another process computes it now.
-    """
+    """A value of a journal that many processes share; ``BusyError``: another one computes it now."""
     if name in (found := Journal(path)):
         return found.get(name, compute)
     with hold_lock(lock_beside(path), str(path)):

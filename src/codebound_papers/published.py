@@ -84,10 +84,7 @@ class Evidence:
         return self.message
 
     def facts(self, kind: FactsKind) -> NetworkFacts:
-        """The facts of that kind.
-
-        Refused where they do not apply to this network, or were not measured.
-        """
+        """The facts of that kind; refused where they do not apply to this network, or were not measured."""
         measured = self.measured
         if kind != "all" and measured.obstacle:
             raise ModelError(measured.obstacle)

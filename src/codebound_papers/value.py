@@ -2,6 +2,7 @@
 
 import inspect
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import wraps
@@ -88,13 +89,9 @@ class PublishedValue:
     @property
     def conditions(self) -> str:
         """Counts of the conditions met, not met and unknown, in words."""
-        found = [each.holds for each in self.hypotheses]
-        counted = (
-            (found.count(True), "met"),
-            (found.count(False), "NOT met"),
-            (found.count(None), "unknown"),
-        )
-        return ", ".join(f"{count} {word}" for count, word in counted if count) or "none"
+        words = {True: "met", False: "NOT met", None: "unknown"}
+        counts = Counter(each.holds for each in self.hypotheses)
+        return ", ".join(f"{counts[key]} {word}" for key, word in words.items() if counts[key]) or "none"
 
     @property
     def unmet(self) -> tuple[Hypothesis, ...]:

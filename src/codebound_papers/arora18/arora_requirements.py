@@ -42,13 +42,12 @@ class ProjectRequirements:
                 f"are weights ({least.name})."
             )
         nearest = [(x.least_inputs / x.inputs, x) for x in self.layers if x.least_inputs is not None]
-        if nearest:
-            ratio, first = min(nearest, key=lambda each: each[0])
-            if ratio >= 1.0:
-                text += (
-                    f" Whatever the cushions, even layer {first.name} would need more than "
-                    f"{first.least_inputs:,.0f} inputs; it has {first.inputs:,}."
-                )
+        if nearest and min(ratio for ratio, _ in nearest) >= 1.0:
+            _, first = min(nearest, key=lambda each: each[0])
+            text += (
+                f" Whatever the cushions, even layer {first.name} would need more than "
+                f"{first.least_inputs:,.0f} inputs; it has {first.inputs:,}."
+            )
         if self.smoothness is not None:
             words = "holds" if self.is_smooth else "fails, so the lemma does not apply"
             text += (
@@ -59,11 +58,7 @@ class ProjectRequirements:
 
 
 def plan_layers(measured: Measured) -> projection_plan.ProjectionPlan:
-    """Plan the projection of every layer for the margin, chain or not.
-
-    Refused where the margin is not positive, a layer is called twice, or noise stability is not defined or
-    zero.
-    """
+    """Plan the projection of every layer for the margin, chain or not; refused as ``theorem_facts`` are."""
     facts, found = measured.theorem_facts, measured.require_stability()
     planned = projection_plan.plan_projection(
         facts, contraction=max(1.0, found.contraction or 1.0), spread=max(1.0, found.spread or 1.0)

@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from functools import partial
+from itertools import product
 
 import torch
 from torch import Tensor
@@ -45,8 +46,7 @@ _OTHERS = ((0.1, 7), (0.5, 7), (1.0, 15))  # density and levels of all other lay
 def project_conv(filters: Tensor, *, locations: int, count: ConvCount, seed: int = 0) -> Tensor:
     """Matrix-Project-Conv: one estimate of the filters per location, from k p numbers; each is unbiased.
 
-    A, the filters, has any shape, and ``k p`` is at most the number of its entries (A-E18); there are as many
-    locations as output pixels. The result is float64 of shape ``(locations, *filters.shape)``.
+    ``k p`` is at most the number of entries (A-E18). The result has shape ``(locations, *filters.shape)``.
     """
     entries = filters.detach().cpu().double().flatten()
     subspace = random_subspace(len(entries), count.numbers, seed=seed)
@@ -97,10 +97,9 @@ def coherence(jacobian: Tensor, image: Tensor, *, kernel: int, stride: int = 1, 
     """Return the gain of an error that all locations share.
 
     ``||T||_F sqrt(n1' n2') / (ceil(kappa/s) ||U||_F ||V||_F)`` with ``T = sum_ij U_ij (x) V_patch(ij)``. It
-    is at most ``sqrt(n1' n2')``, and about 1 or below where lemma 13 has the right size in spite of A-E17. U,
-    the Jacobian, of shape ``(channels out, n1', n2', outputs)``, leads from the layer to whatever is looked
-    at; V is the input of the layer, ``(channels in, n1, n2)``; kappa and s are side and stride of the
-    filters.
+    is at most ``sqrt(n1' n2')``, and about 1 or below where lemma 13 has the right size in spite of A-E17. U
+    is the Jacobian, ``(channels out, n1', n2', outputs)``, from the layer to whatever is looked at; V is the
+    input of the layer, ``(channels in, n1, n2)``; kappa and s are side and stride of the filters.
 
     >>> round(coherence(torch.ones(1, 4, 4, 1), torch.ones(1, 4, 4), kernel=1), 9)  # all in phase
     4.0
@@ -148,10 +147,7 @@ def moment_bound(sigmas: Sequence[float], order: int) -> float:
 def tail_bound(sigmas: Sequence[float], order: int, distance: float) -> float:
     """Probability that the sum is ``distance`` or more from its mean, at most: ``(6 sigma p / distance)^p``.
 
-    Markov's inequality needs a power without a sign: p is even.
-
-    For vectors too, with norms in place of absolute values; the hypothesis is then about
-    ``E||X_i - EX_i||^k`` (A-E18).
+    p is even, for Markov's inequality. For vectors too, with norms in place of absolute values (A-E18).
 
     >>> tail_bound([1.0], 2, 24.0)  # t = 2
     0.25
@@ -170,8 +166,7 @@ def mixed_moment_sum(sigmas: Sequence[float], order: int) -> float:
 
     Statement.  It is at most ``(9 sum sigma_i^2)^{p/2}`` for an order p of at least 2.
 
-    It is the coefficient of x^p in ``prod_i (1 + sigma_i^2 x^2 + sigma_i^3 x^3 + ..)``: one product of
-    polynomials per term, instead of a sum over all a.
+    It is the coefficient of x^p in ``prod_i (1 + sigma_i^2 x^2 + sigma_i^3 x^3 + ..)``.
 
     >>> mixed_moment_sum([1.0, 2.0], 4)  # 1 + 16 from one of them alone, 1 * 4 from both
     21.0
@@ -211,11 +206,10 @@ def conv_project(
     """Gives convolutions of a chain a filter per location, all from a few coded numbers.
 
     Signs take the place of the orthonormal basis, and coded Gaussians that of the others, so that a decoder
-    needs integers alone. One scale for all locations is fitted to the original filters. The positions are
-    those of the convolutions to compress; b is ``numbers``, kp in the paper, and never more than a layer has
-    weights (A-E18). With k mixes the noise of a location is sqrt(b/k) times its signal. Levels are odd, at
-    least 3. The position is added to the seed, and the sum is part of the code. Returned are the chain with
-    local convolutions and the codes of their weights by name; biases stay as they are.
+    needs integers alone. One scale for all locations is fitted to the original filters. b is ``numbers``, kp
+    in the paper, and never more than a layer has weights (A-E18); with k mixes the noise of a location is
+    sqrt(b/k) times its signal. The position is added to the seed. Returned are the chain with local
+    convolutions and the codes of their weights by name; biases stay as they are.
     """
     codes: dict[str, AbstractTensorCode] = {}
     for position in positions:
@@ -282,8 +276,7 @@ def _check_sizes(name: str, sizes: tuple[int, ...], *, numbers: int, mixes: int,
 class LocalFilters(compressors.AbstractNetworkCompressor):
     """Compresses every convolution that a message can take by ``conv_project``; the rest is as it was.
 
-    The input shape of the job decides how many locations a convolution has. The position of a layer in the
-    chain is added to the seed, and the sum is part of the code.
+    The input shape of the job decides how many locations a convolution has.
     """
 
     numbers: int = 256  # coded numbers per layer
@@ -346,16 +339,11 @@ class LocalFilters(compressors.AbstractNetworkCompressor):
             raise UnsuitedError("conv needs a chain with convolutions outside residual blocks.")
         if search.task.base is not None or search.task.claim.stays_near_f:
             raise UnsuitedError("conv changes the architecture, so there is no difference to a base or to f.")
-        search.consider(
-            [
-                partial(_message, search, chain, numbers, density=density, levels=levels)
-                for numbers in _NUMBERS
-                for density, levels in _OTHERS
-            ]
-        )
+        pairs = product(_NUMBERS, _OTHERS)
+        search.consider([partial(_message, search, chain, numbers, *others) for numbers, others in pairs])
 
 
-def _message(search: Search, chain: Chain, numbers: int, *, density: float, levels: int) -> Message | None:
+def _message(search: Search, chain: Chain, numbers: int, density: float, levels: int) -> Message | None:
     tensors = search.task.f.tensors
     codes: dict[str, AbstractTensorCode] = {}
     for position in convolutions(chain):
@@ -376,10 +364,7 @@ def _message(search: Search, chain: Chain, numbers: int, *, density: float, leve
 
 
 def _fits(chain: Chain, codes: Mapping[str, AbstractTensorCode]) -> bool:
-    """Return True if one message can hold all these layers.
-
-    Each alone may be small enough, and all of them not.
-    """
+    """Return True if one message can hold all these layers, of which each alone may be small enough."""
     writer = Writer()
     try:
         for code in codes.values():

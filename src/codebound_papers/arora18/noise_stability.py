@@ -38,10 +38,7 @@ class LayerComplexity:
 
     @property
     def percent(self) -> float:
-        """The value in percent of the weights.
-
-        No compression ratio: depth, logarithms, constants and the margin are left out (A-E22).
-        """
+        """The value in percent of the weights, which is no compression ratio (A-E22)."""
         return 100.0 * self.value / self.weights
 
 
@@ -214,10 +211,7 @@ def _log_risk(facts: NetworkFacts, outliers: float = 0.0) -> float:
 
 
 def _conditions(facts: NetworkFacts) -> tuple[Hypothesis, ...]:
-    """Conditions for the induction over the layers, and for a gain by it.
-
-    That is by the proven count of a layer, or by the published one of a convolution.
-    """
+    """Conditions for the induction over the layers, and for a gain by it."""
     accurate, shorter = "eps_i <= 1 in every layer", "some layer needs fewer numbers than it has weights"
     first = separates(facts), projection_plan.is_smooth(facts), projection_plan.fits_the_outputs(facts)
     planned = projection_plan.plan_projection(facts)
@@ -247,13 +241,10 @@ def _require_fully_connected(facts: NetworkFacts) -> None:
             )
 
 
-@expression(
-    "A-Fig2M:ours",
-    name="noise stability (Arora18)",
-    unit="capacity",
-    facts="stability",
-    form=", Arora's figure",
-)
+_BAR = "noise stability (Arora18)"
+
+
+@expression("A-Fig2M:ours", name=_BAR, unit="capacity", facts="stability", form=", Arora's figure")
 def noise_stability_bar(facts: NetworkFacts) -> PublishedValue:
     """The bar "ours" of figure 2: ``max||f||^2 / gamma^2`` times the sum of the rows of table 1."""
     rows = log_sum([row.log_value for row in table_rows(facts)])

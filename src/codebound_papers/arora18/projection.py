@@ -32,8 +32,7 @@ def project_matrix(matrix: Tensor, *, count: int, seed: int = 0) -> Tensor:
     """Matrix-Project: ``(1/k) sum_i <A, M_i> M_i`` for ``count`` = k sign matrices, in float64.
 
     Unbiased, and far from A as a whole: the mean of its squared Frobenius norm is ``1 + (N - 1)/k`` times
-    that of A, for N entries (A-E14). Only fixed directions come out right. A has any shape; k is for instance
-    ``sign_count(epsilon, eta)``. The signs are those of the code with that seed.
+    that of A, for N entries (A-E14). Only fixed directions come out right. The signs are those of the code.
 
     >>> project_matrix(torch.tensor([[2.0]]), count=3)  # one entry: every sign gives it back
     tensor([[2.]], dtype=torch.float64)
@@ -95,8 +94,7 @@ def project_layer(
 ) -> compressors.CompressedLayer:
     """A layer as rounded inner products: of each row with coded Gaussians, or of all weights with signs.
 
-    Where the vectors are no longer than the numbers that stand for them, the layer is rounded itself. Refused
-    where no message may contain so many numbers.
+    Where the vectors are no longer than the numbers that stand for them, the layer is rounded itself.
     """
     weight = compressors.weight_of(layer)
     vectors = weight.double().reshape(len(weight) if by_rows else 1, -1).numpy()
@@ -145,9 +143,8 @@ def induction(
 ) -> tuple[InductionStep, ...]:
     """Replaces the layers one after the other and measures the induction of lemma 3 on a sample.
 
-    The inputs are on the device of the network, and ``epsilon`` is the relative accuracy that the outputs
-    should have in the end. There is a step for each layer, in forward order; layers that were carried change
-    nothing when their turn comes. A pre-activation that is zero and is moved counts as infinitely far off.
+    ``epsilon`` is the relative accuracy that the outputs should have in the end. Layers that were carried
+    change nothing; a pre-activation that is zero and is moved counts as infinitely far off.
     """
     network = compressed.network
     names = [view.name for view in network.layers]

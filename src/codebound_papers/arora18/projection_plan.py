@@ -27,9 +27,7 @@ class PlannedLayer:
     cushion: float  # layer cushion mu_i
     interlayer_cushion: float  # minimal interlayer cushion mu_{i->}
     epsilon: float  # accuracy of its projection, eps_i
-    published: (
-        float  # the count of lemma 3, with its constant 72; of a convolution that of algorithm 4, Q = 1
-    )
+    published: float  # the count of lemma 3, with its 72; of a convolution that of algorithm 4, Q = 1
     count: int | None  # with which the proof goes through; None for a convolution, where none does (A-E17)
     # inputs below which no cushions let lemma 3 compress the layer (A-E26); None for a convolution, and where
     # nobody asked
@@ -125,10 +123,7 @@ def epsilon_for_margin(margin: float, *, largest_output: float) -> float:
 
 @implements("A-Lem3", kind="published-form")
 def published_total(facts: NetworkFacts, *, epsilon: float) -> float:
-    """Numbers by lemma 3: ``72 c^2 d^2 log(mdh/delta) / eps^2 * sum_i 1 / (mu_i^2 mu_{i->}^2)``.
-
-    The network is fully connected, and its outputs have the relative accuracy of ``epsilon_for_margin``.
-    """
+    """Numbers by lemma 3: ``72 c^2 d^2 log(mdh/delta) / eps^2 * sum_i 1 / (mu_i^2 mu_{i->}^2)``."""
     c = max(contractions(facts))
     return sum(_published_count(layer, facts, contraction=c, epsilon=epsilon) for layer in facts.layers)
 
@@ -140,8 +135,7 @@ def _published_count(layer: LayerFacts, facts: NetworkFacts, *, contraction: flo
 
 @implements("A-E26", kind="numerics")
 def compression_threshold(facts: NetworkFacts) -> float:
-    """``72 d^2 ln(mdh/delta)``: lemma 3 compresses a layer only if its inputs outnumber this times its stable
-    rank.
+    """``72 d^2 ln(mdh/delta)``: lemma 3 compresses a layer of more inputs than this times its stable rank.
 
     For the cushions are at most ``1/sqrt(srank)`` and ``1/sqrt(h)``, c is at least 1 and eps at most 1.
     """
@@ -153,9 +147,7 @@ def compression_threshold(facts: NetworkFacts) -> float:
 def plan_projection(
     facts: NetworkFacts, *, contraction: float | None = None, spread: float | None = None
 ) -> ProjectionPlan | None:
-    """Return the lemmas' requirements on every layer for the margin.
-
-    Returns None where they ask for infinitely many numbers.
+    """Return the lemmas' requirements on every layer for the margin; None where these are infinite.
 
     ``eps_i = eps mu_i mu_{i->} / (6 c d)``, also over beta for a convolution, and for a fully connected layer
     ``k_i = sign_count(eps_i, delta / (2 d^2 h m))``. The lemmas also need a smoothness of at least 3d.
@@ -163,8 +155,7 @@ def plan_projection(
     Differs.    The proofs print 4cd, with which the induction adds up to 7/6 (A-E6). Choosing k by the
                 training error of the decoded network needs none of this and is free, because k is coded.
 
-    Contraction and spread are the largest c_i and beta_i where these are not those of a layer: sums of
-    branches have some too.
+    Contraction and spread are the largest c_i and beta_i where sums of branches have these.
     """
     cushions = [(cushion(layer), interlayer_cushion(layer)) for layer in facts.layers]
     c = max(contractions(facts)) if contraction is None else contraction
@@ -280,8 +271,6 @@ class ConvCount:
 @implements("A-Alg4:count", kind="published-form")
 def published_conv_count(epsilon: float, eta: float, *, patch: int, constant: float = 1.0) -> ConvCount:
     """``k = Q ceil(kappa/s)^2 log^2(1/eta) / eps^2`` and ``p = log_2(1/eta)``, rounded up to an even number.
-
-    The patch is ``ceil(kappa / s)``; the paper leaves the constant Q open.
 
     >>> published_conv_count(1.0, 0.1, patch=3)
     ConvCount(mixes=48, order=4)

@@ -69,8 +69,8 @@ def rank_bound(matrix: Tensor, delta: float) -> int:
 def delta_for_margin(margin: float, *, input_norm: float, spectral_norms: Sequence[float]) -> float:
     """The share of its spectral norm that each layer may lose: ``gamma / (e ||x|| d prod ||A||)``.
 
-    Needs ``delta <= 1/d``, that is, ``gamma <= e ||x|| prod ||A||``; a margin beyond that is cut down. The
-    outputs then move by at most gamma in l2; classifications of that margin allow ``gamma / sqrt(2)`` (A-E1).
+    At most ``1/d``. The outputs then move by at most gamma in l2; classifications of that margin allow
+    ``gamma / sqrt(2)`` (A-E1).
 
     >>> round(delta_for_margin(1.0, input_norm=1.0, spectral_norms=[2.0, 2.0]), 6)
     0.045985

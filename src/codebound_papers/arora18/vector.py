@@ -43,7 +43,7 @@ def compress_vectors(vectors: Tensor, *, margin: float, eta: float, seed: int = 
     """Vector-Compress: keeps a coordinate with probability p and divides it by p; unbiased.
 
     Of one vector of norm at most 1, or of every row. The margin gamma is the accuracy of an inner product
-    with a unit vector, and eta how often it may fail. The seed names draws that no decoder needs.
+    with a unit vector, and eta how often it may fail.
 
     >>> compress_vectors(torch.tensor([0.8, 0.6]), margin=0.5, eta=1.0)  # nothing to drop
     tensor([0.8000, 0.6000], dtype=torch.float64)
@@ -81,8 +81,7 @@ def published_threshold(size: int, *, margin: float, eta: float) -> float:
 
 @implements("A-E12", kind="algorithm")
 def threshold(size: int, *, margin: float, eta: float) -> float:
-    """The threshold that belongs to ``|c_i| = gamma / (4 sqrt(h))``, wherever p is below 1: a quarter of the
-    published one.
+    """The threshold for ``|c_i| = gamma / (4 sqrt(h))``, where p is below 1: a quarter of the published one.
 
     >>> round(threshold(10_000, margin=0.1, eta=0.1), 9)
     0.5
@@ -224,10 +223,7 @@ class VectorCompress(AbstractCompressor):
 
 @dataclass(frozen=True, kw_only=True)
 class VectorProject(AbstractCompressor):
-    """The rows of a layer by algorithm 3, with coded Gaussians and rounded numbers.
-
-    A layer whose rows are no longer than the numbers is rounded itself.
-    """
+    """The rows of a layer by algorithm 3, with coded Gaussians; a layer of short rows is rounded itself."""
 
     count: int = 64  # numbers per row, k
     margin: float | None = None  # accuracy that gives k by vector_count, in place of count

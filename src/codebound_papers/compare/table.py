@@ -114,18 +114,14 @@ def compare(
 ) -> Comparison:
     """Evaluates every bound on a network: certified ones, hold-out bounds, and all published expressions.
 
-    A bound that does not apply to the network has a row with the reason in place of a number. The trained
-    network f is not changed; the sample is the one it was trained on. A test set of examples used for no
-    choice adds hold-out bounds and test errors. Certificates of compressed networks are verified first, and
-    ``CertificateError`` says that one is refused; each gets its own of the bases, tensors by name, and
-    ``unlabelled`` are the inputs that a C-12b certificate was made with. Where none is given, ``effort``
-    says how hard f is pruned for one, if it is a chain; None makes none. ``initial`` is the network before
-    training, for the bound relative to the distance from it (A-Imp-i). Like for like, bars of figures are
-    divided by n and square-rooted, as the other bounds are. ``trained_on`` is the ``sha256`` of the sample
-    that f was trained on, where it is known, as it is of networks that ``fit`` trained: the test examples
-    may be among other data. ``d``, ``eps``, ``lambda_`` and ``rho`` are those of Guha's theorems; without
-    them pruning is as strong as the margin allows, eps and lambda are four times the number of layers, and a
-    weight has 255 levels.
+    A bound that does not apply to the network has a row with the reason in place of a number. The sample is
+    the one that f was trained on; a test set of examples used for no choice adds hold-out bounds and test
+    errors. Certificates of compressed networks are verified first, and ``CertificateError`` says that one is
+    refused; each gets its own of the bases, tensors by name, and ``unlabelled`` are the inputs of a C-12b
+    certificate. Where none is given, ``effort`` says how hard f is pruned for one, if it is a chain; None
+    makes none. ``initial`` is the network before training (A-Imp-i). Like for like, bars of figures are
+    divided by n and square-rooted. ``trained_on`` is the ``sha256`` of the sample that f was trained on,
+    where it is known: the test examples may be among other data. The others are those of ``PruningChoice``.
 
     >>> from codebound.sample.load import load_dataset
     >>> from codebound_networks.reading.loading import load_model
@@ -192,7 +188,10 @@ def compare(
         fresh = _fresh_rows(module, compressed, sample, test_set, settings, engine)
         trained_on = trained_on or origin_of(module).data_sha256 or None
         doubts = _doubts(sample, test_set, trained_on)
-        rows += [_with_doubts(row, doubts) for row in fresh]
+        for row in fresh:
+            is_doubted = row.kind == "holdout" and doubts.get(row.subject)
+            note = f"{row.note} {doubts.get(row.subject)}"
+            rows.append(replace(row, guarantee=False, note=note) if is_doubted else row)
         notes += [] if trained_on or doubts["f"] else [_IF]
         notes += dict.fromkeys(doubt for doubt in doubts.values() if doubt)
     found, pruning = evaluate(evidence), _pruning(evidence)
@@ -300,10 +299,7 @@ def _fresh_rows(
 
 
 def _dependence(module: nn.Module, sample: Dataset) -> str:
-    """Return the reason why nothing is guaranteed of f.
-
-    f has to be a function of one example; the reason is empty where it is.
-    """
+    """Return the reason why nothing is guaranteed of f; empty where f is a function of one example."""
     try:
         require_one_example(module, sample)
     except ModelError as reason:
@@ -322,11 +318,6 @@ def _doubts(sample: Dataset, test_set: Dataset, trained_on: str | None) -> dict[
         return {"f": "", "g": ""}
     elsewhere = "f was trained on other data than the sample, and the test examples may be among these."
     return {"f": elsewhere, "g": ""}
-
-
-def _with_doubts(row: lines.Row, doubts: Mapping[Subject, str]) -> lines.Row:
-    doubt = doubts.get(row.subject, "") if row.kind == "holdout" else ""
-    return replace(row, guarantee=False, note=f"{row.note} {doubt}") if doubt else row
 
 
 def _check_test_set(sample: Dataset, test_set: Dataset | None) -> None:

@@ -3,10 +3,10 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
-from torch import nn
 
 from codebound.bits.bitstring import Bits
 from codebound.bounds.original import LayerBounds, output_deviation
@@ -112,9 +112,8 @@ def summarise(
 ) -> CompressionSummary:
     """Encodes every tensor of the compressed network, measures its layers and, on a sample, the whole.
 
-    No tensor is without a message but what evaluation does not read: tensors that no method compressed
-    are coded as they are, 32 bits an element and 5 bits to say so (K-B).
-    Every message ends by itself, so that one after the other they are one message.
+    Tensors that no method compressed are coded as they are (K-B); what evaluation does not read has no
+    message. Every message ends by itself, so that one after the other they are one message.
 
     >>> from codebound_papers.compress.methods import naive
     >>> from codebound_networks.reading.walk import wrap
@@ -131,8 +130,10 @@ def summarise(
     summary = CompressionSummary(layers, carried, codes, messages)
     if sample is None:
         return summary
-    before, after = (_accuracy(each, sample) for each in (compressed.network.model, compressed.module()))
+    report = partial(margin_report, data=sample, chunk_size=_CHUNK, dtype=torch.float32)
+    reports = [report(each) for each in (compressed.network.model, compressed.module())]
     moved = deviation(compressed, sample, progress=progress)
+    before, after = ((found.n - found.errors) / found.n for found in reports)
     return replace(summary, accuracy_before=before, accuracy_after=after, deviation=moved)
 
 
@@ -178,11 +179,6 @@ def _list_carried(
             if row.name not in codes
         ]
     return tuple(carried)
-
-
-def _accuracy(module: nn.Module, sample: DeviceData) -> float:
-    report = margin_report(module, sample, chunk_size=_CHUNK, dtype=torch.float32)
-    return (report.n - report.count(0.0)) / report.n
 
 
 @implements("G-LemB.2", "G-E5", "A-Lem9", "S-Lem2.4", "I-10", kind="certificate")
@@ -248,10 +244,10 @@ def deviation(
     pairs = zip(before, logit_chunks(compressed.module(), sample, chunk_size=chunk_size), strict=True)
     lengths = torch.cat([torch.linalg.vector_norm(f - g, dim=1) for (f, _), (g, _) in pairs])
     largest, mean = float(lengths.max()), float(lengths.mean())
-    if compressed.chain is not None:  # the theorems compare layers of one architecture
-        return NetworkDeviation((), largest, mean, None, None, _OTHER)
-    if compressed.trained:
-        return NetworkDeviation((), largest, mean, None, None, _TRAINED)
+    if compressed.chain is not None or compressed.trained:
+        # the theorems compare layers of one architecture
+        why = _TRAINED if compressed.chain is None else _OTHER
+        return NetworkDeviation((), largest, mean, None, None, why)
     inputs = (x.flatten(1) for x, _ in sample.chunks(chunk_size, torch.float64))
     x_norm = max(float(torch.linalg.vector_norm(x, dim=1).max()) for x in inputs)
     bounds = _layer_bounds(compressed, sample)

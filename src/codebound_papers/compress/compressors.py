@@ -73,9 +73,7 @@ def first_names(module: nn.Module) -> dict[str, str]:
 
 def find_sharing(network: Network) -> dict[str, str]:
     """Layers whose weight is that of a layer before, with the reason not to compress it again."""
-    first = first_names(network.model)
-    seen: dict[str, str] = {}
-    sharing: dict[str, str] = {}
+    first, seen, sharing = first_names(network.model), dict[str, str](), dict[str, str]()
     for view in network.layers:
         tensor = weight_name(view.name)
         before = seen.setdefault(first.get(tensor, tensor), view.name)
@@ -97,11 +95,10 @@ class CompressedNetwork:
 
     def module(self) -> nn.Module:
         """The compressed network g, on the device of the original."""
-        state = {name: value.detach() for name, value in self._state().items()}
         first = first_names(self.network.model)
         weights = {first[layer.tensor]: layer.weight for layer in self.layers}
-        changed = {name: weights.get(first.get(name, name), old) for name, old in state.items()}
-        return with_weights(self.network.model, changed)
+        state = {name: weights.get(first.get(name, name), old) for name, old in self._state().items()}
+        return with_weights(self.network.model, {name: value.detach() for name, value in state.items()})
 
     def _state(self) -> dict[str, Tensor]:
         return {**self.network.model.state_dict(), **self.trained}
@@ -115,10 +112,7 @@ class CompressedNetwork:
 
     @cached_property
     def codes(self) -> Mapping[str, AbstractTensorCode]:
-        """The codes of all tensors that evaluation reads, in the order of the network.
-
-        Refused where a tensor has no code: it is not float32, or the network hides it.
-        """
+        """The codes of all tensors that evaluation reads; refused where one is not float32, or hidden."""
         coverage = self.network.coverage
         coverage.require_complete()
         state, first = self._state(), first_names(self.network.model)
@@ -193,9 +187,8 @@ class AbstractNetworkCompressor(ABC):
     @classmethod
     @abstractmethod
     def propose(cls, search: Search) -> None:
-        """Shows messages to a search, over the options that are worth trying.
+        """Shows messages to a search, over the options that are worth trying; looking at many is free.
 
-        Every option shapes the code, which says all that its decoder needs, so looking at many is free.
         ``UnsuitedError`` says that the algorithm can do nothing for this network or this statement.
         """
 
@@ -216,10 +209,9 @@ class AbstractCompressor(AbstractNetworkCompressor):
 
     @abstractmethod
     def compress(self, layer: AbstractLayerView, *, seed: int) -> CompressedLayer:
-        """The compressed layer.
+        """The compressed layer; ``UnsupportedLayerError`` says why the algorithm cannot take it.
 
-        The seed names the random choices for this layer; where the decoder needs them too, it is a field of
-        the code and paid. ``UnsupportedLayerError`` says why the algorithm cannot take the layer.
+        The seed names its random choices; where the decoder needs them too, it is a field of the code.
         """
 
     @classmethod
@@ -339,9 +331,7 @@ class Rounded:
 
 @implements("G-Disc", "I-11", kind="algorithm")
 def round_weight(weight: Tensor, levels: int) -> Rounded:
-    """The weight on ``levels`` = 2L + 1 multiples of the smallest step that reaches all of it.
-
-    Zeros stay zero.
+    """The weight on ``levels`` = 2L + 1 multiples of the smallest step that reaches all; zeros stay zero.
 
     Differs.    The step is one of the coded ones, 2^(j/8), so that the decoder knows it.
 
@@ -385,6 +375,17 @@ def weight_of(layer: AbstractLayerView) -> Tensor:
     return weight.detach().cpu()
 
 
+def weights_of(network: Network) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The weights in memory that a code can take, by layer; the other layers, with the reason."""
+    found, carried = dict[str, Tensor](), find_sharing(network)
+    for view in (each for each in network.layers if each.name not in carried):
+        try:
+            found[view.name] = weight_of(view)
+        except UnsupportedLayerError as refusal:  # noqa: PERF203
+            carried[view.name] = str(refusal)
+    return found, carried
+
+
 @implements("A-Imp-i:code", kind="algorithm")
 @dataclass(frozen=True)
 class FromInitial(AbstractCompressor):
@@ -402,9 +403,7 @@ class FromInitial(AbstractCompressor):
     """
 
     algorithm: AbstractCompressor  # the compressor of the differences
-    initial: Network = field(
-        repr=False
-    )  # the network at initialisation, or another base with the same layers
+    initial: Network = field(repr=False)  # the network at initialisation, or another base like it
 
     def compress(self, layer: AbstractLayerView, *, seed: int) -> CompressedLayer:  # noqa: D102
         base = next((view.weight for view in self.initial.layers if view.name == layer.name), None)

@@ -42,10 +42,8 @@ def has_grid(method: str) -> bool:
 
 
 def mild_options(method: str, job: Job, sample: DeviceData) -> Options:
-    """The options of the shortest message that costs at most a hundredth of the accuracy on a sample.
-
-    Those that ``certify`` tries are compared, the defaults, and milder ones. Where all of them cost more, it
-    is the message that costs least.
+    """The options, of all that ``certify`` tries, the defaults and milder ones, of the shortest message that
+    costs at most a hundredth of the accuracy on a sample; where all cost more, of the one that costs least.
     """
     algorithm: Any = find_compressor(method).algorithm
     most = error_count(job.network.model, sample, dtype=torch.float32) + sample.n // _LOSS

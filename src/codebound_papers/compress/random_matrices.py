@@ -137,9 +137,7 @@ def _bits(words: Words) -> NDArray[np.uint8]:
 def project_onto(
     values: NDArray[np.float64], *, count: int, seed: int, gaussian: bool
 ) -> NDArray[np.float64]:
-    """Inner products of vectors with ``count`` random ones: ``values @ H.T``, H the helper of mode 8.
-
-    Its numbers are signs, or coded Gaussians times 4 (variance 16). The products have shape (V, k).
+    """Products ``values @ H.T``, H the helper of mode 8: signs, or coded Gaussians times 4 (variance 16).
 
     >>> signs = combine(np.eye(3, dtype=np.int64), 5, seed=0, gaussian=False)
     >>> values = np.arange(10.0).reshape(2, 5)

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional
 
-from codebound.run.errors import UnsupportedLayerError, UsageError
+from codebound.run.errors import UsageError
 from codebound.run.progress import Progress, silent
 from codebound.run.references import implements
 from codebound.sample.dataset import DeviceData
@@ -45,10 +45,7 @@ _STEPS_PER_GRID = 10
 
 @implements("G-Def5.1:mask", kind="algorithm")
 def balanced_mask(matrix: Tensor, count: int, *, row_cap: int, column_cap: int) -> Tensor:
-    """True at the largest magnitudes, taken greedily while no line gets more than its cap.
-
-    At most ``count`` are kept: fewer where the caps are reached before, or where the others are zero. Of
-    equals, the first one is taken.
+    """True at the ``count`` largest magnitudes, of equals the first, while no line gets more than its cap.
 
     >>> matrix = torch.tensor([[3.0, 2.0, 1.0], [0.5, 0.4, 0.0]])
     >>> balanced_mask(matrix, 4, row_cap=1, column_cap=2).int().tolist()
@@ -164,12 +161,9 @@ def prune_balanced(
     seed: int = 0,
     progress: Progress = silent,
 ) -> BalancedNetwork:
-    """Prunes a network in steps under caps, and trains it on the sample after each of them.
-
-    Without a sample there is one step and no training. The same arguments give the same network on a CPU.
-    """
-    carried = {**_refused(network), **compressors.find_sharing(network)}
-    shares = options.shares([view.name for view in network.layers if view.name not in carried])
+    """Prunes a network in steps under caps, and trains it after each; without a sample in one, untrained."""
+    weights, carried = compressors.weights_of(network)
+    shares = options.shares([*weights])
     state = {name: each.detach().clone() for name, each in network.model.state_dict().items()}
     module = with_weights(network.model, state).eval()
     outputs = None if sample is None else _outputs(module, sample)
@@ -184,17 +178,6 @@ def prune_balanced(
             inputs = sample, outputs
             _train(module, masks, inputs, options, seed=seed, step=step, progress=progress)
     return BalancedNetwork(module, masks, carried)
-
-
-def _refused(network: Network) -> dict[str, str]:
-    """Layers that no code can take, with the reason."""
-    refused = {}
-    for view in network.layers:
-        try:
-            compressors.weight_of(view)
-        except UnsupportedLayerError as refusal:  # noqa: PERF203
-            refused[view.name] = str(refusal)
-    return refused
 
 
 @torch.no_grad()
@@ -296,12 +279,9 @@ def _integers(values: Tensor, step: int, levels: int) -> Tensor:
 
 
 def _is_sparse(layer: nn.Module, mask: Tensor) -> bool:
-    return (
-        type(layer) is nn.Linear
-        and mask.device.type == "cpu"
-        and torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]
-        and float(mask.float().mean()) < _SPARSE
-    )
+    has_mkl: bool = torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]
+    is_plain = type(layer) is nn.Linear and mask.device.type == "cpu" and has_mkl
+    return is_plain and float(mask.float().mean()) < _SPARSE
 
 
 class _SparseLinear(nn.Module):

@@ -195,9 +195,7 @@ def _deviation(
 def kappa_diagnostics(
     network: Network, *, n: int, failure: float = RELEASED_FAILURE, a: float = 1.0, b: float = 1.0
 ) -> tuple[Kappa, ...]:
-    """The factors of all layers of a network of linear layers.
-
-    The other arguments are those of ``SpreadInputs``.
+    """The factors of all layers of a network of linear layers, by ``SpreadInputs``.
 
     >>> from codebound_networks.reading.walk import wrap
     >>> (kappa,) = kappa_diagnostics(wrap(torch.nn.Sequential(torch.nn.Linear(784, 10))), n=48_000)
@@ -242,9 +240,9 @@ def prune_for_margin(
 ) -> PruningFacts:
     """Prunes a network as strongly as its margin allows, by what the released code of Guha et al. asks for.
 
-    The strength is found by bisection, as there; nothing is pruned where the margin is not positive, or where
-    even the weakest pruning asks for more. All strengths use the same random numbers. As published the
-    diagonal is never pruned; the released code prunes it. The ``choice`` of a user comes first.
+    The strength is found by bisection, as there; nothing is pruned where the margin is not positive. All
+    strengths use the same random numbers. As published the diagonal is never pruned; the released code prunes
+    it. The ``choice`` of a user comes first.
 
     >>> from codebound_papers.measure.record import measure_facts
     >>> from codebound.sample.load import load_dataset

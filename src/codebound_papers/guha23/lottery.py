@@ -55,8 +55,7 @@ def least_sketch_side(*, random_width: int) -> float:
 def ticket_weights(facts: NetworkFacts, *, random_width: int | None = None) -> PublishedValue:
     """Weights of a ticket that stands for this network, the target M, as printed.
 
-    The theorem says that D_G, the width of the random network, is polynomial, and no more; by default it is
-    16 times that of the target.
+    The theorem says that D_G, the width of the random network, is polynomial; by default it is 16 times.
     """
     random_width = _random_width(facts, random_width)
     numbers = published_active_weights(inputs=facts.input_size, random_width=random_width, depth=facts.depth)
@@ -195,13 +194,11 @@ def ticket_distances(
     matrices, flat = [view.matrix.detach().float() for view in network.layers], inputs.flatten(1).float()
     sides = [flat.shape[1], *(matrix.shape[0] for matrix in matrices)]
     is_chain = [matrix.shape[1] for matrix in matrices] == sides[:-1]
-    if not is_chain or not torch.allclose(
-        _forward(matrices, flat), network.model(inputs).float(), 1e-3, 1e-4
-    ):
+    outputs = network.model(inputs).float()
+    if not is_chain or not torch.allclose(_forward(matrices, flat), outputs, 1e-3, 1e-4):
         return []
-    target = [
-        m / max(torch.linalg.matrix_norm(m, 2), m.abs().max() * math.sqrt(m.shape[0])) for m in matrices
-    ]
+    sizes = [(torch.linalg.matrix_norm(m, 2), m.abs().max() * math.sqrt(m.shape[0])) for m in matrices]
+    target = [matrix / max(both) for matrix, both in zip(matrices, sizes, strict=True)]
     flat = flat / float(flat.norm(dim=1).max())
     scores, width, found = _forward(target, flat), max(sides[1:]), []
     for factor in (each for each in factors if each * width * max(sides) <= _MOST):

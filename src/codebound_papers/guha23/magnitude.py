@@ -1,11 +1,9 @@
 """Randomised magnitude-based pruning (Guha, Dubey, Huo 2023), its statistics and its code.
 
-An entry a is pruned with probability exp(-a^2 / (d Psi)): small entries nearly always, large ones hardly
-ever. d is the strength, Psi the variance of the entries. The closed forms assume Gaussian entries; the code,
-and what is measured on it, assume nothing. Beside it stands the naive compressor, which keeps the largest
-entries, and the count of matrices with few non-zeros behind its bound (G, appendix D). Probabilities are of
-the number of entries that G-Alg1 prunes from a Gaussian matrix: Guha et al. bound it in two steps; it is
-binomial, so one exact step will do.
+An entry a is pruned with probability exp(-a^2 / (d Psi)), d the strength and Psi the variance. The closed
+forms assume Gaussian entries; the code, and what is measured on it, assume nothing. Beside it stands the
+naive compressor, which keeps the largest entries, and the count behind its bound (G, appendix D). The number
+of entries that G-Alg1 prunes from a Gaussian matrix Guha et al. bound in two steps; it is binomial.
 """
 
 import math
@@ -76,18 +74,14 @@ class MagnitudePruning(AbstractCompressor):
         if self.variance == "common":
             raise UsageError("one layer has no variance in common with the others: give the whole network.")
         variance = _variance(matrix) if self.variance is None else self.variance
+        stream, strength = torch_stream(seed, "mbp"), self.strength
         pruned = prune_randomly(
-            matrix,
-            strength=self.strength,
-            variance=variance,
-            generator=torch_stream(seed, "mbp"),
-            keep_diagonal=self.keep_diagonal,
+            matrix, strength=strength, variance=variance, generator=stream, keep_diagonal=self.keep_diagonal
         )
         grid = round_weight(pruned.view(layer.weight.shape), self.levels)
         rows, columns = matrix.shape
-        change = expected_change_norm(
-            rows, columns, strength=self.strength, variance=variance, constant=self.constant
-        )
+        told = {"strength": strength, "variance": variance, "constant": self.constant}
+        change = expected_change_norm(rows, columns, **told)
         by = (
             "lemma 4.2 of Guha et al. 2023 bounds its mean for Gaussian weights, with a constant that is "
             f"unknown and taken as C = {self.constant:g}; half a step times the root of the non-zeros is "
@@ -186,10 +180,8 @@ def most_nonzeros(rows: int, columns: int, *, strength: float, failure: float) -
     low, high = -1, trials  # more than `high` are kept with probability at most `failure`
     while high - low > 1:
         middle = (low + high) // 2
-        if binomial_tail(middle + 1, trials=trials, probability=share) <= failure:
-            high = middle
-        else:
-            low = middle
+        is_rare = binomial_tail(middle + 1, trials=trials, probability=share) <= failure
+        low, high = (low, middle) if is_rare else (middle, high)
     return high + diagonal
 
 

@@ -7,7 +7,7 @@ smallest weights, and starts again without them.
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -236,18 +236,12 @@ class IterativePruning(AbstractMaskTraining):
             raise UsageError(f"there is at least one round. Got {self.rounds}.")
 
     def train(self, job: compressors.Job, sample: DeviceData) -> compressors.CompressedNetwork:  # noqa: D102
+        found, carried = compressors.weights_of(job.network)
         layers: list[_Layer] = []
-        carried = compressors.find_sharing(job.network)
-        for view in job.network.layers:
-            if view.name in carried:
-                continue
-            try:
-                start = compressors.weight_of(view).to(sample.x.device)
-            except UnsupportedLayerError as refusal:
-                carried[view.name] = str(refusal)
-                continue
+        for name, weight in found.items():
+            start = weight.to(sample.x.device)
             kept_count(start.numel(), self.density)  # refuses a density before the first training
-            layers.append(_Layer(view.name, start, start.clone().requires_grad_(), torch.ones_like(start)))
+            layers.append(_Layer(name, start, start.clone().requires_grad_(), torch.ones_like(start)))
         trainings = self.rounds + 1
 
         def weights() -> dict[str, Tensor]:
@@ -272,10 +266,8 @@ class IterativePruning(AbstractMaskTraining):
     def trials(cls, epochs: int) -> "tuple[IterativePruning, ...]":  # noqa: D102
         rounds = 3
         each = math.ceil(epochs / (rounds + 1))
-        return tuple(
-            cls(density=density, rounds=rounds, epochs=each, levels=7, batch_size=_BATCH)
-            for density in (0.1, 0.03)
-        )
+        like = cls(rounds=rounds, epochs=each, levels=7, batch_size=_BATCH)
+        return tuple(replace(like, density=density) for density in (0.1, 0.03))
 
     def shortest(self, entries: int) -> float:  # noqa: D102
         return count_bits(entries, nonzeros=kept_count(entries, self.density), levels=3)
@@ -302,8 +294,7 @@ def descend(
     """Trains ``parameters`` in place, with Adam on the cross-entropy and a cosine schedule.
 
     ``weights`` computes tensors of the network, by name, from the parameters at every step; the module, in
-    evaluation mode, is not changed. The same arguments give the same result on a CPU; convolutions on a GPU
-    may add in another order.
+    evaluation mode, is not changed.
     """
     epochs, learning_rate, batch_size, order = training
     if min(epochs, batch_size) < 1 or not 0.0 < learning_rate < math.inf:

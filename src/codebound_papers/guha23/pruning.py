@@ -1,10 +1,9 @@
 """Change of outputs by pruning and rounding (Guha et al. 2023, section 4), as published.
 
-First come the statistics of G-Alg1 on a matrix of independent Gaussian entries: an entry a is pruned with
-probability exp(-a^2 / (d Psi)), d the strength and Psi the variance. Trained weights are not Gaussian: these
-are predictions, and what is measured on a pruned network needs none of them. The corrected forms have the
-constants that the proofs support. All of them need Gaussian weights and small changes;
-``codebound.bounds.original.output_deviation`` on measured norms needs neither and is never larger.
+First come the statistics of G-Alg1 on a matrix of independent Gaussian entries, d the strength and Psi the
+variance: predictions, as trained weights are not Gaussian. The corrected forms have the constants that the
+proofs support. All need Gaussian weights and small changes; ``codebound.bounds.original.output_deviation`` on
+measured norms needs neither and is never larger.
 """
 
 import math
@@ -21,7 +20,8 @@ from codebound_papers.logs import log_sum, safe_log
 from codebound_papers.value import Constant, Hypothesis, PublishedValue, expression
 
 GAUSSIAN = "the weights of a layer are independent Gaussians of one variance"
-"""Assumption 3.1, for each layer by itself."""
+HAS_GAUSSIAN_WEIGHTS = Hypothesis(GAUSSIAN, None)
+"""Assumption 3.1, for each layer by itself (G-E24, G-E26)."""
 
 
 @implements("G-chi", "G-E3", kind="numerics")
@@ -185,10 +185,7 @@ def gaussian_pruning(
     sparsity_slack: float,
     constant: float = 1.0,
 ) -> PruningFacts:
-    """Predict the pruning of layers with Gaussian weights of their variance.
-
-    Strength d, step rho and slacks eps_l and lambda_l are those of all layers.
-    """
+    """Predict the pruning of layers with Gaussian weights: d, rho, eps_l and lambda_l are those of all."""
     share = kept_share(strength)
     like = PrunedLayer(
         name="", strength=strength, kept_share=share, expected_change=0.0, step=step, nonzeros=0
@@ -298,7 +295,7 @@ def deviation_conditions(
         has_small_changes(facts, changes),
         _covers_measured_changes(pruning),
         Hypothesis("eps_l is above 1, for Markov's inequality", pruning.slack > 1.0, f"{pruning.slack:g}"),
-        has_gaussian_weights(),
+        HAS_GAUSSIAN_WEIGHTS,
         has_no_biases(facts),
         is_fully_connected(facts),
     )
@@ -312,11 +309,6 @@ def has_small_changes(facts: NetworkFacts, changes: Sequence[float]) -> Hypothes
     found = f"layer {facts.layers[worst].name}: {changes[worst]:.4g} against {limits[worst]:.4g}"
     statement = "every layer changes by at most its spectral norm over the number of layers"
     return Hypothesis(statement, excesses[worst] <= 0.0, found)
-
-
-def has_gaussian_weights() -> Hypothesis:
-    """Assumption 3.1, for each layer by itself (G-E24, G-E26)."""
-    return Hypothesis(GAUSSIAN, None)
 
 
 def has_short_inputs(facts: NetworkFacts) -> Hypothesis:

@@ -75,11 +75,7 @@ def sparsity_failure(facts: NetworkFacts, *, pruning: PruningFacts) -> Published
         sentence="Probability, by Markov and balls in bins, that some row or column keeps too many weights.",
         failure_published=published,
         failure_corrected=exact,
-        hypotheses=(
-            _has_loaded_lines(facts, pruning),
-            _has_sparsity_slack(pruning),
-            lemmas.has_gaussian_weights(),
-        ),
+        hypotheses=(*_are_lines_sparse(facts, pruning), lemmas.HAS_GAUSSIAN_WEIGHTS),
         errata=("G-E4", "G-E15", "G-E26", "G-E27"),
     )
 
@@ -99,7 +95,7 @@ def sketching_risk(facts: NetworkFacts, *, pruning: PruningFacts, exponent: floa
     sparsity = math.fsum(_sparsity_failure(layer, pruning) for layer, _ in pairs)
     not_recovered = Constant("c", exponent, "exponent of the probability that a sketch is not recovered")
     side = Constant("m", 1.0, "factor in the side of a sketch, which theorem 5.1 leaves open")
-    lines = _has_sparsity_slack(pruning), _has_loaded_lines(facts, pruning)
+    loaded, has_slack = _are_lines_sparse(facts, pruning)
     return PublishedValue(
         log_value=big_o_risk(facts, log_nats=safe_log(nats)),
         sentence="""Margin loss of f plus the root of the numbers in all sketches, times the logarithm of
@@ -107,7 +103,7 @@ def sketching_risk(facts: NetworkFacts, *, pruning: PruningFacts, exponent: floa
         margin_loss=facts.margin_loss,
         failure_published=facts.depth / pruning.sparsity_slack + changes + recovery,
         failure_corrected=sparsity + changes + recovery + facts.delta,
-        hypotheses=(*_conditions(facts, pruning), *lines),
+        hypotheses=(*_conditions(facts, pruning), has_slack, loaded),
         constants=(BIG_O, lemmas.latala(pruning), not_recovered, side),
         errata=(*_ERRATA, "G-E4", "G-E15", "G-E16", "G-E17", "G-E18", "G-E20", "G-E27"),
     )
@@ -204,28 +200,23 @@ def _conditions(facts: NetworkFacts, pruning: PruningFacts) -> tuple[Hypothesis,
     )
 
 
-def _has_sparsity_slack(pruning: PruningFacts) -> Hypothesis:
-    slack = pruning.sparsity_slack
-    return Hypothesis("lambda_l is above 1, for Markov's inequality", slack > 1.0, f"{slack:g}")
-
-
-def _has_loaded_lines(facts: NetworkFacts, pruning: PruningFacts) -> Hypothesis:
+def _are_lines_sparse(facts: NetworkFacts, pruning: PruningFacts) -> tuple[Hypothesis, Hypothesis]:
     """Lemma E.1 is false for few balls per bin: non-zeros per row or column here (G-E15)."""
+    slack = pruning.sparsity_slack
     short = [
         f"{layer.name} has {pruned.nonzeros / lines:.3g} of {least_mean_load(lines):.3g}"
         for layer, pruned in pruning.beside(facts)
         for lines in (layer.rows, layer.columns)
         if pruned.nonzeros < least_mean_load(lines) * lines
     ]
-    statement = "every layer keeps enough weights per row and column for lemma E.1"
-    return Hypothesis(statement, not short, "; ".join(short))
+    loaded = "every layer keeps enough weights per row and column for lemma E.1"
+    has_slack = Hypothesis("lambda_l is above 1, for Markov's inequality", slack > 1.0, f"{slack:g}")
+    return Hypothesis(loaded, not short, "; ".join(short)), has_slack
 
 
 @implements("G-LemE.1", kind="published-form")
 def published_max_load_probability(bins: int) -> float:
-    """The probability claimed for "no bin gets more than three times the mean": 1 - bins^(-1/3).
-
-    False for few balls per bin: 784 balls in 784 bins practically always leave some bin with 4.
+    """The probability claimed for "no bin gets more than three times the mean"; false for few balls per bin.
 
     >>> round(published_max_load_probability(784), 2)
     0.89
@@ -275,9 +266,7 @@ def sparsity_probability(j_r: int, j_c: int, *, d1: int, d2: int, chi: float) ->
 
 @implements("G-E16", kind="numerics")
 def dropped_failure_probability(sides: Sequence[int]) -> float:
-    """Return the failure probability that the main theorem leaves out.
-
-    It is d1^(-1/3) + d2^(-1/3) over all layers.
+    """Return the failure probability that the main theorem leaves out: d1^(-1/3) + d2^(-1/3) over all layers.
 
     ``sides`` are the widths from input to output.
 
@@ -313,7 +302,6 @@ def code_costs(nonzeros: int, *, d1: int, d2: int, levels: int, constant: float 
 
     ``sketch`` is a lower bound of the theorem's count: m^2 >= constant x nonzeros x ln^2 max(d1, d2)
     numbers, because max(j_c d1, j_r d2) is at least the number of non-zeros, of at least as many levels.
-    ``naive`` is ln C(d1 d2, nonzeros) + nonzeros ln(levels).
     """
     if not 0 <= nonzeros <= d1 * d2 or levels < 2:
         raise UsageError(f"{nonzeros} non-zeros of {levels} levels do not fit a {d1} x {d2} matrix.")

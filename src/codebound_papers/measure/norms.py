@@ -7,16 +7,14 @@ one unit. A group norm ``(p, q)`` takes the l_p norm *inside* each row and the l
 
 Readings of the papers under that rule:
 
-* ``||A||_{1,inf}`` (BM02, A-Fig2M) is :func:`l1_inf_norm`, the largest row l1 norm.
+* ``||A||_{1,inf}`` (BM02, A-Fig2M) is :func:`l1_inf_norm`.
 * ``||A^T||_{2,1}`` (Bartlett et al. 2017, who group by columns and therefore transpose) is
-  :func:`l2_1_norm`, the sum of the row l2 norms.
-* ``||A||_{1,2}`` in A-Fig2M is left undefined there. The bar stands for Bartlett's bound, so we read it as
-  that same factor with the indices in the other order: :func:`l2_1_norm`.
+  :func:`l2_1_norm`; so is ``||A||_{1,2}``, undefined in A-Fig2M, where the bar stands for Bartlett's bound.
 
 Everything is computed in float64 after scaling by a power of two, so nothing overflows on the way. Singular
-values are roots of the eigenvalues of the Gram matrix: those below about :math:`10^{-6}\|A\|_F` are lost in
-rounding and reported as 0. A convolution is taken as its matrix view, one row per filter, as other programs
-do; that is not the spectrum of the map it applies, whose norm is ``spectral.spectral_norm``.
+values are roots of the eigenvalues of the Gram matrix: those below about :math:`10^{-6}\|A\|_F` are reported
+as 0. A convolution is taken as its matrix view, one row per filter; the norm of the map it applies is
+``spectral.spectral_norm``.
 """
 
 import math
@@ -151,9 +149,8 @@ def layer_spectrum(view: AbstractLayerView) -> LayerSpectrum:
 def tail_values(view: AbstractLayerView, *, of: TailValues = "absolute") -> NDArray[np.float64]:
     """The positive numbers of a layer whose tail is fitted.
 
-    They are ``absolute`` values of the weights that are not zero; the ``positive`` weights alone, which is
-    what a fit to signed weights amounts to in the released code of Shin 2021; or ``eigenvalues`` of ``A^T A``
-    that are not zero.
+    They are ``absolute`` values of the weights; the ``positive`` weights alone, as in the released code of
+    Shin 2021; or ``eigenvalues`` of ``A^T A``.
 
     >>> from codebound_networks.views.layers import view_of
     >>> layer = torch.nn.Linear(3, 1, bias=False)
@@ -195,10 +192,9 @@ def power_iteration_norm(matrix: Tensor, *, iterations: int = 1000, seed: int = 
 
 @implements("S-E25", kind="published-form")
 def released_stable_rank(matrix: Tensor) -> float:
-    """``||A||_F^2 / ||A||_2^4``, what the released code of Shin 2021 plots as stable rank.
+    """``||A||_F^2 / ||A||_2^4``, what the released code of Shin 2021 plots as stable rank; 0 for zeros.
 
-    0 for a zero matrix. It is not invariant to scaling and can be below 1: twice the matrix has a quarter
-    of it. Use :func:`codebound_papers.measure.norms.stable_rank`.
+    It is not invariant to scaling and can be below 1: twice the matrix has a quarter of it.
 
     >>> [round(released_stable_rank(factor * torch.eye(3)), 9) for factor in (1.0, 2.0)]
     [3.0, 0.75]

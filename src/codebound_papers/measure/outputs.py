@@ -26,9 +26,8 @@ from codebound.sample.memmap import allocate, rows_in_blocks, sort_blocks
 def ambiguous_errors(logits: Tensor, labels: Tensor, tolerance: float) -> Tensor:
     """The certified loss: True where the margin does not clear ``tolerance`` times the largest ``|logit|``.
 
-    Errors, ties and non-finite rows are True for every tolerance. Two machines whose arithmetic differs by
-    less than the gap between two tolerances cannot disagree: what the wider one clears, the narrower clears.
-    A tolerance of 0 gives the plain 0-1 loss with ties as errors.
+    Errors, ties and non-finite rows are True for every tolerance; 0 gives the plain 0-1 loss. Two machines
+    whose arithmetic differs by less than the gap between two tolerances cannot disagree.
 
     >>> ambiguous_errors(torch.tensor([[1.0, 0.99995], [1.0, 0.5]]), torch.tensor([0, 0]), 1e-4)
     tensor([ True, False])
@@ -70,10 +69,7 @@ class AbstractOrdered:
         return float(self.values[-1])
 
     def quantile(self, level: float) -> float:
-        """The smallest one that at least a fraction ``level`` does not exceed.
-
-        An order statistic and never an interpolation, so what is infinite stays infinite.
-        """
+        """The smallest one that at least a fraction ``level`` does not exceed: no interpolation."""
         if not 0.0 <= level <= 1.0:
             raise UsageError(f"a quantile level lies in [0, 1]. Got {level}.")
         rank = math.ceil(round(level * self.n, 9))  # 0.1 of 30 is 3, although 0.1 * 30 > 3 in binary
@@ -161,10 +157,7 @@ class MarginReport(AbstractOrdered):
 
 @implements("G-DefRhat", kind="published-form")
 def published_margin_loss(report: MarginReport, gamma: float) -> float:
-    """``(1/n) #{i : margin_i >= gamma}``, as Guha et al. print it: the fraction that is *right* by ``gamma``.
-
-    No loss in any useful sense (G-E1); use :meth:`MarginReport.loss`.
-    """
+    """``(1/n) #{i : margin_i >= gamma}``, as Guha et al. print it: the fraction that is *right* (G-E1)."""
     return 1.0 - int(np.searchsorted(report.values, gamma, side="left")) / report.n
 
 
@@ -177,11 +170,7 @@ def margin_report(
     dtype: torch.dtype = torch.float64,
     progress: Progress = silent,
 ) -> MarginReport:
-    """The margins of ``model`` on a sample.
-
-    A copy is evaluated in evaluation mode, on the device of the sample, in arithmetic of that type; margins
-    are float64 in any case.
-    """
+    """The margins of a copy of ``model``, in evaluation mode and that arithmetic, on a sample; float64."""
     values = allocate(data.n, np.float64)
     done = 0
     for logits, labels in logit_chunks(model, data, chunk_size=chunk_size, dtype=dtype, progress=progress):

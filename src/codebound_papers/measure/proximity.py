@@ -46,10 +46,9 @@ class Closeness:
 
     @implements("G-Def3.1", "A-Def1", "A-Def2", kind="measure")
     def is_compressible(self, gamma: float) -> bool:
-        """Return True if no score moves by more than ``gamma``. The papers say (gamma, S)-compressible.
+        """Return True if no score moves by more than ``gamma``: (gamma, S)-compressible in the papers.
 
-        With or without a helper string, which has to be fixed before the sample is drawn. It does not keep a
-        margin of gamma positive, as the papers conclude; 2 gamma is needed (G-E2, A-E1).
+        It does not keep a margin of gamma positive, as the papers conclude; 2 gamma is needed (G-E2, A-E1).
         """
         return self.share_beyond(gamma) == 0.0
 
@@ -76,11 +75,10 @@ class Closeness:
         return np.minimum(factors[0] * self.sup, factors[1] * self.l2) * (1.0 + 1e-9)  # outward
 
     def best_theta(self) -> tuple[float, int, int]:
-        """The theta at which the fewest examples have a margin of at most theta or are outliers.
+        """The theta at which the fewest examples count, for a margin of at most theta or as outliers.
 
-        An outlier is an example whose deviation theta does not absorb. Choosing theta after seeing the sample
-        costs nothing (C-7). Returned are theta, the number of examples that count, and how many of them are
-        outliers.
+        Theta does not absorb the deviation of an outlier. Choosing it after seeing the sample costs nothing
+        (C-7). Returned are theta, the number of examples that count, and how many of them are outliers.
         """
         needed = self.absorbed
         is_safe = needed < self.margins  # where some theta lies between the two
@@ -104,8 +102,6 @@ def closeness(
     progress: Progress = silent,
 ) -> Closeness:
     """Compares the outputs of a network f and a compressed one g, copies of them, on a sample, in float64.
-
-    The work is done on the device of the sample.
 
     >>> from codebound.sample.dataset import Dataset
     >>> f = torch.nn.Linear(1, 2, bias=False)

@@ -168,10 +168,7 @@ class Measured:
 
     @property
     def theorem_facts(self) -> NetworkFacts:
-        """The facts, for theorems about compression, chain or not.
-
-        Refused where a layer is called twice, a batch norm stays, or the margin is not positive.
-        """
+        """The facts, chain or not; refused for a layer called twice, a batch norm, or no positive margin."""
         steps.fold_strictly(self.network)
         facts = self.facts
         if not facts.margin > 0.0:
@@ -231,12 +228,11 @@ def measure_facts(
     engine: Engine | None = None,
     progress: Progress = silent,
 ) -> Measured:
-    """Measures a network on a sample, as much as the settings ask for.
+    """Measures a network on a sample, as much as the settings ask for: by default what published bounds need.
 
-    Margins, input norms and output norms are those of the whole sample. If noise stability is not defined for
-    this network, the record has the reason and the rest; it is an error only where nothing else was asked.
-    The network f, wrapped and folded or not, is never changed; ``initial`` is the one before training, for
-    cushions relative to the distance from it. The default settings are what the published bounds need.
+    Margins and the norms of inputs and outputs are those of the whole sample. If noise stability is not
+    defined, the record has the reason and the rest; it is an error only where nothing else was asked. The
+    network f, wrapped and folded or not, is never changed; ``initial`` is the one before training (A-Imp-i).
 
     >>> from codebound.sample.load import load_dataset
     >>> from codebound_networks.reading.loading import load_model

@@ -1,8 +1,7 @@
 r"""Largest singular values with certified upper ends, for matrices and for convolutions as they are applied.
 
 ``spectral_norm`` is :math:`\sigma_{\max}` of the linear map a layer applies at a given input size, with its
-padding, stride, dilation and groups; it is neither the square of that nor the norm of the reshaped kernel,
-which is :func:`matrix_spectral_norm`.
+padding, stride, dilation and groups; that of the reshaped kernel is :func:`matrix_spectral_norm`.
 
 Rounding.  Every ``upper`` holds for the real numbers that the stored weights are. Inner products of length n
 are off by at most :math:`n\,\epsilon` times the product of the norms, in whatever order they are summed, and
@@ -45,12 +44,11 @@ class SpectralNorm:
 
 @implements("I-09", kind="measure")
 def spectral_norm(view: AbstractLayerView, input_shape: tuple[int, ...]) -> SpectralNorm:
-    """Spectral norm of the linear map that a layer applies to inputs of a given shape.
+    """Spectral norm of the linear map that a layer applies to inputs of a given shape, without the batch.
 
-    Small maps are written out and their norm is exact, and so it is for circular convolutions whose stride
-    divides the input. For larger ones ``value`` is a Lanczos estimate from below and ``upper`` the smallest
-    of the bounds by :func:`embedding_bound`, Schur's test and the Frobenius norm of the map. ``input_shape``
-    is that of one input, without the batch.
+    It is exact for small maps and for circular convolutions whose stride divides the input. For larger ones
+    ``value`` is a Lanczos estimate from below and ``upper`` the smallest of the bounds by
+    :func:`embedding_bound`, Schur's test and the Frobenius norm of the map.
 
     >>> from codebound_networks.views.layers import view_of
     >>> layer = torch.nn.Conv2d(1, 1, 3, padding=1, bias=False)
@@ -179,10 +177,7 @@ def embedding_bound(view: AbstractConvView, input_shape: tuple[int, ...]) -> flo
 
 
 def scale_matrix(matrix: Tensor, *, where: str = "") -> tuple[Tensor, float]:
-    """The matrix in float64 with largest entry in [1, 2) and the power of two that was divided out, exactly.
-
-    What is so already is not copied: large copies take longer than what is computed from them.
-    """
+    """The matrix in float64 with largest entry in [1, 2), and the power of two that was divided out."""
     if matrix.dim() != 2 or matrix.numel() == 0:
         raise UsageError(f"{where}a matrix of shape (out, in) is needed. Got shape {tuple(matrix.shape)}.")
     low, high = (float(end) for end in matrix.detach().aminmax())
@@ -190,7 +185,7 @@ def scale_matrix(matrix: Tensor, *, where: str = "") -> tuple[Tensor, float]:
     if not math.isfinite(largest):
         raise ModelError(f"{where}the weights contain NaN or infinity, so they have no norm.")
     scale = math.ldexp(1.0, math.frexp(largest)[1] - 1) if largest > 0.0 else 1.0
-    if scale == 1.0:
+    if scale == 1.0:  # large copies take longer than what is computed from them
         return matrix.detach().double(), scale
     return matrix.detach().to(torch.float64, copy=True).div_(scale), scale
 
@@ -263,10 +258,7 @@ def _grid(sizes: Sequence[int], like: Tensor) -> Tensor:
 
 
 def _is_circulant(view: AbstractConvView, operator: LinearOperator) -> bool:
-    """Return True if the map is a circular convolution.
-
-    It has one output per stride around the torus.
-    """
+    """Return True if the map is a circular convolution with one output per stride around the torus."""
     whole = zip(operator.in_shape[1:], operator.out_shape[1:], view.stride, strict=True)
     return view.padding_mode == "circular" and all(n == out * s for n, out, s in whole)
 

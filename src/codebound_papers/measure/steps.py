@@ -48,10 +48,7 @@ class Steps:
 
     @property
     def is_chain(self) -> bool:
-        """Return True if each step reads only the output of its predecessor.
-
-        Sizes of tensors do not count.
-        """
+        """Return True if each step reads only the output of its predecessor; sizes do not count."""
         main = [index for index, step in enumerate(self.sequence) if step.kind != SHAPE]
         return all(
             [used for used in self.sequence[index].inputs if used in main] == [previous]
@@ -170,12 +167,7 @@ class Workload:
         return max(10, min(1000, 10**10 // max(1, self.multiplications)))
 
     def probes(self, interlayer: str) -> int | None:
-        """Return the number of probes per Jacobian norm.
-
-        None, which is exact, where the Jacobians are small; else 64.
-
-        Those to the output are small up to 64 outputs, the others up to 1,024 entries.
-        """
+        """Return the number of probes per Jacobian norm: None, which is exact, where Jacobians are small."""
         is_small = self.outputs <= 64 if interlayer == "output" else self.widest <= 1024
         return None if is_small else PROBES
 
@@ -216,10 +208,7 @@ def first_example(module: nn.Module, sample: Dataset) -> Tensor:
 
 
 def fold_and_wrap(model: nn.Module | Network, sample: Dataset) -> FoldedNetwork:
-    """Folds, wraps and traces a network once; one that is wrapped and has no batch norms is taken as it is.
-
-    One example of the sample is for a network that has to be run to be understood.
-    """
+    """Folds, wraps and traces a network once; one that is wrapped without batch norms is taken as it is."""
     module = model.model if isinstance(model, Network) else model
     require_tensors(module)
     if next(module.parameters(), None) is None:
@@ -227,14 +216,11 @@ def fold_and_wrap(model: nn.Module | Network, sample: Dataset) -> FoldedNetwork:
     example = first_example(module, sample)
     network = model if isinstance(model, Network) else wrap(module, example=example, classes=sample.classes)
     notes = network.notes
-    if not has_batch_norms(network.model):
-        return FoldedNetwork(network, example, notes)
     try:
-        folding = fold_batch_norms(network.traced)
+        folding = fold_batch_norms(network.traced) if has_batch_norms(network.model) else None
     except ModelError as cause:
         return FoldedNetwork(network, example, (*notes, f"Batch norms stay as they are: {cause}"))
-    count = len(folding.folded)
-    if not count:
+    if folding is None or not (count := len(folding.folded)):
         return FoldedNetwork(network, example, notes)
     norms = "1 batch norm is" if count == 1 else f"{count} batch norms are"
     notes = (*notes, f"{norms} folded into the layer before; all numbers are about the layers after that.")

@@ -4,7 +4,7 @@ None is infinite or missing. What cannot be measured is listed with the reason, 
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -102,12 +102,9 @@ def summarise(
     engine: Engine | None = None,
     progress: Progress = silent,
 ) -> Summary:
-    """Measures a network on a sample.
+    """Measures a network on a sample as ``measure_facts`` does; everything, without settings.
 
-    If noise stability is not defined for this network, that is listed with the reason and the rest is
-    measured; it is an error only where nothing else was asked for. Everything is measured without settings;
-    where they leave it open, margins are taken in float64, and smoothness under Gaussian noise. ``initial``
-    is the network before training (A-Imp-i).
+    Where they leave it open, margins are taken in float64, and smoothness under Gaussian noise.
 
     >>> digits = load_dataset("digits").select(range(20), role="train")
     >>> net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10))
@@ -164,15 +161,13 @@ def _layer_rows(measured: Measured) -> dict[str, Row]:
     for view in measured.network.layers:
         kind = "linear" if isinstance(view, LinearView) else "convolution"
         rows[view.name] = row = _EMPTY | {"name": view.name, "kind": kind, "shape": list(view.weight.shape)}
-        if view.name in measured.spectra:
-            spectrum = measured.spectra[view.name]
+        if (spectrum := measured.spectra.get(view.name)) is not None:
             row["frobenius_norm"] = spectrum.frobenius_norm
             row["matrix_spectral_norm"] = spectrum.spectral_norm
             row["stable_rank"] = spectrum.stable_rank
         if view.name in measured.maps:
             row["spectral_norm"] = asdict(measured.maps[view.name])
-        if view.name in measured.tails:
-            tail = measured.tails[view.name]
+        if (tail := measured.tails.get(view.name)) is not None:
             row["alpha"] = _tail_row(tail.fit, of=measured.settings.tails_of, values=tail.values.size)
     return rows
 
@@ -184,14 +179,12 @@ def _survival_curves(measured: Measured) -> dict[str, Row]:
     return {name: {"survival": curve} for name, curve in curves.items()}
 
 
-def _list_uncovered(network: Network) -> list[Missing]:
+def _list_uncovered(network: Network) -> Iterator[Missing]:
     """Tensors that belong to no layer."""
-    left = [tensor for tensor in network.coverage.tensors if tensor.status != "seen"]
-    reasons = {
-        each.name: f"a {each.module_type} has no weight matrix" if each.status == "carried" else each.reason
-        for each in left
-    }
-    return [Missing(each.name, "all", reasons[each.name]) for each in left]
+    for each in network.coverage.tensors:
+        if each.status != "seen":
+            bare = f"a {each.module_type} has no weight matrix"
+            yield Missing(each.name, "all", bare if each.status == "carried" else each.reason)
 
 
 def _add_stability(rows: dict[str, Row], found: Stability) -> dict[str, Row]:

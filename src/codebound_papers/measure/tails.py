@@ -6,8 +6,8 @@ of heavy-tailed weights means the tail exponent. Every result here names both.
 
 The start of the tail is the value whose fitted law is closest to the values above it, in the distance of
 Kolmogorov and Smirnov to the left limits of their distribution (Clauset, Shalizi and Newman 2009). The scan
-is exact and needs no work of size n^2: the distance on a few points of a tail is a lower bound of the
-distance on all of them, so candidates are dropped on coarse grids and only the last few are seen in full.
+is exact: the distance on a few points of a tail bounds that on all of them from below, so candidates are
+dropped on coarse grids and only the last few are seen in full.
 
 Other tails are compared by likelihood ratios on the same values (Vuong 1989). With
 :math:`u = \ln(x / x_{\min})` a power law is an exponential law of u, a lognormal tail a normal law cut off at
@@ -113,13 +113,12 @@ def estimate_tail(values: ArrayLike, *, least_points: int = 2) -> TailEstimate:
 def fit_power_law(
     values: ArrayLike, *, resamples: int = 200, seed: int = 0, progress: Progress = silent
 ) -> PowerLawFit:
-    """Fits a power law, tests it, compares it with other tails, and says what the data can carry.
+    """Fits a power law, tests it, compares it with other tails; the verdict is that of :class:`PowerLawFit`.
 
     The p-value follows Clauset, Shalizi and Newman: each synthetic sample takes values below ``xmin`` from
     the data and values above from the law, and is fitted again, its start included. It counts the data as one
-    of the samples, so it is never 0. The rules of the verdict are listed at :class:`PowerLawFit`. The time is
-    that of ``2 resamples`` estimates: half a second for 800 values, minutes for half a million. As many
-    resamples of the data as synthetic samples give the interval.
+    of the samples, so it is never 0. As many resamples of the data give the interval. The time is that of
+    ``2 resamples`` estimates: half a second for 800 values, minutes for half a million.
 
     >>> from codebound_papers.shin21.laws import PowerLaw
     >>> sample = PowerLaw(tail_exponent=1.5, xmin=1.0).sample(500, seed=1)

@@ -85,9 +85,7 @@ class Trial:
     """One setting."""
 
     setting: float  # of the knob
-    error: (
-        float | None
-    )  # share of the sample that the decoded network gets wrong; None where none was decoded
+    error: float | None  # share of the sample that the decoded network gets wrong; None where there is none
     refusal: str = ""  # why not; empty otherwise
 
 
@@ -144,9 +142,8 @@ def measured_minimum(
 ) -> MeasuredMinimum:
     """The smallest setting of a compressor at which the decoded network keeps its error on a sample.
 
-    Settings are tried from the smallest on, all layers at the same one, and the first that will do is it. The
-    methods are ``project``, ``mbp`` and ``heavytail``; the tolerance is a share of the sample. Batch norms
-    are folded in a copy.
+    Settings of the ``KNOBS`` are tried from the smallest on, all layers at the same one, and the first that
+    will do is it. The tolerance is a share of the sample; batch norms are folded in a copy.
 
     >>> from codebound.sample.load import load_dataset
     >>> from codebound_networks.reading.walk import wrap
@@ -194,9 +191,8 @@ def _explain_limit(network: Network, algorithm: compressors.AbstractCompressor) 
     if not isinstance(algorithm, ShareProject):
         return ""
     products = sum(algorithm.numbers(layer) * layer.weight.numel() for layer in network.layers)
-    if products <= _MOST_PRODUCTS:
-        return ""
-    return f"{products:,} products with signs are more than the {_MOST_PRODUCTS:,} that a search may take"
+    said = f"{products:,} products with signs are more than the {_MOST_PRODUCTS:,} that a search may take"
+    return said if products > _MOST_PRODUCTS else ""
 
 
 def _count_stored(

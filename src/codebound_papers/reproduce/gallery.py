@@ -4,6 +4,7 @@ Run it in the root of the repository after results in ``results/reproduce`` have
 are in its folder ``full``.
 """
 
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -80,7 +81,7 @@ def page(results: Mapping[str, Mapping[str, Record]], *, folder: str = "reproduc
     ids = [id for id in list_items() if any(id in records for records in results.values())]
     index = [
         {
-            "item": f"[{id}](#{_anchor(id)})",
+            "item": f"[{id}](#{re.sub('[^a-z0-9_-]', '', id.lower())})",
             "what": list_items()[id].title,
             "size": size,
             "command": f"`{_command(id, size, results[size].get(id))}`",
@@ -129,7 +130,7 @@ def _run(record: Record, item: Item, folder: str) -> Iterator[str]:
     yield f"**{lead(record)}**\n"
     tables = {title: rows for title, rows in record["tables"].items() if 0 < len(rows) <= _MOST_ROWS}
     first, *others = tables
-    yield from _format_table(first, tables[first])
+    yield from _table(tables[first], first)
     yield f"*{record['size']}:* {_source(record, item, folder)}"
     if record["not_run"]:
         yield f"Not run, for want of time: {'; '.join(record['not_run'])}."
@@ -141,7 +142,7 @@ def _run(record: Record, item: Item, folder: str) -> Iterator[str]:
         yield from (f"- {sentence}" for sentence in rest)
         yield ""
         for title in others:
-            yield from _format_table(title, tables[title])
+            yield from _table(tables[title], title)
         yield "</details>\n"
     yield ""
 
@@ -151,12 +152,9 @@ def _source(record: Record, item: Item, folder: str) -> str:
     return f"`{record['command']}`, {cost(record)}; all rows: {rows}."
 
 
-def _format_table(title: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    yield f"*{title}*\n"
-    yield from _table(rows)
-
-
-def _table(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _table(rows: Sequence[Mapping[str, Any]], title: str = "") -> Iterator[str]:
+    if title:
+        yield f"*{title}*\n"
     columns = list(rows[0]) if rows else []
     yield f"| {' | '.join(columns)} |"
     yield f"|{'---|' * len(columns)}"
@@ -170,10 +168,6 @@ def _cell(value: object) -> str:
     if value is None:
         return "-"
     return f"{value:.4g}" if isinstance(value, float) else str(value).replace("|", "\\|")
-
-
-def _anchor(id: str) -> str:
-    return "".join(letter for letter in id.lower() if letter.isalnum() or letter in "-_")
 
 
 if __name__ == "__main__":

@@ -117,11 +117,7 @@ def item(
 
 
 def list_items() -> dict[str, Item]:
-    """The items by their IDs: paper by paper, its experiments, figures and tables.
-
-    Every module in the folder ``items`` of a paper registers those it has; the names of their functions have
-    the order.
-    """
+    """The items by their IDs, in the order of their functions' names; the modules ``items`` register them."""
     for paper in PAPERS:
         folder = importlib.import_module(f"codebound_papers.{paper}.items")
         for module in pkgutil.iter_modules(folder.__path__, f"{folder.__name__}."):
@@ -133,12 +129,11 @@ AGREE, IN_PART, DISAGREE = "We agree", "We agree in part", "We do not agree"
 
 
 def verdict(agreed: int, *, of: int, settings: Settings, differs: str = "") -> str:
-    """Return the verdict on a statement that holds in some cases. One rule for all papers.
+    """Return the verdict on a statement that was checked in some cases: layers, networks, strengths.
 
-    A statement is checked in some cases: layers, networks, strengths. Where it holds in all of them we agree,
-    where in at least half of them we agree in part. Where in fewer, we do not agree only if the run has the
-    published size and length, and the networks are the published ones or trained as those; otherwise the
-    question stays open. ``differs`` says what else keeps a run from speaking about the published one.
+    Where it holds in all of them we agree, where in at least half of them we agree in part. Where in fewer,
+    we do not agree only if the run has the published size and length; otherwise the question stays open.
+    ``differs`` says what else keeps a run from speaking about the published one.
 
     >>> [verdict(agreed, of=3, settings=Settings(size="full")) for agreed in (3, 2, 1)]
     ['We agree', 'We agree in part', 'We do not agree']

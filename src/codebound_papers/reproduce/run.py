@@ -59,14 +59,11 @@ def models_folder(given: Path | None = None) -> Path | None:
 
 
 def compute(id: str, folder: Path, settings: Settings) -> tuple[Reproduction, Journal]:
-    """Return the result of an item, and the journal of its parts.
-
-    Parts that an interrupted run in the same folder has begun are finished now.
+    """Return the result of an item, and the journal of its parts, which an interrupted run may have begun.
 
     It needs PyTorch, numpy and safetensors only; `reproduce` in the same folder then writes results and
-    figures, on any machine. The cells of the settings are those of the folder, which is made if need be, and
-    the pretrained networks by default those of ``CODEBOUND_MODELS``. ``OutOfTimeError`` says that the
-    deadline has passed before a part that the item cannot do without.
+    figures, on any machine. The cells of the settings become those of the folder. ``OutOfTimeError`` says
+    that the deadline has passed before a part that the item cannot do without.
     """
     from codebound import __version__
     from codebound.run.device import resolve_device
@@ -90,11 +87,7 @@ def compute(id: str, folder: Path, settings: Settings) -> tuple[Reproduction, Jo
 
 
 def reproduce(id: str, folder: Path, settings: Settings) -> Finished:
-    """Runs an item, or the rest of it, and writes what it found; the arguments are those of `compute`.
-
-    After the deadline an item whose parts are rows concludes with those that are finished, and its record
-    has the names of the others.
-    """
+    """Runs an item, or the rest of it, and writes what it found; after the deadline, the finished rows."""
     entry, (found, cells) = find_item(id), compute(id, folder, settings)
     machines = cells.machines()
     size, seed, epochs = settings.size, settings.seed, settings.epochs

@@ -98,23 +98,18 @@ class Trained:
 def train(
     spec: str, data: Samples, config: TrainConfig, settings: Settings, *, keep_every: int = 0
 ) -> Trained:
-    """Trains a network, or goes on with it, or finds it trained.
+    """Trains a network, or goes on with it, or finds it trained in ``trained/`` of the cache folder.
 
-    A run is known by its content: architecture and start, both samples, settings of the training. It lives in
-    ``trained/`` of the cache folder. Of several processes that ask for one network, one trains it. The spec
-    names a network of the zoo with its options, such as ``mlp:depth=5,width=784``; the seed of the training
-    is that of the start too, and the settings may cut a longer training short. ``BusyError`` says that
-    another process trains it: a `Journal` waits for it, or does something else first.
+    A run is known by its content: architecture and start, both samples, settings of the training. The spec
+    names a network of the zoo; the seed of the training is that of the start too, and the settings may cut a
+    longer training short. ``BusyError`` says that another process trains it: a `Journal` waits for it, or
+    does something else first.
     """
     epochs = config.epochs if settings.epochs is None else min(config.epochs, settings.epochs)
     config = replace(config, epochs=epochs, keep_every=keep_every)
     start = load_model(spec, input_shape=data.train.input_shape, classes=data.train.classes, seed=config.seed)
-    run = {
-        **run_record(start, data.train, config, test_set=data.test),
-        "spec": spec,
-        "keep_every": keep_every,
-        "version": _VERSION,
-    }
+    run = run_record(start, data.train, config, test_set=data.test)
+    run |= {"spec": spec, "keep_every": keep_every, "version": _VERSION}
     name = f"{_slug(spec)}-{_slug(data.train.name)}-{content_key(run)[:16]}"
     folder = cache_folder().parent / "trained" / name
 
@@ -124,10 +119,9 @@ def train(
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        words = (
+        raise CodeboundError(
             f"{folder.parent} cannot be written: {error.strerror}. Set CODEBOUND_CACHE to a folder of yours."
-        )
-        raise CodeboundError(words) from error
+        ) from error
     result = fit(
         start, data.train, config, test_set=data.test, device=settings.device, out=folder, progress=told
     )

@@ -74,9 +74,7 @@ class EntryLaws:
 
 
 def fit_entry_laws(values: ArrayLike) -> EntryLaws:
-    """Fits the three laws to the entries of a matrix and compares them.
-
-    Stable laws are symmetric around the median.
+    """Fits the three laws to the entries of a matrix, stable ones around the median, and compares them.
 
     >>> fit_entry_laws(numpy_stream(0, "example").laplace(size=4000)).verdict
     'Laplace'

@@ -269,9 +269,8 @@ def fill(
 ) -> AbstractTensorCode:
     """The code of a tail on a grid plus Gaussian noise on a coded step.
 
-    The deviation becomes the nearest of the steps 2^(j/8), within 4.5 %. Without noise but with a mean, the
-    noise is what the format cannot do without: 2^-14 of the mean. It is added ``everywhere``, or stands only
-    where the tail is zero.
+    The deviation becomes the nearest of the steps 2^(j/8). Without noise but with a mean, it is what the
+    format cannot do without: 2^-14 of the mean. It is added ``everywhere``, or only where the tail is zero.
     """
     inner = round_weight(tail, levels).code
     if deviation == 0.0 and mean == 0.0:
@@ -333,11 +332,7 @@ def replacement_trials(
     chunk_size: int = 512,
     progress: Progress = silent,
 ) -> ReplacementTrials:
-    """Accuracy with the small entries of the last dense layer redrawn, ``trials`` times.
-
-    Everything before the last layer runs once, however many trials there are. The last step of the network is
-    a linear layer; trial i draws from the stream ``trial i`` of the seed.
-    """
+    """Accuracy with the small entries of the last dense layer redrawn ``trials`` times; others run once."""
     if trials < 1:
         raise UsageError(f"there is at least one trial. Got {trials}.")
     head, features_of = _last_layer(network)
@@ -364,10 +359,7 @@ def replacement_trials(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GaussianFill(AbstractCompressor):
-    """S-AppE as a code: entries above the standard deviation on a grid, coded Gaussians in the other places.
-
-    As in the paper: ``compress(network, GaussianFill(), layers=["output"])``.
-    """
+    """S-AppE as a code: entries above the standard deviation on a grid, coded Gaussians elsewhere."""
 
     mask: PlainMask = "absolute"  # see replace_small
     levels: int = 31  # values that a kept entry can take, odd

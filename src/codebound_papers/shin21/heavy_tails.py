@@ -15,6 +15,7 @@ from codebound_papers.shin21 import compressor
 from codebound_papers.value import BIG_O, Hypothesis, PublishedValue, expression
 
 RANDOM_WEIGHTS = "weights are drawn from a power law, independently of the directions they act on"
+_HAS_RANDOM_WEIGHTS = Hypothesis(RANDOM_WEIGHTS, None, "trained weights are not")
 _BALANCE = 0.01  # by which the Frobenius norms of balanced layers may differ
 _ERRATA = ("S-E1", "S-E2", "S-E6", "S-E7", "S-E8", "S-E12", "S-E21", "S-E22")
 
@@ -55,14 +56,12 @@ def replacement_thresholds(facts: NetworkFacts) -> tuple[LayerThreshold, ...]:
 def published_replacement_failure(
     facts: NetworkFacts, *, thresholds: Sequence[float], variance: float = 0.0
 ) -> PublishedValue:
-    """Evaluate the failure probability of S-Prop1.1, over all layers and examples.
-
-    Failure means that some output moves too far.
+    """Evaluate the probability of S-Prop1.1 that some output moves too far, over all layers and examples.
 
     Weights of a layer below its threshold tau_i are replaced by noise of variance t.
     """
-    tail, law = compressor.published_product_tail, _has_random_weights()
-    return _failure(facts, thresholds, variance, tail=tail, norms=[1.0] * facts.depth, law=law)
+    tail, norms = compressor.published_product_tail, [1.0] * facts.depth
+    return _failure(facts, thresholds, variance, tail=tail, norms=norms, law=_HAS_RANDOM_WEIGHTS)
 
 
 @expression(
@@ -105,13 +104,13 @@ def heavy_tail_risk_with_logarithms(facts: NetworkFacts, *, kept: Sequence[int])
 
 def _risk(facts: NetworkFacts, kept: Sequence[int], *, log_nats: float, sentence: str) -> PublishedValue:
     plain = separates(facts), is_fully_connected(facts), projection_plan.is_smooth(facts)
-    norms = projection_plan.fits_the_outputs(facts), _has_norms(facts), _is_balanced(facts)
+    norms = projection_plan.fits_the_outputs(facts), *_are_balanced(facts)
     return PublishedValue(
         log_value=big_o_risk(facts, log_nats=log_nats),
         sentence=sentence,
         margin_loss=facts.margin_loss,
         failure_published=facts.delta,
-        hypotheses=(*plain, *norms, _replaces(facts, kept), _has_random_weights()),
+        hypotheses=(*plain, *norms, _replaces(facts, kept), _HAS_RANDOM_WEIGHTS),
         constants=(BIG_O,),
         errata=_ERRATA,
     )
@@ -129,8 +128,7 @@ def _failure(
     _check_layers(facts, thresholds, "threshold")
     if min(*thresholds, variance) < 0.0:
         raise UsageError(f"thresholds and variance are at least 0. Got {list(thresholds)} and {variance}.")
-    planned = projection_plan.plan_projection(facts)
-    logs = [math.inf]
+    planned, logs = projection_plan.plan_projection(facts), [math.inf]
     if planned is not None:
         logs = [
             safe_log(tail(layer.epsilon * norm, threshold=threshold, variance=variance))
@@ -147,17 +145,14 @@ def _failure(
     )
 
 
-def _has_norms(facts: NetworkFacts) -> Hypothesis:
+def _are_balanced(facts: NetworkFacts) -> tuple[Hypothesis, Hypothesis]:
     least = min(facts.layers, key=lambda layer: layer.frobenius)
-    found = f"{least.frobenius:.4g} in {least.name}"
-    return Hypothesis("||W||_F >= 1 in every layer", least.frobenius >= 1.0, found)
-
-
-def _is_balanced(facts: NetworkFacts) -> Hypothesis:
-    norms = [layer.frobenius for layer in facts.layers]
-    low, high = min(norms), max(norms)
-    statement = f"all layers have the same Frobenius norm, within {_BALANCE:.0%}"
-    return Hypothesis(statement, high <= (1.0 + _BALANCE) * low, f"{low:.4g} to {high:.4g}")
+    low, high = least.frobenius, max(layer.frobenius for layer in facts.layers)
+    same = f"all layers have the same Frobenius norm, within {_BALANCE:.0%}"
+    return (
+        Hypothesis("||W||_F >= 1 in every layer", low >= 1.0, f"{low:.4g} in {least.name}"),
+        Hypothesis(same, high <= (1.0 + _BALANCE) * low, f"{low:.4g} to {high:.4g}"),
+    )
 
 
 def _replaces(facts: NetworkFacts, kept: Sequence[int]) -> Hypothesis:
@@ -167,10 +162,6 @@ def _replaces(facts: NetworkFacts, kept: Sequence[int]) -> Hypothesis:
     if reach:
         found += f"; the theorem's thresholds are at most {max(reach):.2g} of a typical weight"
     return Hypothesis("something is replaced", sum(kept) < weights, found)
-
-
-def _has_random_weights() -> Hypothesis:
-    return Hypothesis(RANDOM_WEIGHTS, None, "trained weights are not")
 
 
 def _total(facts: NetworkFacts, kept: Sequence[int]) -> int:

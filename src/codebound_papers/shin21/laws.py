@@ -76,10 +76,7 @@ class PowerLaw:
         return np.asarray(-np.expm1(-self.tail_exponent * np.log(ratio)))
 
     def moment_above(self, order: int, threshold: float) -> float:
-        """``E[X^order 1[X > threshold]]`` for a threshold of at least ``xmin``.
-
-        Refused where it is infinite, ``order >= tail_exponent``.
-        """
+        """``E[X^order 1[X > threshold]]`` for a threshold from ``xmin`` on; refused where it is infinite."""
         if threshold < self.xmin:
             raise UsageError(f"the threshold must be at least xmin = {self.xmin}. Got {threshold}.")
         if order >= self.tail_exponent:
@@ -325,11 +322,9 @@ def bracket_probability(
 
 @implements("S-E15", kind="measure")
 def resilience(probability: float, bracket: float, *, scale: float, top: int, width: int) -> Resilience:
-    """Published bound, exact value and released expression for one bracket.
+    """Published bound, exact value and released expression for one bracket, which may be between integers.
 
-    The probability is that of one weight to lie in bracket i, by either function above. The scale c is above
-    1, M is ``top``, the power to be reached, and N the width of a row. The published figure takes brackets
-    between integers too.
+    The probability is that of one weight to lie in bracket i, by either function above; M is ``top``.
 
     >>> p = asymptotic_bracket_probability(1.9, 3, scale=1.3)
     >>> row = resilience(p, 3, scale=1.3, top=5, width=64)
@@ -389,9 +384,7 @@ def released_resilience(probability: float, *, kappa: float, width: int) -> floa
 def resilience_grid(
     alphas: Iterable[float], brackets: Iterable[float], *, scale: float = 1.3, top: int = 5, width: int = 64
 ) -> tuple[dict[str, float], ...]:
-    """The rows of Fig. 2 (its grid: 50 alphas in [0, 2], 50 brackets in [0, 5]) by Eq. (14) and (16).
-
-    A row has alpha, bracket, and the fields of :class:`Resilience`.
+    """The rows of Fig. 2 by Eq. (14) and (16): alpha, bracket, and the fields of :class:`Resilience`.
 
     >>> [round(row["exact"], 3) for row in resilience_grid([1.0], range(6))]
     [0.871, 0.858, 0.708, 0.773, 0.635, 0.811]

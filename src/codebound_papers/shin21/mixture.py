@@ -62,10 +62,9 @@ def fit_regressions(
 def released_regressions(x: ArrayLike, y: ArrayLike, *, seed: int) -> RegressionMixture:
     """The variant of Shin's released code: two lines, one shared precision, ridge, one start.
 
-    Weights of the lines stay equal, the lines start from uniform numbers in [0, 1] and the precision eta
-    from 100; ridge 0.01 / eta; eta becomes ``2 n / sum r err^2``, twice its maximum-likelihood value; at
-    most 100 steps, until the sum of ``ln sum_k eta exp(-eta err^2 / 2)``, less the ridge, changes by under
-    0.01. The result depends on the seed. ``deviations`` are ``1 / sqrt(eta)``.
+    Weights of the lines stay equal, the lines start from uniform numbers in [0, 1]; eta, the precision,
+    becomes ``2 n / sum r err^2``, twice its maximum-likelihood value; at most 100 steps, until the sum of
+    ``ln sum_k eta exp(-eta err^2 / 2)``, less the ridge, changes by under 0.01.
     """
     design, heights = _points(x, y, 2)
     lines = numpy_stream(seed, "released mixture").random((2, 2))

@@ -48,12 +48,8 @@ _TICKETS = {
     "random_width": "random width|,", "active": "weights in the ticket|,", "distance": "distance|.3g",
     "largest_score": "largest score|.3g", "agreement": "same labels|%"}  # fmt: skip
 _COST = 0.01  # of the accuracy, where d is chosen here
-_VERBS = {
-    "algorithm1": "mbp",
-    "magnitude": "naive",
-    "iterative": "imp",
-    "balanced": "balanced",
-}  # names of ``compress``
+# names of ``compress``
+_VERBS = {"algorithm1": "mbp", "magnitude": "naive", "iterative": "imp", "balanced": "balanced"}
 _CLAIM = (
     "Guha, Dubey and Huo (2023) claim that a pruned network can be squeezed into small sketches, that these "
     "give back its weights exactly, and that so few numbers bound its error on new data."
@@ -150,10 +146,9 @@ def guha23(
 ) -> StudyResult:
     """Prunes, sketches and recovers one network g, and evaluates what the paper says of it.
 
-    ``d`` is the strength of pruning: the other ways of pruning keep the share chi(d) of every layer. Where it
-    is not given, it is the strongest of a grid that costs at most 1 % of the accuracy on the sample. Balanced
-    pruning is the default, and algorithm 1 for a network with biases.
-    The other arguments are rho, eps and lambda of the theorems; ``widths`` are those of other networks.
+    ``d`` is the strength of pruning: the other ways of pruning keep the share chi(d) of every layer. It is by
+    default the strongest of a grid that costs at most 1 % of the accuracy on the sample; pruning is balanced,
+    by algorithm 1 where there are biases. ``widths`` are those of other networks.
 
     >>> found = guha23(subject("linear", epochs=2), d=1.0)
     >>> print(*(row["layer"] for row in found.record()["layers"]))
@@ -231,7 +226,6 @@ def guha23(
 
 
 def _has_biases(about: Subject) -> bool:
-    """Return True if a layer of the network has a bias."""
     return any(view.bias is not None for view in about.network.layers)
 
 
@@ -243,26 +237,22 @@ def _prune(about: Subject, chosen: _Settings, d: float) -> dict[str, Tensor]:
         return {view.name: magnitude.keep_largest(weight_of(view), count[view.name]) for view in views}
     levels = chosen.levels if chosen.rho is None else _FINE
     epochs = math.ceil(_STEPS * _BATCH / about.sample.n)
+    job = Job(network=about.network, sample=about.sample.on("cpu"), seed=about.seed)
     if chosen.prune == "balanced":
         if _has_biases(about):
             raise UsageError(
                 "balanced pruning trains biases, which a study keeps: give a network without any."
             )
         balanced = BalancedPruning(density=kept, output_density=kept, levels=levels, epochs=2 * epochs)
-        job = Job(network=about.network, sample=about.sample.on("cpu"), seed=about.seed)
         return {layer.name: layer.weight for layer in balanced.run(job).layers}
     if chosen.prune == "iterative":
         start = about.by_epoch.get(0)  # biases stay as they are, and those of f belong to its weights
-        network = about.network if start is None or _has_biases(about) else about.network.with_model(start)
-        algorithm = IterativePruning(
-            density=kept,
-            rounds=_ROUNDS,
-            epochs=epochs,
-            levels=levels,
-            batch_size=_BATCH,
+        if start is not None and not _has_biases(about):
+            job = replace(job, network=about.network.with_model(start))
+        rounds = IterativePruning(
+            density=kept, rounds=_ROUNDS, epochs=epochs, levels=levels, batch_size=_BATCH
         )
-        job = Job(network=network, sample=about.sample.on("cpu"), seed=about.seed)
-        return {layer.name: layer.weight for layer in algorithm.run(job).layers}
+        return {layer.name: layer.weight for layer in rounds.run(job).layers}
     found = {}
     for place, view in enumerate(views):
         weight, stream = weight_of(view), torch_stream(about.seed + place, "mbp")

@@ -193,25 +193,16 @@ def _claim_record(found: Certificate | str) -> dict[str, object]:
     """A certificate for JSON, or the reason why there is none."""
     if isinstance(found, str):
         return {"bound": None, "reason": found}
-    counts = {name: getattr(found.facts, name) for name in ("errors", "n", "code_bits")}
-    return {
-        "statement": found.claim.statement,
-        "bound": found.claim.bound,
-        "vacuous": found.claim.vacuous,
-        **counts,
-    }
+    claimed = {name: getattr(found.claim, name) for name in ("statement", "bound", "vacuous")}
+    return claimed | {name: getattr(found.facts, name) for name in ("errors", "n", "code_bits")}
 
 
 def _published_row(each: PublishedValue | Refused) -> dict[str, str]:
     if isinstance(each, Refused):
         return {"statement": each.name, "value": "unknown", "conditions": each.reason, "fails": "-"}
     fails = ["-" if p is None else f"{p:.3g}" for p in (each.failure_published, each.failure_corrected)]
-    return {
-        "statement": each.name,
-        "value": _value_text(each),
-        "conditions": each.conditions,
-        "fails": " / ".join(fails),
-    }
+    row = {"statement": each.name, "value": _value_text(each), "conditions": each.conditions}
+    return row | {"fails": " / ".join(fails)}
 
 
 def _value_text(value: PublishedValue) -> str:

@@ -75,11 +75,7 @@ def shin21(
     progress(len(_TAILS), len(_TAILS) + 2, "redraws")
     redrawn, refusal = _redraw(about, trials)
     over_epochs = [
-        {
-            "epoch": n,
-            "layer": view.name,
-            **_law_row(_laws(view.matrix)),
-        }
+        {"epoch": n, "layer": view.name, **_law_row(_laws(view.matrix))}
         for n in sorted(about.by_epoch)[:: max(1, len(about.by_epoch) // 2)]
         for view in replace(about, f=about.by_epoch[n], by_epoch={}).network.layers
     ]
@@ -105,10 +101,7 @@ def shin21(
         networks={"g": g},
         certified={"g": certified},
         quantities={"layers": rows, "redrawn": redrawn, "over_epochs": over_epochs},
-        drawings=(
-            *(each for record in records for each in measure_figures(record)),
-            *_drawings(rows),
-        ),
+        drawings=(*(each for record in records for each in measure_figures(record)), *_drawings(rows)),
         parts=(
             ("measure", "--families tails,spectra --tails-of absolute"),
             ("compress", "--method heavytail"),
@@ -209,9 +202,5 @@ def _tables(rows: Sequence[Row], redrawn: Sequence[Row]) -> Iterator[Table]:
 def _drawings(rows: Sequence[Row]) -> Iterator[Drawing]:
     known = [row for row in rows if row["exponent"] is not None]
     exponents, ranks = ([row[key] for row in known] for key in ("exponent", "stable_rank"))
-    points = Series("", exponents, ranks, "points")
-    yield from make_figure(
-        "Stable rank (figure 3)",
-        "A layer each.",
-        Plot("", "exponent of eigenvalues", "stable rank", [points]),
-    )
+    plot = Plot("", "exponent of eigenvalues", "stable rank", [Series("", exponents, ranks, "points")])
+    yield from make_figure("Stable rank (figure 3)", "A layer each.", plot)

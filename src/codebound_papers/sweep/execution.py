@@ -164,14 +164,13 @@ def merge(jobs: Sequence[PlannedJob], folder: Path) -> Merged:
         place = JobFolder.of(folder, job.key)
         result = place.result()
         blocked = next((each.job for each in job.references if each.job in failures), None)
-        if result is None and blocked is None:
-            waiting += 1
+        if result is None:
+            if blocked is None:
+                waiting += 1
+            else:
+                failures[job.key] = f"needs job {planned[blocked].label}, which failed"
+                failed.append(Failed(job, failures[job.key]))
             continue
-        if result is None and blocked is not None:
-            failures[job.key] = f"needs job {planned[blocked].label}, which failed"
-            failed.append(Failed(job, failures[job.key]))
-            continue
-        assert result is not None
         if result.get("versions") != versions():
             raise CodeboundError(
                 f"job {job.label} was run by {result.get('versions')}, this is {versions()}: rows of "

@@ -101,10 +101,7 @@ class PlannedJob:
 
 
 def read_plan(path: Path, verbs: Mapping[str, PlannedVerb]) -> tuple[PlannedJob, ...]:
-    """The jobs of a plan file, those that others need before them; refused before anything runs.
-
-    Paths and factories in it are looked up in the current directory, as for any command.
-    """
+    """The jobs of a plan file, those that others need before them; paths are those of this directory."""
     table = read_toml(path, "the plan")
     try:
         return plan_jobs(table, verbs)

@@ -63,9 +63,7 @@ class JobFolder:
     def state(self) -> State:
         """Return the state of the job: done, failed, or still to run."""
         record = self.result()
-        if record is None:
-            return "waiting"
-        return "failed" if "error" in record else "done"
+        return "waiting" if record is None else "failed" if "error" in record else "done"
 
     def finish(self, record: dict[str, Any], *, traceback: str = "") -> None:
         """Ends the job: after this it is done or failed."""

@@ -93,7 +93,7 @@ def list_verbs() -> dict[str, PlannedVerb]:
             function=function,
             options=frozenset(options),
             files=frozenset(
-                name for name, each in options.items() if Path in (each.kind, *get_args(each.kind))
+                key for key, each in options.items() if Path in (each.kind, *get_args(each.kind))
             ),
             sources=_SOURCES & options.keys(),
             weights=weights,
@@ -105,9 +105,7 @@ def list_verbs() -> dict[str, PlannedVerb]:
 
 
 def complete_options(verb: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert the options of a plan to arguments of its command, and add the defaults of the others.
-
-    A plan has the names of the command line.
+    """Convert the options of a plan, by their names on the command line, to all arguments of its command.
 
     >>> found = complete_options("compress", {"model": "linear", "method": "naive", "set": ["density=0.2"]})
     >>> found["options"], found["seed"]
@@ -156,9 +154,8 @@ def _convert(name: str, option: _Option, value: Any) -> Any:
         kinds = parts if kind is tuple else parts * len(value)
         return kind(_single(name, part, each) for part, each in zip(kinds, value, strict=True))
     value = _single(name, kind, value)
-    if (option.least is not None and value < option.least) or (
-        option.most is not None and value > option.most
-    ):
+    is_low = option.least is not None and value < option.least
+    if is_low or (option.most is not None and value > option.most):
         raise UsageError(f"{name} lies outside its range. Got {value!r}.")
     return value
 

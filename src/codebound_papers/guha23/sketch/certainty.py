@@ -20,9 +20,8 @@ def largest_load(x: Tensor, a: Bipartite, b: Bipartite) -> float:
     """The largest absolute load: below 1 every real matrix with the signs of x comes back from its sketch.
 
     A cell of the sketch is private to a non-zero if no other one is added to it; the load of a zero entry is
-    the sum of sign / number of private cells over those of its cells that are private to a non-zero. For a
-    mask of zeros and ones all values come back. Infinite where an entry has no private cell.
-    A square A without null vectors hides nothing, whatever its ones: it counts as the unit matrix; so does B.
+    the sum of sign / number of private cells over those of its cells that are private to a non-zero. Infinite
+    where an entry has no private cell. A square A without null vectors counts as the unit matrix; so does B.
 
     Differs.    G-Thm5.1 states a probability with open constants; this is certain, and computed in a second.
 

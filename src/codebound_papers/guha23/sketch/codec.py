@@ -124,10 +124,7 @@ def sides(m: int, *, rows: int, columns: int) -> tuple[int, int]:
 
 
 def sketch_unsolved(levels: NDArray[Any], *, step: int, m: int, degree: int, seed: int) -> Sketched:
-    """The sketch of a tensor of integers, about m x m, as a code; nobody has looked yet what it decodes to.
-
-    Arguments are those of ``sketched``.
-    """
+    """The sketch of a tensor of integers as a code, as by ``sketched``, but not yet decoded."""
     rows, columns = matrix_shape(levels.shape)
     if max(rows, columns) > MAX_SIDE:
         raise UsageError(
@@ -158,10 +155,7 @@ def sketched(
 
 
 def solved(code: Sketched, *, iterations: int = _PATIENCE, progress: Progress = silent) -> Sketched:
-    """The code with its matrix, recovered from the sketch and proven to be the only one.
-
-    Refused where no proof is found in so many iterations: what the sketch stands for is not known.
-    """
+    """The code with its matrix, recovered and proven to be the only one; refused where no proof is found."""
     found = l1_solution(code, iterations=iterations, progress=progress)
     if not found.recovered:
         shape, y = matrix_shape(code.shape), code.inner
@@ -246,10 +240,9 @@ def smallest_sketch(
 ) -> Attempt:
     """The first sketch, among some of growing size, from which a tensor of integers comes back with proof.
 
-    A size at which a row or column has too many non-zeros is not tried. Every size takes a new seed: A is
-    singular now and then where it is as large as a side of the matrix. With m only that side is tried, by
-    default that of the measured law and two larger ones. The degree is by default 5, or less where that could
-    not be proven. A sketch of more than ``most_bits`` is not worth solving.
+    A size at which a row or column has too many non-zeros is not tried. Every size takes a new seed. With m
+    only that side is tried, by default that of the measured law and two larger ones. The degree is by default
+    5, or less where that could not be proven. A sketch of more than ``most_bits`` is not worth solving.
 
     >>> smallest_sketch(np.diag(np.arange(1, 33)), step=0).code.inner.shape
     (14, 14)
@@ -284,10 +277,9 @@ def smallest_sketch(
 
 
 def _sides_to_try(sparsity: lines.DistributedSparsity, shape: tuple[int, int]) -> list[int]:
-    """Sides that make sketches smaller than the matrix; without those at which l1 fails on a full line.
+    """Sides that make sketches smaller than the matrix, with three numbers for each non-zero of a line.
 
-    A line was never recovered from fewer than about three numbers for each of its non-zeros. If all sides
-    are that small, the largest one stays.
+    From fewer a line was never recovered. If all sides are that small, the largest one stays.
     """
     rows, columns = shape
     law = lines.sketch_size(sparsity.nonzeros, d1=rows, d2=columns)

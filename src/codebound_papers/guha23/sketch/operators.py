@@ -71,8 +71,7 @@ def column_ensemble(stream: Stream, *, m: int, p: int, degree: int = 5) -> Bipar
 
     The draw uses integers only. A candidate consumes the next m words of the stream: its ones are the
     positions of the ``degree`` smallest words (of equal words the one at the lower position is smaller).
-    The columns are the first p candidates that differ from all earlier ones. Two equal columns would make
-    two rows of X indistinguishable; a column without ones would make a row invisible.
+    The columns are the first p candidates that differ from all earlier ones.
 
     >>> a = column_ensemble(Stream(0, "sketch/left"), m=6, p=8, degree=2)
     >>> a.degrees.tolist()
@@ -99,9 +98,8 @@ def column_ensemble(stream: Stream, *, m: int, p: int, degree: int = 5) -> Bipar
 def row_ensemble(stream: Stream, *, m: int, p: int, degree: int) -> Bipartite:
     """The ensemble as printed, for demonstration: every *row* has at most ``degree`` ones.
 
-    Row r consumes the next ``degree`` words; its ones are the words modulo p, repetitions once. Columns
-    stay empty, about a share exp(-degree m / p) of them, and the rows of X that belong to them leave no trace
-    in the sketch: it does not recover.
+    Row r consumes the next ``degree`` words; its ones are the words modulo p, repetitions once. About a share
+    exp(-degree m / p) of the columns stays empty, and rows of X leave no trace in the sketch.
     """
     _check_sides(m, p)
     if degree < 1:
@@ -114,10 +112,7 @@ def row_ensemble(stream: Stream, *, m: int, p: int, degree: int) -> Bipartite:
 
 @implements("G-Sk", kind="algorithm")
 def sketch(x: Tensor, a: Bipartite, b: Bipartite) -> Tensor:
-    """``A X B^T``, exact for integers; the Kronecker product of A and B is never formed.
-
-    X is (p1, p2), int64 or floating point, on any device; A is m1 x p1 and B is m2 x p2.
-    """
+    """``A X B^T``, exact for integers; X is (p1, p2), A is m1 x p1 and B is m2 x p2."""
     check_shape("the matrix", x, (a.p, b.p))
     return _sum_rows(_sum_rows(x, a.transposed).T, b.transposed).T
 

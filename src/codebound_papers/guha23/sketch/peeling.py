@@ -37,9 +37,8 @@ def peel(y: Reals, a: Bipartite, b: Bipartite) -> Peeled:
 
     An entry is live while none of its cells is zero. A live entry is read, with value v, when it is the only
     one that covers every cell that holds v. For generic values (no two different sums of entries are equal)
-    that is never wrong: the cells that hold v then have the same entries in them, each of which is live and
-    covers all of them, so a single one is alone. Where values collide, as integers do, it may stall or
-    err, and the caller's checks of the result decide.
+    that is never wrong: the cells that hold v then have the same entries in them. Where values collide, as
+    integers do, it may stall or err, and the caller's checks of the result decide.
     """
     rest = y.copy()
     tolerance = _RELATIVE_TOLERANCE * float(np.abs(y).max())
@@ -108,12 +107,11 @@ def _groups(rest: Reals, tolerance: float) -> tuple[Indices, Indices, Reals]:
 
 
 def is_injective(entries: Indices, a: Bipartite, b: Bipartite) -> bool:
-    """Return True if the sketch determines the values on a support. It is exact, in integers.
+    """Return True if the sketch determines the values on a support: a proof, in integers.
 
     Entries that have a cell to themselves are taken away, again and again: such an order makes the matrix
     of the support triangular with ones on the diagonal. If a core is left, its columns are independent when
-    they are so modulo a prime, which is checked on random combinations of its rows. ``True`` is therefore a
-    proof; ``False`` also means that the core was too large to decide.
+    they are so modulo a prime. ``False`` also means that the core was too large to decide.
     """
     cells, outside = cells_of(entries, a, b), a.m * b.m
     while len(cells):
@@ -127,10 +125,7 @@ def is_injective(entries: Indices, a: Bipartite, b: Bipartite) -> bool:
 
 
 def _independent(cells: Indices, outside: int) -> bool:
-    """Return True if 0/1 columns are independent modulo the prime.
-
-    A column is given by the rows of its ones.
-    """
+    """Return True if 0/1 columns, given by the rows of their ones, are independent modulo the prime."""
     rows, columns = np.unique(cells, return_inverse=True)
     columns, inside = columns.reshape(cells.shape), cells != outside
     stream = Stream(0, "sketch/rank")

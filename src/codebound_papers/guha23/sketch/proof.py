@@ -13,10 +13,9 @@ H_O for H off it. If H_O = 0 then H = 0 by (1). Otherwise ``|H_O|_1 >= 1``, beca
 ``|H_S|_1 <= |X|_1 + |X + H|_1 <= 2 |X|_1``, the right side is at least ``slack - 2 eta |X|_1 > 0`` by (3): a
 contradiction.
 
-The proof uses twice that X is integer, and that makes the condition cheap: W need not meet the signs exactly,
-and its error needs no bound on the conditioning of K. W is a matrix of integers over 2^48, so (2) and (3)
-are comparisons of integers; (1) is decided by ``is_injective``. A decoder that accepts only proven
-matrices returns the same X on every machine, whatever solver found it.
+As X is integer, W need not meet the signs exactly. W is a matrix of integers over 2^48, so (2) and (3) are
+comparisons of integers; (1) is decided by ``is_injective``. A decoder that accepts only proven matrices
+returns the same X on every machine, whatever solver found it.
 """
 
 from dataclasses import dataclass
@@ -44,9 +43,7 @@ class Proof:
 
 
 def objection(x: Tensor, y: Tensor, a: operators.Bipartite, b: operators.Bipartite, *, proof: Proof) -> str:
-    """Return the objection to the proof that x is the only minimiser.
-
-    It is empty if the dual proves that (the lemma).
+    """Return the objection to the proof that x is the only minimiser; empty if it holds (the lemma).
 
     All matrices are int64: x is (p1, p2), y and the dual are (m1, m2).
     """
@@ -92,9 +89,8 @@ def find_dual(
 ) -> Tensor | None:
     """A matrix W with ``K^T W = sign(X)`` on the support of X and ``|K^T W| < 1`` off it, if one is found.
 
-    Douglas-Rachford between the row space of K and the box, in float32 and with at most so many steps for
-    each slack that is tried; the equality is then met by conjugate gradients in float64, which disturbs the
-    inequalities little.
+    Douglas-Rachford between the row space of K and the box, in float32; the equality is then met by conjugate
+    gradients in float64, which disturbs the inequalities little.
     """
     signs = x.sign()[None]
     outside = signs == 0

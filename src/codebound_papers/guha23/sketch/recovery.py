@@ -2,8 +2,7 @@
 
 Douglas-Rachford on ``min |X|_1 subject to A X B^T = Y`` finds the large entries in float32; a few rounds of
 least squares on the support in float64 find the small ones; a proof decides. A zero residual is no proof:
-a matrix with too many non-zeros, in all or in one line, fits every sketch. What each function asks for is in
-its docstring. On a GPU results in float64 repeat to rounding error; integers repeat exactly.
+a matrix with too many non-zeros, in all or in one line, fits every sketch.
 """
 
 import math
@@ -57,10 +56,7 @@ class Recovery:
 
     @property
     def recovered(self) -> bool:
-        """Return True if the value is proven to be the matrix.
-
-        That is in the sense of the function that returned it.
-        """
+        """Return True if the value is proven to be the matrix, as the function that returned it says."""
         return self.status is Status.RECOVERED
 
 
@@ -73,17 +69,13 @@ def recover(
     ``RECOVERED`` means: the residual is zero; the sketch determines the values on the support, exactly
     checked; the support is at most half of what any sketch could be explained by, in all and in every row and
     column; and the sketch of no single entry outside the support is a combination of those inside. Then, for
-    values with a density, this is X with probability one: were X another matrix, the sketches of its entries
-    would all have to be such combinations, or its values satisfy an equation by chance. The sketch y is
-    float64, and the iterations of the l1 part run on its device.
+    values with a density, this is X with probability one. The sketch y is float64.
     """
     _check_sketch(y, a, b, torch.float64)
     peeled = peel(y.cpu().numpy(), a, b)
     found = torch.from_numpy(peeled.value).to(y.device)
-    if peeled.complete:
-        accepted = _only_explanation(_Problem(y, a, b), found, 0)
-        if accepted is not None:
-            return accepted
+    if peeled.complete and (accepted := _only_explanation(_Problem(y, a, b), found, 0)) is not None:
+        return accepted
     problem = _Problem(y, a, b, known=found, zero=torch.from_numpy(~peeled.live).to(y.device)[None])
     result = _solve([problem], judge=_only_explanation, iterations=iterations, progress=progress)[0]
     if result.recovered:
@@ -100,8 +92,7 @@ def recover_l1(
     ``RECOVERED`` means that the residual is zero, the sketch determines the values on the support, the
     support is as small as for ``recover``, no row or column of X is invisible to the sketch, and the
     duality gap is closed: this is the only minimiser.
-    ``L1_OPTIMAL`` is a minimiser to five digits; there may be others, and it may not be the matrix that was
-    sketched. Arguments are those of ``recover``.
+    ``L1_OPTIMAL`` is a minimiser to five digits; it may not be the matrix that was sketched.
     """
     return recover_l1_batch([(y, a, b)], iterations=iterations, progress=progress)[0]
 
@@ -168,13 +159,6 @@ class _Problem:
         """Relative distance of the sketch of x from y."""
         return float((self.fine.apply(x[None]) - self.y).norm()) / max(float(self.y.norm()), _TINY)
 
-    def judge_by_convergence(self, x: Tensor, gap: float, iterations: int) -> Recovery:
-        """Judge a recovery by convergence, when nothing was proven."""
-        residual = self.residual(x)
-        converged = max(residual, gap) <= _CONVERGED
-        status = Status.L1_OPTIMAL if converged else Status.NOT_RECOVERED
-        return Recovery(x, status, residual, gap, iterations)
-
 
 _Judge = Callable[[_Problem, Tensor, int], "Recovery | None"]
 
@@ -222,8 +206,7 @@ def _is_closed(problem: _Problem, x: Tensor) -> bool:
 def _only_minimiser(problem: _Problem, x: Tensor, iterations: int) -> Recovery | None:
     """Accepts what ``recover_l1`` promises."""
     accepted = _unique_on_support(problem, x, iterations)
-    dual = None if accepted is None else _dual(problem, x, iterations)
-    if accepted is None or dual is None:
+    if accepted is None or (dual := _dual(problem, x, iterations)) is None:
         return None
     norm, feasible = float(x.abs().sum()), max(float(problem.fine.transpose(dual[None]).abs().max()), 1.0)
     gap = abs(norm - float((problem.y * dual).sum()) / feasible) / max(norm, _TINY)
@@ -233,10 +216,7 @@ def _only_minimiser(problem: _Problem, x: Tensor, iterations: int) -> Recovery |
 def _only_integer_minimiser(problem: _Problem, x: Tensor, iterations: int) -> Recovery | None:
     """Accepts what ``recover_integers`` promises."""
     rounded = x.round()
-    if problem.residual(rounded) > 0.0:
-        return None
-    dual = _dual(problem, rounded, iterations)
-    if dual is None:
+    if problem.residual(rounded) > 0.0 or (dual := _dual(problem, rounded, iterations)) is None:
         return None
     proof, value = round_dual(dual), rounded.long()
     if objection(value, problem.y.long(), problem.a, problem.b, proof=proof):
@@ -276,7 +256,9 @@ def _solve(
                 results[i] = accepted
             elif last:
                 x = search.iterate(i)[0] + problem.known
-                results[i] = problem.judge_by_convergence(x, gap, search.iterations)
+                residual = problem.residual(x)
+                status = Status.L1_OPTIMAL if max(residual, gap) <= _CONVERGED else Status.NOT_RECOVERED
+                results[i] = Recovery(x, status, residual, gap, search.iterations)
     return [results[i] for i in range(len(problems))]
 
 
@@ -332,8 +314,7 @@ class _DouglasRachford:
 def _refine(problem: _Problem, x: Tensor) -> Tensor | None:
     """The sparse matrix with zero residual near x, if a few rounds of least squares lead to one.
 
-    Douglas-Rachford is slow on entries that are small against the others. Solved on the support of the large
-    ones, the residual that is left points to them: each round takes in the entries it points to most.
+    Douglas-Rachford is slow on small entries; the residual on the support of the large ones points to them.
     """
     projector, y = problem.fine, problem.rest
     size = float(projector.lift(y).norm())

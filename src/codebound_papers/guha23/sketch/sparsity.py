@@ -24,16 +24,14 @@ class DistributedSparsity:
     full_diagonal: bool  # whether no diagonal entry is zero
 
     def name_crowded(self, m: int) -> str:
-        """Names the line that a sketch of side m cannot recover, or is empty.
-
-        One row of X is seen through B alone, by m sums; with more than m/2 non-zeros it is not determined,
-        however large m x m is.
-        """
-        if 2 * self.j_c > m:
-            return f"row {self.row} has {self.j_c} non-zeros, more than half of m = {m}"
-        if 2 * self.j_r > m:
-            return f"column {self.column} has {self.j_r} non-zeros, more than half of m = {m}"
-        return ""
+        """Names the line that a sketch of side m cannot recover from m sums, or is empty."""
+        lines = (f"row {self.row}", self.j_c), (f"column {self.column}", self.j_r)
+        told = (
+            f"{line} has {count} non-zeros, more than half of m = {m}"
+            for line, count in lines
+            if 2 * count > m
+        )
+        return next(told, "")
 
 
 @implements("G-Def5.1", kind="measure")
@@ -89,8 +87,7 @@ def sketch_size(nonzeros: int, *, d1: int, d2: int, constant: float = EMPIRICAL_
 def column_degree(nonzeros: int, *, m: int) -> int:
     """The largest degree of 5, 4, 3 at which a known support of that size can still be peeled.
 
-    Peeling is what proves cheaply that a sketch determines the values on a support; a hypergraph whose
-    edges are degree^2 random cells loses that property at 4.27, 3.04 and 2.02 cells per edge.
+    A hypergraph of edges of degree^2 random cells loses that at 4.27, 3.04 and 2.02 cells per edge.
     """
     ratio = m * m / max(nonzeros, 1)
     return 5 if ratio >= 4.7 else 4 if ratio >= 3.4 else 3

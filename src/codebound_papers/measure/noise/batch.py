@@ -20,7 +20,7 @@ from codebound_networks.views.layers import AbstractLayerView, LinearView
 from codebound_papers.measure.noise import jacobian, quantities
 from codebound_papers.measure.noise.result import Key, Site
 from codebound_papers.measure.norms import frobenius_norm
-from codebound_papers.measure.steps import Steps
+from codebound_papers.measure.steps import Step, Steps
 
 _ELEMENTWISE = ("activation", "dropout", "identity", "flatten")
 
@@ -78,13 +78,11 @@ def _tensors(steps: Steps, index: int) -> list[int]:
     return [used for used in steps.sequence[index].inputs if steps.sequence[used].kind != SHAPE]
 
 
-def _is_homogeneous(steps: Steps, index: int) -> bool:
+def _is_homogeneous(step: Step) -> bool:
     """Return True if a step, not a layer with its bias, satisfies ``f(t x) = t f(x)`` for ``t >= 0``."""
-    step = steps.sequence[index]
-    if step.kind == SHAPE:
-        return True
     # a sum with a constant tensor has only one step as its input
-    return step.kind.homogeneous and (step.kind.name != "add" or len(step.inputs) > 1)
+    is_plain = step.kind.name != "add" or len(step.inputs) > 1
+    return step.kind == SHAPE or (step.kind.homogeneous and is_plain)
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +118,7 @@ def _link(steps: Steps, start: int, stop: int) -> Link:
     simple = is_layer and all(kind.name in _ELEMENTWISE for kind in kinds if kind != SHAPE)
     return Link(
         function=steps.segment(start, stop),
-        is_homogeneous=all(_is_homogeneous(steps, index) for index in between),
+        is_homogeneous=all(_is_homogeneous(steps.sequence[index]) for index in between),
         elementwise=steps.segment(start, stop - 1) if simple else None,
         matrix=last.view.matrix if simple and last.view is not None else None,
     )
@@ -176,11 +174,7 @@ def layout_of(steps: Steps, *, layers: Sequence[str] | None, augments: bool) -> 
 
 
 def _require_homogeneous(steps: Steps) -> None:
-    wrong = [
-        step.name
-        for index, step in enumerate(steps.sequence)
-        if step.view is None and not _is_homogeneous(steps, index)
-    ]
+    wrong = [step.name for step in steps.sequence if step.view is None and not _is_homogeneous(step)]
     if wrong:
         raise UsageError(
             f"biases cannot be part of the matrices: {', '.join(wrong)} is not known to be homogeneous, "
@@ -339,10 +333,9 @@ def smoothness_values(
     settings: quantities.Smoothness,
     noisy: Sequence[nn.Module],
 ) -> dict[Key, Tensor]:
-    """Smoothness of the maps that start at each reported point, and the length of the noise there relative to
-    the activation, with one column per noise draw.
+    """Smoothness of the maps that start at each reported point, and the relative length of the noise there.
 
-    ``noisy`` has the perturbed network of each draw where the noise is a compressor's.
+    There is a column per draw; ``noisy`` has the network of each where a compressor makes the noise.
     """
     sources = [i for i, place in enumerate(layout.points[:-1]) if place in layout.reported]
     sizes = [_norm(layout, place, seen) for place in layout.points]

@@ -116,11 +116,9 @@ def column_squares(
 ) -> dict[tuple[int, int], Tensor]:
     r"""Squared norms of the columns of Jacobians; their sum is :math:`\|J^{i,j}\|_F^2`.
 
-    Exact without probes. Otherwise the mean over so many standard Gaussian probes ``||J^T v||^2``, whose
-    expectation is the same (Hutchinson), for Jacobians with more rows and columns than that
-    (:func:`is_probed`); :func:`probe_interval` says how far off it can be. Probes are the same for all
-    examples: any split of a sample into batches gives the same values. A tensor of the pair (i, j)
-    has shape ``(examples, *shape of point i)``.
+    Exact without probes. Otherwise, for Jacobians with more rows and columns than that, the mean over so many
+    standard Gaussian probes ``||J^T v||^2``, whose expectation is the same (Hutchinson). Probes are the same
+    for all examples. A tensor of the pair (i, j) has shape ``(examples, *shape of point i)``.
 
     >>> step = LayerDerivative(torch.tensor([[3.0, 1.0], [4.0, 1.0]]), torch.tensor([[1.0, 0.0]]))
     >>> column_squares([step], [(0, 1)])[0, 1]
@@ -169,10 +167,9 @@ def is_probed(rows: int, columns: int, probes: int | None) -> bool:
 def _masked_products(
     layers: Sequence[LayerDerivative], j: int, sources: Collection[int]
 ) -> dict[tuple[int, int], Tensor]:
-    """The rows of one example after the other, through the units that are active in it.
+    """The rows of one example after the other, through the units that are active in it, to point j.
 
-    A ReLU switches about half of the units off, which leaves a quarter of each matrix product. The last of
-    the layers leads to point j.
+    A ReLU switches about half of the units off, which leaves a quarter of each matrix product.
     """
     first = j - len(layers)
     totals = {(k, j): torch.zeros_like(layers[k - first].like) for k in sources}

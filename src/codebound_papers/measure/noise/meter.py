@@ -92,9 +92,8 @@ class StabilityMeter:
             raise UsageError(f"a batch is a floating-point tensor of shape (examples, ...). Got {found}.")
         settings, layout = self.settings, self._layout
         x = x.to(self.device, self.dtype)
-        kept: list[fx.Node] = []
-        if settings.interlayer != "none" or settings.smoothness is not None:
-            kept = [place.node for place in layout.points]
+        has_points = settings.interlayer != "none" or settings.smoothness is not None
+        kept = [place.node for place in layout.points] if has_points else []
         nodes = ((place.node, place.input, *place.images) for place in layout.reported)
         watch = [node for each in nodes for node in each if node]
         seen = batch.Observation(layout.steps, watch=[*watch, *kept], biases=self._biases(), keep=kept).of(x)
@@ -161,13 +160,12 @@ class StabilityMeter:
 
     def _targets(self) -> dict[int, list[int]]:
         """From which points to which others Jacobians are wanted."""
-        points = self._layout.points
+        points, wanted = self._layout.points, self.settings.interlayer
+        if wanted == "none":
+            return {}
         last = len(points) - 1
         sources = [i for i, place in enumerate(points[:-1]) if place in self._layout.reported]
-        if self.settings.interlayer == "none":
-            return {}
-        goes_to_all = self.settings.interlayer == "all"
-        return {i: list(range(i + 1 if goes_to_all else last, last + 1)) for i in sources}
+        return {i: list(range(i + 1 if wanted == "all" else last, last + 1)) for i in sources}
 
     def _probed_pairs(self) -> frozenset[tuple[str, str]]:
         """The pairs of layers whose Jacobians are too large for exact norms."""
@@ -196,13 +194,10 @@ def stability(
 ) -> Stability:
     """The noise stability of a network on a sample: all quantities of A-CondB.1, layer by layer.
 
-    The network, wrapped or not, is never changed: its batch norms are folded in a copy, and one that is
-    wrapped and has none is measured as it is, on the device, by default where it is. The data are a dataset,
-    inputs as one tensor, or batches of inputs (or of inputs and labels), such as those of a data loader;
-    labels are not used. By default cushions, contraction, and exact Jacobians to the output are measured.
-    ``noisy`` are examples for smoothness, where the others would take too long, and the result has it under
-    that name. ``initial`` is the network before training, for cushions relative to the distance from it
-    (A-Imp-i).
+    Network, ``initial`` and device are those of the meter. The data are a dataset, inputs as one tensor, or
+    batches of inputs (or of inputs and labels), such as those of a data loader; labels are not used. By
+    default cushions, contraction, and exact Jacobians to the output are measured. ``noisy`` are examples for
+    smoothness, where the others would take too long, and the result has it under that name.
 
     >>> net = nn.Sequential(nn.Linear(4, 3, bias=False), nn.ReLU(), nn.Linear(3, 2, bias=False))
     >>> with torch.no_grad(): _ = [weight.fill_(1.0) for weight in net.parameters()]

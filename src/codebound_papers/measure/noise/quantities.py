@@ -2,12 +2,10 @@ r"""The quantities of noise stability as functions of norms: one equation each.
 
 ``x^i`` is the output of layer i before its activation, ``phi(x^i)`` the input of the layer after it, and
 ``J^{i,j}`` the Jacobian of the map from ``x^i`` to ``x^j``. Norms are per example. Where the definition
-divides by zero the value is NaN: such an example is an outlier (A-E24) and never an infinity that hides
-the others.
+divides by zero the value is NaN: such an example is an outlier (A-E24).
 
 Interlayer smoothness is how nearly linear the later layers are on the noise that compression makes. The proof
-of A-Lem3 uses its inequality for two noises at each layer i: layers before i are replaced, and layer i itself
-is replaced too (A-E8). Both count.
+of A-Lem3 uses it for two noises at each layer i: with layer i itself replaced, and not (A-E8). Both count.
 """
 
 import math
@@ -43,13 +41,10 @@ def norms(batch: Tensor) -> Tensor:
 def noise_sensitivity(
     function: Callable[[Tensor], Tensor], x: Tensor, *, draws: int, seed: int = 0
 ) -> tuple[Tensor, Tensor]:
-    r"""Noise sensitivity of any map under Gaussian noise, by simulation.
+    r"""Noise sensitivity of any map by simulation: the mean over at least 2 draws, and its standard error.
 
     Statement.  ``psi(M, x) = E ||M(x + eta ||x||) - M(x)||^2 / ||M(x)||^2`` with standard Gaussian ``eta``.
     Reference.  A, Definition 3. For a linear map :func:`linear_noise_sensitivity` is exact.
-
-    Returned are, per example, the mean over at least 2 draws, each used for the whole batch, and its standard
-    error.
 
     >>> mean, error = noise_sensitivity(lambda x: 2 * x, torch.tensor([[3.0, 4.0]]), draws=1000)
     >>> bool(abs(mean - 2) < 4 * error)
@@ -81,8 +76,7 @@ def linear_noise_sensitivity(input_norm: Tensor, output_norm: Tensor, *, frobeni
 def map_frobenius_norm(view: AbstractLayerView, input_shape: tuple[int, ...]) -> float:
     """Frobenius norm of the linear map that a layer applies, not of its kernel.
 
-    A tap of a zero-padded convolution counts once for every input it meets. Other ways of padding read an
-    input more than once in a patch, so the map is written out.
+    Where padding reads an input more than once in a patch, the map is written out.
 
     >>> from codebound_networks.views.layers import view_of
     >>> layer = torch.nn.Conv1d(1, 1, 3, padding=1, bias=False)
@@ -101,9 +95,8 @@ def map_frobenius_norm(view: AbstractLayerView, input_shape: tuple[int, ...]) ->
 def layer_cushion(input_norm: Tensor, output_norm: Tensor, *, frobenius: float) -> Tensor:
     """``mu_i(x) = ||A phi(x^{i-1})|| / (||A||_F ||phi(x^{i-1})||)``; over a sample the smallest counts.
 
-    At most ``1 / sqrt(srank A)`` for a linear layer. A convolution divides by the norm of its kernel, so its
-    cushion may exceed 1. With the initial weights in the helper string the divisor is the distance
-    ``||A - A_0||_F`` from them (A-Imp-i). ``output_norm`` is without the bias.
+    At most ``1 / sqrt(srank A)`` for a linear layer; a convolution divides by the norm of its kernel, and may
+    exceed 1. A-Imp-i divides by ``||A - A_0||_F``. ``output_norm`` is without the bias.
 
     >>> layer_cushion(torch.tensor([5.0]), torch.tensor([3.0]), frobenius=2.0)
     tensor([0.3000])
@@ -125,10 +118,9 @@ def interlayer_cushion(
 
 @implements("A-Def6", "A-E24", kind="measure")
 def activation_contraction(before: Tensor, after: Tensor) -> Tensor:
-    """``c(x) = ||x^i|| / ||phi(x^i)||``; over a sample the largest counts.
+    """``c(x) = ||x^i|| / ||phi(x^i)||``; over a sample the largest counts. NaN where phi is 0 (A-E24).
 
-    ``phi`` is all that happens before the next layer, pooling included, because the next layer is applied
-    to its result. Layers 1 to d - 1 have one. NaN where ``phi(x^i) = 0`` (A-E24).
+    ``phi`` is all that happens before the next layer, pooling included.
 
     >>> activation_contraction(torch.tensor([5.0, 1.0]), torch.tensor([4.0, 0.0]))
     tensor([1.2500,    nan])
@@ -331,10 +323,7 @@ def augmented_matrix(view: AbstractLayerView, *, last: bool) -> Tensor:
                 coordinate at 1, so the network computes ``f(x)`` from ``[x; 1]`` without biases, and
                 ``M(x) = J x`` holds for the augmented vectors.
     Reference.  A, section 2.1, which says that biases have no effect; they have one on ``M(x) = J x``.
-    Needs.      Batch norms folded first (``fold_batch_norms``). For a convolution the matrix acts on one
-                input patch with a 1 appended.
-
-    The matrix is a new one, ``(out + 1, in + 1)``, or ``(out, in + 1)`` for the last layer of a network.
+    Needs.      Batch norms folded first. For a convolution the matrix acts on one input patch.
 
     >>> from codebound_networks.views.layers import view_of
     >>> augmented_matrix(view_of("fc", nn.Linear(3, 2)), last=False)[-1]

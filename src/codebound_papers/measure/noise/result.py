@@ -162,11 +162,10 @@ class LayerStability:
 
 @implements("A-Imp-ii", kind="measure")
 def best_examples(complexity: NDArray[np.floating], outliers: float) -> NDArray[np.bool_]:
-    """Return a mask of the examples of the least complexity. A fraction ``outliers`` may be left out.
+    """Return a mask of the examples of the least complexity: ``floor(outliers n)`` are left out.
 
     One set for all quantities, as the theorem with outliers (A-CorC.1) needs it. Examples with NaN, where
-    some quantity is not defined (A-E24), never count, whatever the fraction. The complexity says how badly an
-    example stands; ``floor(outliers n)`` of them are left out.
+    some quantity is not defined (A-E24), never count, whatever the fraction.
 
     >>> best_examples(np.array([1.0, 9.0, np.nan, 2.0]), outliers=0.5)
     array([ True, False, False,  True])
@@ -278,12 +277,12 @@ class Stability:
             where = f"layer {layer!r} to {target!r}" if target else f"layer {layer!r}"
             raise UsageError(f"{quantity} at {where} was not measured or does not exist. Measured: {known}.")
         first, count = next(iter(columns.values())), int(self.kept.sum())
-        blocks = (
-            _over_targets({key: values[rows] for key, values in columns.items()}, quantity, layer)[
-                self.kept[rows]
-            ]
-            for rows in rows_in_blocks(self.n)
-        )
+
+        def block(rows: slice) -> NDArray[np.floating]:
+            part = {key: values[rows] for key, values in columns.items()}
+            return _over_targets(part, quantity, layer)[self.kept[rows]]
+
+        blocks = map(block, rows_in_blocks(self.n))
         return Distribution(sort_blocks(blocks, count * math.prod(first.shape[1:]), first.dtype))
 
     def has(self, quantity: Quantity, layer: str) -> bool:
@@ -349,10 +348,7 @@ class Stability:
         return self.noisy.smoothness if self.noisy else self._smoothness([site.name for site in self.sites])
 
     def interval(self, layer: str, *, confidence: float = 0.95) -> tuple[float, float]:
-        """Return the ends of the interval as factors of an example's interlayer cushion.
-
-        (1, 1) where all Jacobian norms are exact. See ``jacobian.probe_interval``.
-        """
+        """Return the ends of ``probe_interval`` as factors of an interlayer cushion; 1 where it is exact."""
         if self.probes is None or not any(pair[0] == layer for pair in self.probed):
             return 1.0, 1.0
         low, high = probe_interval(self.probes, confidence)

@@ -149,8 +149,7 @@ def _train(subject: NamedNetwork, config: TrainConfig, settings: Settings) -> Tr
 
 
 def _from_model_zoo(name: str, weights: Path | None) -> Any:
-    """A network with its published weights, of a checkpoint that is there or that the other project "
-    "fetches."""
+    """A network with its published weights, of a checkpoint that is there or is fetched."""
     from pytorchcv.model_provider import get_model  # type: ignore[import-not-found, unused-ignore]
 
     try:
@@ -166,11 +165,8 @@ def images_for(subject: NamedNetwork) -> Dataset:
     """Return the images that accuracies are counted on."""
     if subject.data == "made-up":
         return make_samples().train.select(range(100), role="test")
-    images = (
-        files.read_svhn(files.svhn_path())
-        if subject.data == "svhn"
-        else load_dataset(subject.data, role="test")
-    )
+    is_svhn = subject.data == "svhn"
+    images = files.read_svhn(files.svhn_path()) if is_svhn else load_dataset(subject.data, role="test")
     if subject.data in ("cifar10", "svhn"):
         return replace(images, scaling=_HERE if subject.file else _THEIRS)
     return images

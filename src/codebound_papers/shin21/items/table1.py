@@ -136,8 +136,7 @@ def _measure(subject: networks.NamedNetwork, settings: Settings) -> Row:
 
 
 def gaussian_shares(*, draws: int, seed: int) -> dict[str, float]:
-    """By published network: the share of Gaussian layers of its size whose exponent is at most the "
-    "published."""
+    """By published network: the share of Gaussian layers of its size whose exponent is at most its own."""
     null = {}
     for inputs in dict.fromkeys(map(_inputs, _PUBLISHED)):
         rng = numpy_stream(seed, f"Gaussian layers/{inputs}")
