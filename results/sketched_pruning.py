@@ -36,9 +36,9 @@ from codebound_networks.train.pruning import PruneSettings, prune
 from codebound_networks.views.zoo import build
 from codebound_papers.compress.compressors import Job
 from codebound_papers.guha23.balanced import BalancedPruning
-from codebound_papers.guha23.sketch.certainty import largest_load
 from codebound_papers.guha23.sketch.codec import plain_bits, smallest_sketch
 from codebound_papers.guha23.sketch.operators import column_ensemble
+from codebound_papers.guha23.sketch.proof import largest_load
 from codebound_papers.guha23.sketch.sparsity import distributed_sparsity, sketch_size
 from codebound_papers.journal import Journal
 

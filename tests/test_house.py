@@ -29,13 +29,13 @@ MOST_LINES = 500
 BUDGETS = {  # lines and modules; what goes lowers them, and only a commit of its own raises them
     "codebound": (23_000, 115),
     "codebound_networks": (11_825, 72),
-    "codebound_papers": (24_714, 131),
+    "codebound_papers": (23_994, 129),
     "codebound_verify": (9_249, 62),
 }
 CODE_BUDGETS = {  # lines without blanks, comments and docstrings: words may come, code may not
     "codebound": 15_330,
     "codebound_networks": 8_396,
-    "codebound_papers": 17_085,
+    "codebound_papers": 16_915,
     "codebound_verify": 6_471,
 }
 LONGEST_WALKS = {  # functions and files of the product, of the second program; modules loaded by package

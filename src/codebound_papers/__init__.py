@@ -2,6 +2,5 @@
 
 ``guha23`` (magnitude pruning, sparse matrix sketching), ``arora18`` (compression framework, noise
 stability) and ``shin21`` (heavy-tailed weights) hold statements, algorithms, requirements and items (tables
-and figures made again); what all three share stands beside them. ``extension`` says what they add to
-``codebound``.
+and figures made again); ``extension`` says what they add to ``codebound``.
 """

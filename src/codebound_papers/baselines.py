@@ -1,11 +1,9 @@
 """Older bounds on f in three forms: as excess risks, as bars of a figure, and as released code has them.
 
 A risk is the margin loss plus an excess that shrinks with sqrt(n); constants and logarithms that the theorems
-leave open are 1, or left out, and are declared as such. The bars of Arora et al. 2018, figure 2, are
-numerators before n and the root, without depth, logarithms, constants and input norm, as printed. The
-released code of Guha et al. 2023 does the same for three of them, while the paper's own value beside them is
-divided by n and square-rooted, and its tables print natural logarithms (G-E22). ``like_for_like`` makes risks
-of them.
+leave open are 1, or left out, and declared. The bars of Arora et al. 2018, figure 2, are numerators before n
+and the root, without depth, logarithms, constants and input norm. So are three in the released code of Guha
+et al. 2023, beside its own value, which is divided and rooted (G-E22). ``like_for_like`` makes risks of them.
 """
 
 import math
@@ -172,7 +170,6 @@ def decimal_orders(nats: float) -> float:
 
 
 def _frobenius(facts: NetworkFacts, ref: str, *, name: str) -> PublishedValue:
-    """``prod ||A||_F^2 / gamma^2``."""
     norms = math.fsum(2.0 * safe_log(layer.frobenius) for layer in facts.layers)
     sentence = "Product of squared Frobenius norms over the squared margin."
     return _bar(facts, ref, name=name, log_numerator=norms, sentence=sentence)

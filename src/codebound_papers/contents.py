@@ -5,11 +5,7 @@ from collections.abc import Callable
 
 
 def lazily(package: str, table: str) -> tuple[list[str], Callable[[str], object], Callable[[], list[str]]]:
-    """``__all__``, ``__getattr__`` and ``__dir__`` of a package.
-
-    The table has modules, each with a colon and the names that the package takes from it; a name may be that
-    of a module in it.
-    """
+    """``__all__``, ``__getattr__`` and ``__dir__`` of a package: modules, each with a colon, and names."""
     homes, module = dict[str, str](), ""
     for word in table.split():
         if word.endswith(":"):

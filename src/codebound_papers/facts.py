@@ -20,8 +20,7 @@ class LayerFacts:
     columns: int  # inputs of one unit (fan-in)
     frobenius: float  # Frobenius norm
     spectral: float  # spectral norm of the matrix
-    # spectral norm of the linear map that the layer computes; equals spectral for a fully connected layer,
-    # and is None for a convolution where it was not measured
+    # spectral norm of the map that the layer computes; None for a convolution where it was not measured
     operator_norm: float | None
     l2_1: float  # sum of the row l2 norms
     l1_inf: float  # largest row l1 norm
@@ -55,8 +54,7 @@ class NetworkFacts:
     layers: tuple[LayerFacts, ...]  # in forward order
     examples: int  # size n of the sample
     classes: int  # number of classes
-    # the margin gamma at which the expressions are evaluated; not positive if f does not separate the sample,
-    # and then every expression that divides by it is infinite
+    # gamma; not positive if f does not separate the sample: then what divides by it is infinite
     margin: float
     margin_loss: float  # share of the sample with a margin of at most margin
     input_norm: float  # largest Euclidean norm of an input of the sample

@@ -39,8 +39,7 @@ def parameter_framework(
 ) -> PublishedValue:
     """Risk of g with q parameters of r levels: ``margin loss of f + sqrt(q ln r / n)``.
 
-    The bits of a message have 2 levels. The deviation is the largest difference between a score of f and of g
-    over the sample; None if not measured.
+    The bits of a message have 2 levels. The deviation is the largest difference between scores of f and g.
 
     >>> from codebound_papers.facts import LayerFacts
     >>> layer = LayerFacts(name="0", rows=10, columns=784, frobenius=9.0, spectral=3.0, operator_norm=3.0,
@@ -75,10 +74,7 @@ _OUTLIERS = {"parameters": "code_bits", "outliers": "outliers"}
 def parameter_framework_with_outliers(
     facts: NetworkFacts, *, parameters: int, levels: int = 2, outliers: float, deviation: float | None = None
 ) -> PublishedValue:
-    """The same where g is close to f on all but a share zeta of the sample, which is added to the risk.
-
-    The deviation is that on the others.
-    """
+    """The same, the deviation being that on all but a share zeta of the sample, added to the risk."""
     if not 0.0 <= outliers <= 1.0:
         raise UsageError(f"`outliers` is a share of the sample between 0 and 1. Got {outliers}.")
     everywhere = parameter_framework(facts, parameters=parameters, levels=levels, deviation=deviation)
@@ -125,10 +121,7 @@ def is_close(facts: NetworkFacts, deviation: float | None) -> Hypothesis:
 
 
 def spectral_products(facts: NetworkFacts, norms: Sequence[float]) -> list[float]:
-    """Logs of every layer's norm times the spectral norms of all others: ``prod ||A|| N_l / ||A_l||``.
-
-    Nothing is divided, so a layer of zeros gives a product of zero and no error.
-    """
+    """Logs of every layer's norm times the spectral norms of all others: ``prod ||A|| N_l / ||A_l||``."""
     logs = [safe_log(layer.spectral) for layer in facts.layers]
     return [safe_log(norm) + math.fsum(logs[:place] + logs[place + 1 :]) for place, norm in enumerate(norms)]
 
@@ -148,8 +141,7 @@ def dudley_integral(numbers: float, *, log_kappa: float, diameter: float = 1.0) 
     """``int_0^D sqrt(q log(2 q kappa / e)) de`` in closed form, finite for any kappa.
 
     With ``Lam = log(2 q kappa / D)`` it is ``D sqrt(q) (sqrt(Lam) + sqrt(pi)/2 exp(Lam) erfc(sqrt(Lam)))``.
-    Where ``D > 2 q kappa`` one network covers all, and the integral ends at ``2 q kappa``. ``numbers`` is q,
-    and ``diameter`` is D, that of the losses.
+    Where ``D > 2 q kappa`` one network covers all, and the integral ends at ``2 q kappa``. D is the diameter.
 
     >>> round(dudley_integral(100, log_kappa=5.0), 3)
     33.582

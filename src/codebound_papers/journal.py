@@ -45,8 +45,7 @@ class Journal:
         """Takes over what an earlier run left in a file; without a path the values stay in memory.
 
         ``run`` is what they depend on: a file of another run is refused. ``machine`` is where new ones are
-        computed, device and versions: a run may have begun on another. After the deadline, a moment of
-        ``time.monotonic``, no new value is begun.
+        computed. After the deadline, a moment of ``time.monotonic``, no new value is begun.
         """
         self._path, self._run, self._progress = path, dict(run or {}), progress
         self._machine, self._deadline = dict(machine or {}), deadline
@@ -78,8 +77,7 @@ class Journal:
     def get_some(self, parts: Mapping[str, Callable[[], Value]]) -> list[Value]:
         """The values of those parts that are finished, or can be in time; ``left`` names the others.
 
-        For a result whose parts are rows that stand alone: it shows those that there are. Where there are
-        none it is an error.
+        For a result whose parts are rows that stand alone. Where there are none it is an error.
         """
         try:
             return self.get_all(parts)

@@ -51,14 +51,12 @@ class Hypothesis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedValue:
-    """A paper's expression on one network. No guarantee: see ``errata`` and ``hypotheses`` for why.
-
-    ``ref``, ``name``, ``unit`` and ``subject`` come from the decorator ``expression``.
-    """
+    """A paper's expression on one network. No guarantee: see ``errata`` and ``hypotheses`` for why."""
 
     guarantee: ClassVar[Literal["none"]] = "none"
 
-    ref: str = ""  # ID of the statement in docs/references.md
+    # ID of the statement in docs/references.md; this, name, unit and subject are set by ``expression``
+    ref: str = ""
     name: str = ""  # short name for tables and figures
     log_value: float  # natural logarithm of the value; products over many layers stay finite here
     unit: Unit = "risk"  # what the number measures

@@ -73,11 +73,7 @@ def plan_layers(measured: Measured) -> projection_plan.ProjectionPlan:
 
 
 def project_requirements(measured: Measured, *, progress: Progress = silent) -> ProjectRequirements:
-    """Count the numbers that random projection needs per layer, by noise stability.
-
-    Cushions, margins and outputs are those of the sample. The theorem takes the worst over the whole sample,
-    so a part of it errs in favour of the theorem.
-    """
+    """Count the numbers that random projection needs per layer: too few if measured on a part alone."""
     planned, network = plan_layers(measured), measured.network
     facts, found = measured.facts, measured.require_stability()
     factor = projection_plan.compression_threshold(facts)

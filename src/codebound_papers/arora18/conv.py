@@ -1,10 +1,9 @@
 """Convolutions with one random estimate of the filters per location (Arora et al. 2018, algorithm 4).
 
 All locations share few numbers, the coordinates of the filters in a random subspace. The paper takes the
-filters of different locations for independent; they are not, because all share the projection on that
-subspace (A-E17). ``coherence`` measures how much of the common error a layer feels; the moments of sums of
-p-wise independent terms are what the proof needed. ``LocalFilters`` is the algorithm for a whole network, as
-a code (K-MPC).
+filters of different locations for independent; they are not (A-E17). ``coherence`` measures how much of the
+common error a layer feels; the moments of sums of p-wise independent terms are what the proof needed.
+``LocalFilters`` is the algorithm for a whole network, as a code (K-MPC).
 """
 
 import math
@@ -69,8 +68,7 @@ def conv_from_numbers(
 ) -> Tensor:
     """All locations from the numbers alone: ``(N / kp) Q G^T G z / k``, G the Gaussians of a location.
 
-    The projected tensors are ``M' = sqrt(N / kp) Q g``, so ``<A, M'>`` needs only g and ``z = Q^T A``, the
-    numbers. The result has shape ``(locations, N)``.
+    The projected tensors are ``M' = sqrt(N / kp) Q g``, so ``<A, M'>`` needs only g and ``z = Q^T A``.
     """
     size, dimension = subspace.shape
     generator = torch_stream(seed, "locations")
@@ -208,8 +206,7 @@ def conv_project(
     Signs take the place of the orthonormal basis, and coded Gaussians that of the others, so that a decoder
     needs integers alone. One scale for all locations is fitted to the original filters. b is ``numbers``, kp
     in the paper, and never more than a layer has weights (A-E18); with k mixes the noise of a location is
-    sqrt(b/k) times its signal. The position is added to the seed. Returned are the chain with local
-    convolutions and the codes of their weights by name; biases stay as they are.
+    sqrt(b/k) times its signal. Returned are the chain and the codes of the weights by name.
     """
     codes: dict[str, AbstractTensorCode] = {}
     for position in positions:

@@ -1,8 +1,7 @@
 """The bounds from noise stability (Arora et al. 2018, sections 4 and 5) as published.
 
-They depend on the network through cushions, contraction and spread, which do not change when a layer is
-rescaled, and on the outputs relative to the margin. Cushions relative to the initial weights (A-Imp-i) and
-those of the best part of the sample (A-Imp-ii) are used by putting them into the facts.
+They depend on the network through cushions, contraction and spread, and on the outputs relative to the
+margin. Cushions of A-Imp-i and A-Imp-ii are used by putting them into the facts.
 """
 
 import math

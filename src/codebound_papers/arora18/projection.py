@@ -1,7 +1,6 @@
 """Random projection of a weight matrix (Arora et al. 2018, algorithm 1): k numbers stand for the matrix.
 
-Matrix-Project keeps ``<A, M_i>`` for k random sign matrices and decodes ``(1/k) sum_i <A, M_i> M_i``. The
-sign matrices come from a seed, in blocks: never more than a few megabytes of them exist at a time.
+Matrix-Project keeps ``<A, M_i>`` for k random sign matrices and decodes ``(1/k) sum_i <A, M_i> M_i``.
 ``induction`` checks on a sample what lemma 3 claims when layers are replaced one after the other.
 """
 
@@ -15,7 +14,6 @@ from torch import Tensor
 from codebound.bits.arithmetic import MAX_WORK
 from codebound.bits.stream import Stream
 from codebound.run.errors import UnsupportedLayerError, UsageError
-from codebound.run.progress import Progress, silent
 from codebound.run.references import implements
 from codebound_networks.views.layers import AbstractLayerView
 from codebound_papers.arora18.projection_plan import sign_count
@@ -139,7 +137,6 @@ def induction(
     *,
     epsilon: float,
     batch: int = 256,
-    progress: Progress = silent,
 ) -> tuple[InductionStep, ...]:
     """Replaces the layers one after the other and measures the induction of lemma 3 on a sample.
 
@@ -151,7 +148,6 @@ def induction(
     replaced = {layer.name: layer for layer in compressed.layers}
     steps = []
     for i, name in enumerate(names):
-        progress(i, len(names), name)
         so_far = tuple(replaced[each] for each in names[: i + 1] if each in replaced)
         partial = network.with_model(replace(compressed, layers=so_far).module())
         worst: dict[str, float] = {}
@@ -162,7 +158,6 @@ def induction(
         where = max(worst, key=lambda layer: worst[layer])
         allowed = (i + 1) / len(names) * epsilon
         steps.append(InductionStep(name=name, deviation=worst[where], worst=where, allowed=allowed))
-    progress(len(names), len(names), "")
     return tuple(steps)
 
 

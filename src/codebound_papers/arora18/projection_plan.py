@@ -1,8 +1,7 @@
 """Noise stability as the theorems use it (Arora et al. 2018): read off the facts, and as a plan per layer.
 
 The plan (lemmas 3, 10 and 14) is arithmetic on measured numbers: how many of them a random projection keeps
-by algorithms 1 and 4. ``projection.induction`` measures what its proof claims. A measurement that is missing
-is refused by the name of its layer.
+by algorithms 1 and 4. ``projection.induction`` measures what its proof claims.
 """
 
 import math
@@ -29,8 +28,7 @@ class PlannedLayer:
     epsilon: float  # accuracy of its projection, eps_i
     published: float  # the count of lemma 3, with its 72; of a convolution that of algorithm 4, Q = 1
     count: int | None  # with which the proof goes through; None for a convolution, where none does (A-E17)
-    # inputs below which no cushions let lemma 3 compress the layer (A-E26); None for a convolution, and where
-    # nobody asked
+    # inputs below which lemma 3 never compresses the layer (A-E26); None if unknown, as for a convolution
     least_inputs: float | None = None
 
     @property
@@ -243,8 +241,7 @@ def eta_for_pairs(delta: float, *, pairs: int, rows: int) -> float:
     r"""The failure probability to ask of algorithm 1 for many directions at once: ``delta / (m n)``.
 
     Statement.  With it, :math:`\|U (\hat A - A) x\| \le \epsilon \|A\|_F \|U\|_F \|x\|` holds with
-                probability ``1 - delta`` for all m pairs of a matrix U with n rows and a vector x, fixed
-                beforehand.
+                probability ``1 - delta`` for m fixed pairs of a matrix U with n rows and a vector x.
     Differs.    The paper's last line prints the inequality the other way round (A-E5).
 
     >>> eta_for_pairs(0.05, pairs=1000, rows=10)

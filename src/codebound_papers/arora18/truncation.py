@@ -1,8 +1,7 @@
 """Truncated singular values (Arora et al. 2018, lemma 1): a matrix as the product of two thin factors.
 
 The factors ``U sqrt(S)`` and ``sqrt(S) V`` are rounded with the coarsest step that keeps the spectral norm of
-the change within the allowance, as measured on the decoded matrix (A-E10). Theorem 2.2 follows from it: the
-bound from spectral norms and the margin.
+the change within the allowance, as measured (A-E10). Theorem 2.2 follows: the bound from spectral norms.
 """
 
 import math
@@ -69,8 +68,7 @@ def rank_bound(matrix: Tensor, delta: float) -> int:
 def delta_for_margin(margin: float, *, input_norm: float, spectral_norms: Sequence[float]) -> float:
     """The share of its spectral norm that each layer may lose: ``gamma / (e ||x|| d prod ||A||)``.
 
-    At most ``1/d``. The outputs then move by at most gamma in l2; classifications of that margin allow
-    ``gamma / sqrt(2)`` (A-E1).
+    At most ``1/d``. The outputs then move by at most gamma in l2; a margin allows ``gamma / sqrt(2)`` (A-E1).
 
     >>> round(delta_for_margin(1.0, input_norm=1.0, spectral_norms=[2.0, 2.0]), 6)
     0.045985
@@ -104,8 +102,7 @@ class Truncation(AbstractCompressor):
     Where the factors have no fewer numbers than the matrix, the matrix is rounded within the same allowance.
     """
 
-    # spectral norm of the change at most, as a share of the spectral norm of the matrix; for a convolution
-    # both are those of its matrix of filters
+    # spectral norm of the change at most, as a share of that of the matrix, or matrix of filters
     delta: float = 0.25
 
     def __post_init__(self) -> None:

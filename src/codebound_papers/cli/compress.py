@@ -99,7 +99,6 @@ def _tables(record: dict[str, Any]) -> Iterator[Table]:
 
 
 def _explain(record: dict[str, Any]) -> None:
-    """Explain the result on stderr."""
     layers, moved = record["layers"], record["deviation"]
     for sentence in record["notes"]:
         note(sentence)

@@ -22,25 +22,20 @@ if TYPE_CHECKING:
     from codebound_papers.sweep.grid import PlannedJob
 
 _BOUNDS = ("bound", "holdout", "holdout_f", "through_f")
+_ENGINE = "local: processes of this machine; ray: a Ray cluster."
+_OUT = "Folder for the results; a sweep continues in it (default: runs/sweep-PLAN)."
+_RETRY = "Run jobs again that failed before."
+_DRY_RUN = "Show the jobs and what is done; run nothing."
 
 
 def command(
     plan: Annotated[Path, typer.Argument(help="A plan in TOML, with the tables defaults, grid and jobs.")],
-    engine: Annotated[
-        str, option("local: processes of this machine; ray: a Ray cluster.", PARALLEL)
-    ] = "local",
+    engine: Annotated[str, option(_ENGINE, PARALLEL)] = "local",
     workers: opt.Workers = None,
     address: opt.Address = None,
-    out: Annotated[
-        Path | None,
-        option("Folder for the results; a sweep continues in it (default: runs/sweep-PLAN).", RUN),
-    ] = None,
-    retry_failed: Annotated[
-        bool, option("Run jobs again that failed before.", None, "--retry-failed")
-    ] = False,
-    dry_run: Annotated[
-        bool, option("Show the jobs and what is done; run nothing.", None, "--dry-run", "--list")
-    ] = False,
+    out: Annotated[Path | None, option(_OUT, RUN)] = None,
+    retry_failed: Annotated[bool, option(_RETRY, None, "--retry-failed")] = False,
+    dry_run: Annotated[bool, option(_DRY_RUN, None, "--dry-run", "--list")] = False,
     output: opt.Output = Format.table,
     quiet: opt.Quiet = False,
 ) -> None:

@@ -30,7 +30,6 @@ from codebound_papers.measure.record import MeasureSettings
 
 Options = Mapping[str, Any]
 
-
 OF_PRUNING = ("d", "eps", "lambda_", "rho")
 """Options of the rows of Guha."""
 
@@ -163,7 +162,6 @@ def compare_epochs_from_options(
 
 
 def _open_run(folder: Path, sample: Dataset) -> tuple[dict[str, Any], dict[int, Path]]:
-    """Return the settings of a run of ``codebound train``, and its weights by epoch."""
     weights = runs.load_epochs(folder)
     settings = read_json(folder / runs.CONFIG, advice=ADVICE)
     if settings.get("data_sha256") != sample.sha256:

@@ -102,8 +102,7 @@ def accept_certificate(
 ) -> Compressed:
     """A certificate that somebody made, if the verifier accepts it for this sample.
 
-    The weights of f are read where the claim is about f; of the bases, the one that the certificate names is
-    taken. The message of a refusal has every reason.
+    Of the bases, the one that the certificate names is taken. The message of a refusal has every reason.
     """
     certificate = source if isinstance(source, Certificate) else Certificate.load(source)
     base = _named_base(certificate, bases)
@@ -114,17 +113,12 @@ def accept_certificate(
         raise CertificateError(
             f"the certificate ({label}) is refused for the sample {sample.name}:\n  {reasons}"
         )
-    is_learned = certificate.kind.is_learned
-    network = _load_learned(source) if is_learned else decode(certificate, base=base)
+    network: nn.Module | None = None
+    if not certificate.kind.is_learned:
+        network = decode(certificate, base=base)
+    elif not isinstance(source, Certificate) and (weights := Path(source).with_name(WEIGHTS)).exists():
+        network = decode(source, weights=weights)  # learned from picks
     return Compressed(label=label, certificate=certificate, network=network)
-
-
-def _load_learned(source: Certificate | Path | str) -> nn.Module | None:
-    """The network that was learned from picks, from the file beside its certificate."""
-    if isinstance(source, Certificate):
-        return None
-    weights = Path(source).with_name(WEIGHTS)
-    return decode(source, weights=weights) if weights.exists() else None
 
 
 def _named_base(

@@ -49,16 +49,12 @@ def compare_table(record: Record, *, whole: bool = False) -> Table:
 
 
 def _kind(row: Record) -> str:
-    """Describe the kind of a row, its guarantee and its vacuity."""
     no = ", no guarantee" if row["kind"] in ("certified", "holdout") and not row["guarantee"] else ""
     return f"{GROUPS[row['kind']]}{no}{', vacuous' if row['vacuous'] else ''}"
 
 
 def without_number(record: Record, *, whole: bool = False) -> Table | None:
-    """List the bounds without a number, by reason. Bounds with the same reason share a line.
-
-    With ``whole`` the infinite ones have rows of their own, and are left out here.
-    """
+    """List the bounds without a number, by reason; ``whole``: without infinite ones, which have rows."""
     grouped: dict[str, list[str]] = {}
     for row in record["rows"]:
         if not applies(row) or (is_infinite(row) and not whole):
@@ -68,7 +64,6 @@ def without_number(record: Record, *, whole: bool = False) -> Table | None:
 
 
 def _reason(row: Record, record: Record) -> str:
-    """Return the reason why a row has no number."""
     if not applies(row):
         return str(row["note"])
     if NO_MARGIN not in row["note"]:
@@ -149,7 +144,6 @@ def compare_page(record: Record) -> str:
 
 
 def _lead(record: Record) -> str:
-    """Return the smallest guarantee as a sentence."""
     proved = [row for row in record["rows"] if row["guarantee"] and applies(row)]
     published = sum(row["kind"] == "published" and applies(row) for row in record["rows"])
     if not proved:
@@ -180,7 +174,6 @@ def plain(setting: object) -> str:
 
 
 def _lemmas(record: Record) -> Table:
-    """Counts, deviations and probabilities that the bounds rest on."""
     rows = [
         {
             "statement": each["name"],
@@ -195,7 +188,6 @@ def _lemmas(record: Record) -> Table:
 
 
 def _complexities(record: Record) -> Table | None:
-    """Table 1 of Arora et al., as it is printed there."""
     rows = [
         {
             "layer": each["layer"],

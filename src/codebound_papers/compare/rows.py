@@ -30,8 +30,7 @@ class Row:
     # the bound or error rate; infinite where the expression is, None where it does not apply
     value: float | None = None
     log10: float | None = None  # its decimal logarithm, which is finite even where the value is not
-    # certified and holdout hold with probability 1 - delta; test is an error rate that was counted; published
-    # is a paper's expression
+    # certified and holdout hold with probability 1 - delta; test was counted; published is a paper's
     kind: Kind = "published"
     subject: Subject  # whose error it is about: f, the network, or g, what it was compressed to
     guarantee: bool = False  # whether it is true as printed
@@ -66,10 +65,7 @@ def refused_row(refused: Refused, kind: Kind = "published") -> Row:
 
 
 def published_row(value: PublishedValue, *, examples: int, classes: int, like_for_like: bool) -> Row:
-    """The row of a published expression.
-
-    Whether a bar of a figure is vacuous is decided by what it is as an excess risk.
-    """
+    """The row of a published expression; a bar of a figure is vacuous if it is so as an excess risk."""
     if value.unit not in ("risk", "capacity"):
         raise UsageError(f"{value.name} is a {value.unit}: no row of its own beside error rates.")
     comparable = value.like_for_like(examples)

@@ -112,7 +112,6 @@ class Projected(AbstractSizedCode):
         return scale(sums.reshape(self.sizes), z.step)
 
     def _vectors(self, by_rows: bool) -> tuple[int, int]:
-        """Number and length of the vectors."""
         return matrix_shape(self.sizes) if by_rows else (1, math.prod(self.sizes))
 
 
@@ -234,10 +233,7 @@ _TICKETS: tuple[Draw, ...] = (Stream.signs, Stream.gaussian_quarters, Stream.odd
 @implements("K-MPC", kind="algorithm")
 @dataclass(frozen=True, eq=False)
 class Mixed(AbstractSizedCode):
-    """Mode 12: the filters of many locations, each a random mixture of the same few coded integers.
-
-    The first of its sizes, of which there are at least two, is the number of locations.
-    """
+    """Mode 12: filters of many locations, the first size, each a random mixture of the same integers."""
 
     mode = 12
     inner: AbstractTensorCode  # the integers z, shape (b,)

@@ -46,8 +46,7 @@ class LayerSummary:
     dense_bytes: int  # size of the original weight as float32
     sparse_bytes: int  # size of the decoded weight in SPARSE_FORMAT
     coded_bits: int  # length of its message
-    # spectral norm of the change of the layer's matrix; None where g has another architecture. For a
-    # convolution it is the matrix of filters, one row per output channel
+    # spectral norm of the change of the layer's matrix (of filters); None for another architecture
     spectral_error_measured: float | None
     spectral_error_predicted: float | None  # what the paper's theorem predicts for it, if it does
     predicted_by: str  # the statement behind the prediction, or why there is none
@@ -224,8 +223,7 @@ class NetworkDeviation:
     layers: tuple[LayerChange, ...]  # the calls of layers, in forward order
     largest: float  # largest ||f(x) - g(x)||_2 over the sample
     mean: float  # its mean
-    # bound on it through the norms of the layers (G-LemB.2x), for inputs as long as the longest one of the
-    # sample; None where the network is no chain of known steps
+    # bound on it through the norms of the layers (G-LemB.2x); None if the network is no chain of known steps
     recursion: float | None
     e_form: float | None  # the weaker bound G-LemB.2; None where it does not apply
     reason: str  # why a bound is missing; empty when none is
@@ -266,7 +264,6 @@ def deviation(
 def _layer_bounds(
     compressed: compressors.CompressedNetwork, sample: DeviceData
 ) -> list[tuple[str, LayerBounds]]:
-    """Norms of every call of a layer, in the order of the calls."""
     network = compressed.network
     first = compressors.first_names(network.model)
     weights = {first[layer.tensor]: layer.weight for layer in compressed.layers}

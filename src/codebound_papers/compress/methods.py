@@ -122,9 +122,8 @@ def _form(default: object) -> str:
     return "a number or none" if default is None else "a number"
 
 
-# The compressors as functions: ``mbp(network, strength=2.0, seed=1)``. Each takes the options of its class
-# and the fields of ``Job`` by name; what trains takes its sample behind the network, and ``conv_network`` the
-# shape of an input.
+# The compressors as functions, such as ``mbp(network, strength=2.0, seed=1)``: each takes the options of its
+# class and the fields of ``Job`` by name; some of these by position.
 
 _OF_THE_JOB = [each.name for each in fields(Job)]
 

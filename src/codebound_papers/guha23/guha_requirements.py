@@ -29,8 +29,7 @@ class PrunableLayer:
     name: str  # the layer
     weights: int  # its number of weights
     norm: float  # spectral norm of its matrix
-    # least share chi of Gaussian weights to keep, where the norm of the change is the one of this very
-    # matrix, pruned once
+    # least share chi of Gaussian weights to keep, by the change of this very matrix, pruned once
     kept_exact: float
     strength_exact: float  # the strength d that goes with it
     kept_markov: float  # the same where the norm is eps_l Gamma_l: lemma 4.2, by Markov's inequality
@@ -127,7 +126,6 @@ def mbp_requirements(measured: Measured, *, progress: Progress = silent) -> MbpR
 
 
 def _change_norm(layer: LayerFacts, strength: float) -> float:
-    """``Gamma_l``."""
     return expected_change_norm(layer.rows, layer.columns, strength=strength, variance=layer.variance)
 
 
@@ -140,7 +138,6 @@ def _find_limits(
     entries = matrix.detach().cpu().double()
 
     def is_small(strength: float) -> bool:
-        """With the same draws at every strength."""
         stream = torch_stream(seed, f"pruned/{layer.name}")
         left = prune_randomly(entries, strength=strength, variance=layer.variance, generator=stream)
         return matrix_spectral_norm(entries - left).value <= change

@@ -241,8 +241,7 @@ def prune_for_margin(
     """Prunes a network as strongly as its margin allows, by what the released code of Guha et al. asks for.
 
     The strength is found by bisection, as there; nothing is pruned where the margin is not positive. All
-    strengths use the same random numbers. As published the diagonal is never pruned; the released code prunes
-    it. The ``choice`` of a user comes first.
+    strengths use the same random numbers. Released code prunes the diagonal. The ``choice`` comes first.
 
     >>> from codebound_papers.measure.record import measure_facts
     >>> from codebound.sample.load import load_dataset

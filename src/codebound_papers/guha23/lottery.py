@@ -5,6 +5,7 @@ The better code of a ticket names its mask and no values: K-LT, ``masks.ticket_b
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +22,7 @@ from codebound_papers.value import BIG_O, Constant, Hypothesis, PublishedValue, 
 
 _MOST = 2**24  # random weights of a layer that is built
 _WIDENING = 16  # of the random network over the target; the paper says "poly"
+_WIDTH = Constant("D_G", 0.0, "width of the random network")
 
 
 @implements("G-Thm6.1", kind="published-form")
@@ -65,7 +67,7 @@ def ticket_weights(facts: NetworkFacts, *, random_width: int | None = None) -> P
         sentence=f"Weights of a ticket as printed; with the width of the target there are {corrected:,}.",
         failure_published=facts.delta,
         hypotheses=_target_conditions(facts),
-        constants=(BIG_O, _width(random_width)),
+        constants=(BIG_O, replace(_WIDTH, value=float(random_width))),
         errata=("G-E21",),
     )
 
@@ -82,8 +84,7 @@ def ticket_risk(
     """``margin loss + sqrt((n_M d_0 + L n_M^2) ln^2(D_G) ln(1/rho) / n)``: risk of a sketched ticket.
 
     The margin loss is that of the target; the printed one, of the ticket itself, bounds nothing (G-E21). A
-    step rho of 1 or more has no levels and counts as zero (G-E10); ``distance`` is eps + eps_rho, between
-    outputs of the target and the rounded ticket; the source of theorem 5.1 has an exponent c of at least 2.
+    step rho of 1 or more counts as zero (G-E10); ``distance`` is eps + eps_rho, to the rounded ticket.
     """
     random_width = _random_width(facts, random_width)
     if not 0.0 < step < math.inf:
@@ -109,7 +110,7 @@ def ticket_risk(
             Hypothesis(is_large, side >= least, f"{side:.4g} of {least:.4g}"),
             Hypothesis("the step rho is below 1", step < 1.0, f"{step:.4g}"),
         ),
-        constants=(BIG_O, _width(random_width), not_recovered),
+        constants=(BIG_O, replace(_WIDTH, value=float(random_width)), not_recovered),
         errata=("G-E10", "G-E18", "G-E20", "G-E21"),
     )
 
@@ -133,10 +134,6 @@ def _is_close(facts: NetworkFacts, distance: float | None) -> Hypothesis:
         return Hypothesis(statement, None)
     needed = 2.0 * distance
     return Hypothesis(statement, facts.margin >= needed, f"{facts.margin:.4g} against {needed:.4g}")
-
-
-def _width(random_width: int) -> Constant:
-    return Constant("D_G", float(random_width), "width of the random network")
 
 
 def _random_width(facts: NetworkFacts, given: int | None) -> int:

@@ -1,8 +1,4 @@
-"""Masks that are trained on the sample: lottery tickets (G, section 6) and iterative magnitude pruning.
-
-A ticket is a network of random weights of which only the mask is coded. Iterative pruning trains, drops the
-smallest weights, and starts again without them.
-"""
+"""Masks that are trained on the sample: lottery tickets (G, section 6) and iterative magnitude pruning."""
 
 import math
 from abc import abstractmethod
@@ -115,9 +111,8 @@ class LotteryTicket(AbstractMaskTraining):
 
     The search starts from the masks that bring every layer closest to the given one, in Frobenius norm,
     and trains a score for every random weight: the largest are in the mask, and the gradient goes straight
-    through. Random weights have the norm of the layer they replace, up to the coded step, so that biases and
-    batch norms, which stay as they are, meet inputs of about the size they know. Layer i has random weights
-    from the seed plus i, coded and paid; the order of examples is free.
+    through. Random weights have the norm of the layer they replace, up to the coded step. Layer i has random
+    weights from the seed plus i, coded and paid; the order of examples is free.
 
     Differs.    G-Thm6.1 promises that a subnetwork close to a given network exists if the random one is wide
                 enough; it does not find it. Here the widths stay, and the data decide.
@@ -218,10 +213,9 @@ class _Layer:
 class IterativePruning(AbstractMaskTraining):
     """Prunes a network in rounds; the given weights are the point to which every round rewinds.
 
-    Give the network at its initialisation or after a few epochs, not at the end of its training. Each round
-    trains the weights that are left and keeps the largest of each layer, the same share in every round; after
-    the last one they are trained once more and rounded. Biases and batch norms stay as they are. The seed, of
-    the order of examples, is free.
+    Give the network at its initialisation or after a few epochs. Each round trains the weights that are left
+    and keeps the largest of each layer, the same share in every round; after the last one they are trained
+    once more and rounded. Biases and batch norms stay as they are. The seed is free.
     """
 
     density: float = 0.1  # share of the weights of a layer to keep in the end
@@ -293,8 +287,7 @@ def descend(
 ) -> None:
     """Trains ``parameters`` in place, with Adam on the cross-entropy and a cosine schedule.
 
-    ``weights`` computes tensors of the network, by name, from the parameters at every step; the module, in
-    evaluation mode, is not changed.
+    ``weights`` computes tensors of the network, by name, from the parameters at every step.
     """
     epochs, learning_rate, batch_size, order = training
     if min(epochs, batch_size) < 1 or not 0.0 < learning_rate < math.inf:

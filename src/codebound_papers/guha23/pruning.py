@@ -98,8 +98,7 @@ def expected_change_norm(
 def least_kept_share(depth: int, *, slack: float = 1.0) -> float:
     """Share of weights that must stay for ``slack ||Delta|| <= ||A|| / depth``, the condition of G-LemB.2.
 
-    For a large Gaussian matrix ``||Delta|| / ||A||`` is ``(d / (d + 2))^(3/4)``. Markov's inequality over all
-    layers asks for ``slack = 2 depth``.
+    For a large Gaussian matrix ``||Delta|| / ||A||`` is ``(d / (d + 2))^(3/4)``. Markov asks for 2 depth.
 
     >>> round(least_kept_share(5), 2), round(least_kept_share(5, slack=10), 3)
     (0.66, 0.926)
@@ -177,13 +176,7 @@ class PruningFacts:
 
 @implements("G-Lem4.2:network", kind="numerics")
 def gaussian_pruning(
-    facts: NetworkFacts,
-    *,
-    strength: float,
-    step: float,
-    slack: float,
-    sparsity_slack: float,
-    constant: float = 1.0,
+    facts: NetworkFacts, *, strength: float, step: float, slack: float, sparsity_slack: float
 ) -> PruningFacts:
     """Predict the pruning of layers with Gaussian weights: d, rho, eps_l and lambda_l are those of all."""
     share = kept_share(strength)
@@ -193,11 +186,10 @@ def gaussian_pruning(
     layers = []
     for layer in facts.layers:
         rows, columns, variance = layer.rows, layer.columns, layer.variance
-        change = expected_change_norm(rows, columns, strength=strength, variance=variance, constant=constant)
+        change = expected_change_norm(rows, columns, strength=strength, variance=variance)
         nonzeros = round(expected_nonzeros(rows, columns, strength=strength))
         layers.append(replace(like, name=layer.name, expected_change=change, nonzeros=nonzeros))
-    pruned = tuple(layers)
-    return PruningFacts(layers=pruned, slack=slack, sparsity_slack=sparsity_slack, constant=constant)
+    return PruningFacts(layers=tuple(layers), slack=slack, sparsity_slack=sparsity_slack)
 
 
 @expression("G-Lem4.3", "G-LemB.3", name="Guha 4.3: pruned", unit="deviation")
@@ -239,7 +231,6 @@ def rounded_deviation_corrected(facts: NetworkFacts, *, pruning: PruningFacts) -
 def _deviation(
     facts: NetworkFacts, pruning: PruningFacts, changes: Sequence[float], *, sentence: str
 ) -> PublishedValue:
-    """The e-form of these changes, for inputs as long as the longest one."""
     failure = facts.depth / pruning.slack
     return PublishedValue(
         log_value=log_e_form(facts, changes, radius=facts.input_norm),
@@ -325,10 +316,10 @@ def latala(pruning: PruningFacts) -> Constant:
 
 def _covers_measured_changes(pruning: PruningFacts) -> Hypothesis:
     statement = "pruning took at most eps_l Gamma_l from every layer"
-    over = []
-    for layer in pruning.layers:
-        if layer.change is None:
-            return Hypothesis(statement, None)
-        if layer.change > pruning.slack * layer.expected_change:
-            over.append(layer.name)
+    if any(layer.change is None for layer in pruning.layers):
+        return Hypothesis(statement, None)
+    limits = (
+        (each.name, each.change or 0.0, pruning.slack * each.expected_change) for each in pruning.layers
+    )
+    over = [name for name, change, limit in limits if change > limit]
     return Hypothesis(statement, not over, f"more from {', '.join(over)}" if over else "as measured")

@@ -1,8 +1,7 @@
 """Generalisation of pruned networks by counting and by sketching (Guha et al. 2023, section 5, appendix D).
 
 Behind them stand the probabilities that a pruned matrix is sparse in every line, printed and exact.
-A logarithm of a number of levels, ``ln(1/rho)``, counts as zero for a step of 1 or more, where the papers'
-expressions would be negative (G-E10).
+A logarithm of a number of levels, ``ln(1/rho)``, counts as zero for a step of 1 or more (G-E10).
 """
 
 import math
@@ -28,8 +27,7 @@ _ERRATA = ("G-E2", "G-E5", "G-E6", "G-E9", "G-E10", "G-E26")
 def published_count_nats(entries: int, *, nonzeros: int, size: float) -> float:
     """Log of the number of parameterisations of a layer, as published: ``ln C(N, alpha) + alpha ln(1/rho)``.
 
-    No guarantee: it counts matrices with exactly ``nonzeros`` non-zeros (G-E13), and 1/rho levels whatever
-    the range of the weights (G-E10).
+    No guarantee: it counts matrices with exactly ``nonzeros`` non-zeros (G-E13), and 1/rho levels (G-E10).
     """
     return log2_choose(entries, nonzeros) * math.log(2.0) + nonzeros * math.log(1.0 / size)
 
@@ -85,8 +83,7 @@ def sketching_risk(facts: NetworkFacts, *, pruning: PruningFacts, exponent: floa
     """``margin loss + sqrt(sum_l 3 lambda_l chi d1 d2 ln^2(p_l) ln(1/rho_l) / n)``, the main theorem.
 
     The formula is the one that the sketching theorem supports with rows and columns kept apart;
-    ``sketching_risk_by_proof`` has what the printed proof arrives at (G-E17). The exponent is c of theorem
-    5.1, whose source has at least 2.
+    ``sketching_risk_by_proof`` has what the printed proof arrives at (G-E17).
     """
     pairs = pruning.beside(facts)
     nats = _sketch_nats(facts, pruning)[1]
@@ -110,12 +107,10 @@ def sketching_risk(facts: NetworkFacts, *, pruning: PruningFacts, exponent: floa
 
 
 @expression("G-Thm5.2:proof", name="Guha 5.2: sketching, by its proof")
-def sketching_risk_by_proof(
-    facts: NetworkFacts, *, pruning: PruningFacts, exponent: float = 2.0
-) -> PublishedValue:
+def sketching_risk_by_proof(facts: NetworkFacts, *, pruning: PruningFacts) -> PublishedValue:
     """The same with ``max(d1, d2)^2`` in place of ``d1 d2``: what the printed proof arrives at (G-E17)."""
     log_nats = safe_log(_sketch_nats(facts, pruning)[0])
-    risk = sketching_risk(facts, pruning=pruning, exponent=exponent)
+    risk = sketching_risk(facts, pruning=pruning)
     return replace(risk, log_value=big_o_risk(facts, log_nats=log_nats))
 
 
@@ -127,8 +122,7 @@ def released_sketching(facts: NetworkFacts, *, pruning: PruningFacts, needed_los
     """Evaluate the so-called bound of the code: ``margin loss + sqrt(sum_l d1 d2 chi ln^2(p_l) / n)``.
 
     No factor 3 lambda_l, no levels, no sketch. The strength of pruning is the one at which the smallest
-    margin of the sample is ``released_needed_margin``; a network without a positive margin is not pruned, so
-    with strength 0 the value is finite. ``needed_loss`` is the share of the sample with at most that margin.
+    margin is ``released_needed_margin``, or 0 without a positive one; ``needed_loss`` is the loss at that.
     """
     if not 0.0 <= needed_loss <= 1.0:
         raise UsageError(f"`needed_loss` is a share of the sample between 0 and 1. Got {needed_loss}.")
@@ -228,8 +222,7 @@ def published_max_load_probability(bins: int) -> float:
 def max_load_probability(balls: int, bins: int) -> float:
     """A true lower bound for the same event: 1 - bins (e^2/27)^(balls/bins), at least 0.
 
-    Chernoff for each bin and a union over bins, with or without replacement. It reaches the published value
-    from about 1.029 ln(bins) balls per bin on.
+    Chernoff for each bin and a union over bins, with or without replacement.
     """
     if balls < 0 or bins < 1:
         raise UsageError(f"balls are at least 0 and bins at least 1. Got {balls} and {bins}.")
@@ -268,8 +261,6 @@ def sparsity_probability(j_r: int, j_c: int, *, d1: int, d2: int, chi: float) ->
 def dropped_failure_probability(sides: Sequence[int]) -> float:
     """Return the failure probability that the main theorem leaves out: d1^(-1/3) + d2^(-1/3) over all layers.
 
-    ``sides`` are the widths from input to output.
-
     >>> round(dropped_failure_probability([784, 784, 784, 784, 784, 10]), 2)
     1.44
     """
@@ -280,8 +271,7 @@ def dropped_failure_probability(sides: Sequence[int]) -> float:
 def sketch_numbers(d1: int, d2: int, *, chi: float, slack: float) -> tuple[float, float]:
     """Numbers in a sketch by the published proof, and by the theorem with rows and columns kept apart.
 
-    The proof bounds max(j_r, j_c) max(d1, d2); the theorem needs max(j_c d1, j_r d2) only, which gives the
-    printed formula. They differ by max/min of the sides.
+    The proof bounds max(j_r, j_c) max(d1, d2); the theorem needs max(j_c d1, j_r d2): the printed formula.
     """
     log_square = math.log(max(d1, d2)) ** 2
     return 3 * slack * chi * max(d1, d2) ** 2 * log_square, 3 * slack * chi * d1 * d2 * log_square

@@ -13,8 +13,7 @@ Readings of the papers under that rule:
 
 Everything is computed in float64 after scaling by a power of two, so nothing overflows on the way. Singular
 values are roots of the eigenvalues of the Gram matrix: those below about :math:`10^{-6}\|A\|_F` are reported
-as 0. A convolution is taken as its matrix view, one row per filter; the norm of the map it applies is
-``spectral.spectral_norm``.
+as 0. A convolution is taken as its matrix view; the norm of its map is ``spectral.spectral_norm``.
 """
 
 import math
@@ -149,8 +148,7 @@ def layer_spectrum(view: AbstractLayerView) -> LayerSpectrum:
 def tail_values(view: AbstractLayerView, *, of: TailValues = "absolute") -> NDArray[np.float64]:
     """The positive numbers of a layer whose tail is fitted.
 
-    They are ``absolute`` values of the weights; the ``positive`` weights alone, as in the released code of
-    Shin 2021; or ``eigenvalues`` of ``A^T A``.
+    They are ``absolute`` weights, ``positive`` ones alone, as in released code, or ``eigenvalues``.
 
     >>> from codebound_networks.views.layers import view_of
     >>> layer = torch.nn.Linear(3, 1, bias=False)

@@ -139,8 +139,7 @@ class MarginReport(AbstractOrdered):
     def loss(self, gamma: float = 0.0) -> float:
         """Empirical margin loss ``(1/n) #{i : margin_i <= gamma}``, the sample version of G-DefR.
 
-        Differs.    Guha et al. print it with ``>=``, which counts the correct examples (G-E1);
-                    :func:`published_margin_loss` has that form.
+        Differs.    Guha et al. print it with ``>=`` (G-E1): :func:`published_margin_loss`.
         """
         return self.count(gamma) / self.n
 
@@ -210,8 +209,6 @@ def evaluate_sample(
     progress: Progress = silent,
 ) -> Outputs:
     """Evaluates a copy of a network on a sample, in its own arithmetic unless told another one.
-
-    With an engine one part of the sample is evaluated on each of its workers.
 
     >>> from codebound.sample.dataset import Dataset
     >>> net = torch.nn.Linear(2, 2, bias=False)

@@ -59,8 +59,7 @@ class Closeness:
     def theta(self, *, norm: Norm, zeta: float = 0.0) -> float:
         """The margin of f that absorbs the deviation, but for a share ``zeta`` of the examples.
 
-        Twice the sup norm or sqrt(2) times the l2 norm (C-Lem-margin); infinite where an output that counts
-        is not finite.
+        Twice the sup norm or sqrt(2) times the l2 norm (C-Lem-margin); infinite where an output is.
         """
         if not 0.0 <= zeta < 1.0:
             raise UsageError(f"the share of outliers lies in [0, 1). Got {zeta}.")

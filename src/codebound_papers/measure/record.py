@@ -1,8 +1,7 @@
 """The facts of a network on a sample, measured once: whatever was asked for, in one record.
 
 Batch norms are folded into the layers before them, and what is folded is wrapped and traced once for all
-measures. What does not apply to a network is kept as a reason, in words: a residual network is no chain, so a
-product over its layers bounds nothing.
+measures. What does not apply to a network is kept as a reason, in words.
 """
 
 import math
@@ -62,8 +61,7 @@ class MeasureSettings:
     families: tuple[Family, ...] = ("margins", "norms", "maps", "stability")
     margin_share: float = 0.05  # share of the sample whose margin may be at most gamma; 0 takes the smallest
     delta: float = 0.05  # failure probability that bounds and theorems are asked for
-    # size of the sample that they are told, of which the measured one is a part; that of the measured one
-    # when None
+    # size of the sample that they are told; None: that of the measured one, which is a part of it
     sample_size: int | None = None
     # how noise stability is measured, on the whole sample. When None the size of a network decides, a random
     # part of the sample is taken, and only chains are measured: no bound asks for that of another network
@@ -247,7 +245,6 @@ def measure_facts(
     network.require_layers("measure")
 
     def tell(family: str) -> Progress:
-        """Progress within a family."""
         return lambda done, total, note="": progress(done, total, note or family)
 
     seen = None
@@ -346,7 +343,6 @@ def _noise_stability(
 
 
 def _describe(found: Stability) -> str:
-    """Describe the measurement of noise stability in a sentence."""
     targets = {key.target for key in found.columns if key.quantity == "interlayer"}
     goal = "the output" if len(targets) < 2 else "all later layers"
     norms = "exact norms" if found.probes is None else f"norms by {found.probes} probes where they are large"
@@ -359,7 +355,6 @@ def _describe(found: Stability) -> str:
 
 
 def _norms(view: AbstractLayerView, of_map: SpectralNorm | None) -> LayerFacts:
-    """The norms of a layer."""
     matrix, patch = view.matrix, None
     spectral = matrix_spectral_norm(matrix).value
     operator_norm: float | None = spectral

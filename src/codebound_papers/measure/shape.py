@@ -16,8 +16,7 @@ class WeightShape:
     """The shape of a sample, whatever its mean and size."""
 
     weights: int  # how many there are
-    # fourth moment over the squared variance, less 3; 0 for a Gaussian law, 3 for Laplace's, -1.2 for a
-    # uniform one
+    # fourth moment over the squared variance, less 3; 0 for a Gaussian law, 3 for that of Laplace
     excess_kurtosis: float
     distance: float  # Kolmogorov-Smirnov distance from the Gaussian law of the same mean and variance
     beyond: float  # share more than three deviations away from the mean; 0.0027 of a Gaussian law

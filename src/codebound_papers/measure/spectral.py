@@ -110,9 +110,8 @@ def matrix_spectral_norm(matrix: Tensor) -> SpectralNorm:
 def gram_power_bound(matrix: Tensor, squarings: int = 5) -> float:
     r"""Upper bound :math:`\|(A^T A)^k\|_F^{1/(2k)}` on the spectral norm, with ``k = 2 ** squarings``.
 
-    At most a factor :math:`r^{1/(4k)}` above the norm for rank r. It needs products only, no eigenvalues;
-    the rounding error of each square is carried along: if :math:`H + E` is the exact power, scaled, then
-    its square differs from the computed :math:`H^2` by at most
+    At most a factor :math:`r^{1/(4k)}` above the norm for rank r, by products only. Where :math:`H + E` is
+    the exact power, scaled, its square differs from the computed :math:`H^2` by at most
     :math:`2\|H\|\|E\| + \|E\|^2 + m\,\epsilon\,\|H\|^2`.
 
     >>> 1.0 <= gram_power_bound(torch.eye(2)) < 1.006
@@ -157,8 +156,7 @@ def embedding_bound(view: AbstractConvView, input_shape: tuple[int, ...]) -> flo
                 subsampling a sequence averages its spectrum over aliases.
     Differs.    Sedghi, Gupta and Long 2019 take the norm of C, at stride 1 and N = n, for the layer's own.
 
-    Other paddings copy inputs: A = V P with an unpadded convolution V, and :math:`\|P\|^2` is the largest
-    number of copies of one input.
+    Other paddings copy inputs: A = V P without padding in V, :math:`\|P\|^2` the most copies of an input.
     """
     sizes = input_shape[1:]
     copies = 1.0

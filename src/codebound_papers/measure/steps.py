@@ -1,7 +1,4 @@
-"""A network that is ready to be measured: batch norms folded, wrapped once, and its forward pass as steps.
-
-The steps are cut where one activation determines what comes after.
-"""
+"""A network that is ready to be measured: batch norms folded, wrapped once, and its forward pass as steps."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -40,8 +37,7 @@ class Steps:
     """A network as steps and cuts."""
 
     sequence: tuple[Step, ...]  # the steps in forward order, first the input
-    # indices of the steps after which their output is the only value still needed. The first is the input,
-    # the last is the network's output. A chain is cut after every step, a residual network between its blocks
+    # indices of the steps after which only their output is needed, from the input to the output
     cuts: tuple[int, ...]
     network: Network = field(repr=False)
     nodes: tuple[fx.Node, ...] = field(repr=False)
@@ -58,8 +54,7 @@ class Steps:
     def segment(self, start: int, stop: int) -> Callable[[Tensor], Tensor]:
         """The map from the activation at cut ``start`` to the activation at cut ``stop``.
 
-        Composing segments gives the forward pass of the predictor bit for bit. The map is differentiable
-        and leaves its argument alone, also where the network works in place.
+        Segments compose to the forward pass, bit for bit; they are differentiable and spare their argument.
         """
         if not 0 <= start <= stop < len(self.cuts):
             raise UsageError(

@@ -77,8 +77,7 @@ class Summary:
     """Everything that was measured."""
 
     # one row per layer and per sum of branches, in forward order; None where a quantity was not asked for or
-    # does not exist. A quantity with one value per example has its smallest and largest value and quantiles,
-    # in which None is infinite
+    # does not exist. One with a value per example has extremes and quantiles, in which None is infinite
     layers: tuple[Row, ...]
     network: Row | None  # noise stability of the network as a whole; None if it was not measured
     margins: Row | None  # output margins; None if they were not measured
@@ -156,7 +155,6 @@ def summary_of(measured: Measured) -> Summary:
 
 
 def _layer_rows(measured: Measured) -> dict[str, Row]:
-    """Norms, spectra and tails."""
     rows = {}
     for view in measured.network.layers:
         kind = "linear" if isinstance(view, LinearView) else "convolution"
@@ -201,7 +199,6 @@ def _add_stability(rows: dict[str, Row], found: Stability) -> dict[str, Row]:
 
 
 def _tail_row(fit: PowerLawFit, *, of: str, values: int) -> Row:
-    """The verdict on a tail, and the closest power law whatever the verdict is."""
     estimate = fit.estimate
     return {
         "of": of,
@@ -218,7 +215,6 @@ def _tail_row(fit: PowerLawFit, *, of: str, values: int) -> Row:
 
 
 def _stability_row(result: Stability, site: Site) -> Row:
-    """Noise stability at one layer."""
     (worst,) = (row for row in result.layers if row.layer == site.name)
     spreads = {
         name: _spread_of(result.distribution(quantity, site.name))
@@ -248,7 +244,6 @@ def _stability_row(result: Stability, site: Site) -> Row:
 
 
 def _network_row(result: Stability) -> Row:
-    """Noise stability of the network as a whole."""
     return {
         "n": result.n,
         "left_out": result.left_out,
@@ -261,7 +256,6 @@ def _network_row(result: Stability) -> Row:
 
 
 def _histograms(result: Stability, layer: str) -> Row:
-    """Histograms of everything that has one value per example and is finite for some of them."""
     measured = {quantity: name for quantity, name in NAMES.items() if result.has(quantity, layer)}
     found = {name: result.distribution(quantity, layer) for quantity, name in measured.items()}
     return {

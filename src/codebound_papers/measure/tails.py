@@ -72,8 +72,7 @@ class PowerLawFit:
     2. ``p_value`` below ``LEAST_P_VALUE``: "no power law", however many points there are.
     3. Fewer than ``LEAST_TAIL_POINTS`` values in the tail: "undecided".
     4. An alternative is favoured with ``FAVOURED_P_VALUE``: "no power law".
-    5. An exponential tail is not ruled out with ``FAVOURED_P_VALUE``: "undecided", as heavy-tailed means
-       heavier than that.
+    5. An exponential tail is not ruled out with ``FAVOURED_P_VALUE``: "undecided".
     6. Otherwise "power law".
     """
 
@@ -92,8 +91,7 @@ class PowerLawFit:
 def estimate_tail(values: ArrayLike, *, least_points: int = 2) -> TailEstimate:
     """The exponent of a tail by maximum likelihood, its start by the smallest distance.
 
-    The values are positive, in any order and shape, at least two of them different. Of equal distances the
-    one with the longest tail counts, which has at least ``least_points`` values.
+    The values are positive, at least two of them different. Of equal distances the longest tail counts.
 
     >>> fit = estimate_tail([1.0, 2.0, 4.0, 8.0])
     >>> fit.tail_points, round(fit.density_exponent, 6), round(fit.tail_exponent, 6)
@@ -260,8 +258,7 @@ class Comparison:
     alternative: str  # the other tail
     ratio: float  # log-likelihood of the power law less that of the alternative; negative favours the latter
     statistic: float  # ratio over the root of n times the variance of its terms (Vuong); 0 when ratio is
-    # how often equally good tails would differ that much: normal for statistic, or, where the alternative
-    # contains the power law, chi-squared for twice ratio
+    # how often equally good tails would differ that much: normal, or chi-squared for nested ones
     p_value: float
 
 

@@ -1,7 +1,6 @@
 """Smallest setting of a compressor whose result still classifies.
 
-No theorem is needed for that. A certificate pays for the message and counts the errors of the network that
-it decodes to, so the setting may be chosen by looking at the sample.
+A certificate pays for the message, so the setting may be chosen by looking at the sample: no theorem needed.
 """
 
 import math
@@ -187,7 +186,6 @@ def _error(model: nn.Module, sample: DeviceData) -> float:
 
 
 def _explain_limit(network: Network, algorithm: compressors.AbstractCompressor) -> str:
-    """Return the reason why a setting would take too long. Empty if it does not."""
     if not isinstance(algorithm, ShareProject):
         return ""
     products = sum(algorithm.numbers(layer) * layer.weight.numel() for layer in network.layers)

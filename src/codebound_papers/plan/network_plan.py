@@ -84,8 +84,7 @@ def plan(
 ) -> dict[str, Any]:
     """Requirements of a compression theorem on a network, and what measurement reaches, as JSON values.
 
-    The method is project (Arora et al. 2018), mbp (Guha et al. 2023) or heavytail (Shin 2021). Nothing in the
-    result is a guarantee. ``examples`` are measured, by default as many as the size of the network allows.
+    Nothing in it is a guarantee. As many ``examples`` are measured as the size of the network allows.
 
     >>> from codebound.sample.load import load_dataset
     >>> digits = load_dataset("digits").select(range(40), role="train")

@@ -51,8 +51,7 @@ class Panel:
 def histogram_figure(panels: Sequence[Panel], *, label: str) -> str:
     """Histograms side by side on one scale, so that layers can be compared.
 
-    The scale ends where no more than one in a hundred examples of each layer lies beyond, and not before
-    the marks, which are lines.
+    The scale ends where one in a hundred examples of each layer lies beyond, and not before the marks.
     """
     marks = [panel.mark for panel in panels if panel.mark is not None]
     low = min([panel.curve["edges"][0] for panel in panels] + marks)
@@ -75,10 +74,7 @@ def histogram_figure(panels: Sequence[Panel], *, label: str) -> str:
 
 
 def survival_figure(panels: Sequence[Panel], *, label: str) -> str:
-    """Shares of values above x on logarithmic axes, with the fitted tails; the smallest tenth is left out.
-
-    A tail that the values cannot carry is dashed.
-    """
+    """Shares of values above x on logarithmic axes, with the fitted tails; the smallest tenth is left out."""
 
     def draw(axes: Axes, panel: Panel) -> None:
         x, share, tail = (panel.curve[key] for key in ("x", "share", "tail"))
@@ -130,9 +126,7 @@ def curves(
     *,
     colour: int | None = None,
 ) -> list[Series]:
-    """One series for each of some columns of a table; a row without a value is left out of it.
-
-    The first one has the given colour, the others those after it.
+    """One series for each of some columns of a table, in colours from the given one on, without the None.
 
     >>> curves([{"n": 1, "a": 2.0}, {"n": 2, "a": None}], "n", {"a": "values"})[0].y
     [2.0]
@@ -208,16 +202,12 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """Numbers below each other on one logarithmic axis, from the first at the top to the last.
-
-    The axis shows exponents, because some numbers are larger than any double.
-    """
+    """Numbers below each other on one axis of exponents, as some are larger than any double."""
 
     marks: Sequence[Mark]  # the numbers
     label: str  # name of the axis
     line: tuple[float, str]  # where a vertical line is drawn, as a decimal logarithm, and what it says
-    # for a page that has to fit a phone: names stand above their lines, and the axis shows error rates in per
-    # cent
+    # for a phone: names stand above their lines, and the axis shows error rates in per cent
     is_narrow: bool = False
 
     def svg(self) -> str:

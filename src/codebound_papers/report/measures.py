@@ -14,7 +14,6 @@ Record = Mapping[str, Any]
 NONE = "-"
 """A cell without a number."""
 
-
 _SPECTRA = {
     "shape": "sizes of the weights: outputs x inputs, then the kernel of a convolution.",
     "Frobenius norm": "root of the sum of all squared weights.",

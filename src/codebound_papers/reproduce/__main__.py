@@ -1,8 +1,7 @@
 """``python -m codebound_papers.reproduce ITEM ...``: the long part of items, where only PyTorch, numpy and
 safetensors are installed.
 
-``codebound reproduce ITEM`` with the same options, in the same folder and on any machine, then finds every
-part finished and writes tables and figures.
+``codebound reproduce ITEM`` with the same options then finds every part finished and writes what it shows.
 """
 
 import argparse

@@ -1,7 +1,6 @@
 """The page ``results/reproduction.md``: ``python -m codebound_papers.reproduce.gallery``, and its summary.
 
-Run it in the root of the repository after results in ``results/reproduce`` have changed. Those of full runs
-are in its folder ``full``.
+Run it in the root of the repository after results in ``results/reproduce`` have changed.
 """
 
 import re
@@ -100,7 +99,6 @@ def _command(id: str, size: str, record: Record | None) -> str:
 
 
 def _section(id: str, records: Mapping[str, Record | None], folder: str) -> Iterator[str]:
-    """An item: its largest run in full, smaller ones in a line each."""
     item = list_items()[id]
     yield f"## {id}"
     yield f"{item.title}.\n"

@@ -4,8 +4,7 @@ To add one: a file with a decorated function in the folder ``items`` of its pape
 docstring is the title, the rest what it is about.
 
 Whatever takes long, and whatever needs data, a GPU or files of somebody else, happens inside cells:
-``settings.cells.get(name, compute)``. Journal may be finished on one machine and shown on another, so that
-the function runs with PyTorch, numpy and safetensors alone, and needs nothing else once they are finished.
+``settings.cells.get(name, compute)``. Once they are finished, the function runs on any machine.
 """
 
 import importlib
@@ -50,8 +49,7 @@ class Reproduction:
 
     A table has plain numbers and texts, the same columns in every row; where a paper prints a number, it
     stands in a column ``published`` or ``published_...`` beside ours. Sentences say whether we agree with the
-    paper and, where not, the reason, with the ID of the erratum; deviations, where our settings differ from
-    the published ones. Both may be written over several lines.
+    paper, with the ID of an erratum; deviations, where our settings differ from the published ones.
     """
 
     tables: Mapping[str, Sequence[Row]]  # by title
@@ -77,8 +75,7 @@ class Item:
     title: str  # what it shows
     quick: str  # what the quick run costs, in words
     full: str  # what the full one costs
-    # what the paper shows and what is done here, in Markdown: the text of its section in
-    # results/reproduction.md
+    # what the paper shows and what is done here: its section in results/reproduction.md
     about: str
     run: Run  # makes it
     lacks: Lacks  # what cannot be had on this machine, with the reason; such rows say "not run"
@@ -102,10 +99,7 @@ ITEMS: dict[str, Item] = {}
 def item(
     id: str, *, quick: str, full: str, of: str = "", lacks: Lacks | None = None, trains: bool = False
 ) -> Callable[[Run], Run]:
-    """Registers an item; the docstring of the function is its title, and what it is about.
-
-    ``of`` is said of both costs: whose networks they are.
-    """
+    """Registers an item; the docstring is its title, and what it is about. ``of``: whose networks it has."""
 
     def register(function: Run) -> Run:
         title, _, about = (inspect.getdoc(function) or "").partition("\n\n")

@@ -100,10 +100,9 @@ def train(
 ) -> Trained:
     """Trains a network, or goes on with it, or finds it trained in ``trained/`` of the cache folder.
 
-    A run is known by its content: architecture and start, both samples, settings of the training. The spec
-    names a network of the zoo; the seed of the training is that of the start too, and the settings may cut a
-    longer training short. ``BusyError`` says that another process trains it: a `Journal` waits for it, or
-    does something else first.
+    A run is known by its content: architecture and start, both samples, settings of the training. The seed
+    of the training is that of the start too, and the settings may cut a longer training short. ``BusyError``
+    says that another process trains it, for which a `Journal` waits.
     """
     epochs = config.epochs if settings.epochs is None else min(config.epochs, settings.epochs)
     config = replace(config, epochs=epochs, keep_every=keep_every)

@@ -1,11 +1,9 @@
 """Compression of heavy-tailed matrices (Shin 2021): large entries stay, noise replaces the bulk.
 
-``HeavyTail`` is algorithm 1: entries below a threshold tau become Gaussian noise of variance t. How much a
-product u^T W v moves depends on tau^2 + t. The published constants are too small (S-E2), and the claim
-itself is false for weights of one sign (S-E1); the corrected one holds for independent entries of mean zero.
-
-Appendix E draws the small entries of the last layer again: ``replacement_trials`` is the experiment,
-``GaussianFill`` the same as a code.
+``HeavyTail`` is algorithm 1: entries below a threshold tau become Gaussian noise of variance t. The published
+constants are too small (S-E2), and the claim itself is false for weights of one sign (S-E1); the corrected
+one holds for independent entries of mean zero. Appendix E draws the small entries of the last layer again:
+``replacement_trials`` is the experiment, ``GaussianFill`` the same as a code.
 """
 
 import math
@@ -20,7 +18,6 @@ from torch import Tensor
 
 from codebound.bounds.numerics import log_chernoff_tail
 from codebound.run.errors import UnsupportedLayerError, UsageError
-from codebound.run.progress import Progress, silent
 from codebound.run.references import implements
 from codebound.sample.dataset import DeviceData
 from codebound.sample.losses import margins
@@ -219,8 +216,7 @@ def _split(matrix: Tensor, is_tail: Tensor) -> Split:
 def replace_bulk(parts: Split, *, variance: float, mean: float = 0.0, generator: torch.Generator) -> Tensor:
     """``W(t)``: the tail plus Gaussian noise of variance t, everywhere.
 
-    A variance of 0 is plain magnitude pruning, and no t > 0 is better (S-E13). For entries with a mean take
-    that of the bulk, ``parts.bulk.mean()``.
+    A variance of 0 is plain magnitude pruning, and no t > 0 is better (S-E13).
     """
     _check_variance(variance)
     tail = parts.tail
@@ -234,8 +230,7 @@ class HeavyTail(AbstractCompressor):
 
     threshold: float | AbstractThreshold = StandardDeviation()  # tau, or a rule that gives each layer its own
     variance: float = 0.0  # t of the noise; 0 for none
-    # "absolute" compares magnitudes; "signed" is the literal rule; "centred" compares magnitudes
-    # and adds the mean of the bulk everywhere
+    # "signed" is the literal rule; "centred" compares magnitudes and adds the mean of the bulk everywhere
     mask: Mask = "absolute"
     levels: int = 31  # values that an entry of the tail can take, odd
     is_seed_coded: ClassVar[bool] = True
@@ -291,8 +286,7 @@ def _check_variance(variance: float) -> None:
 def replace_small(matrix: Tensor, *, mask: PlainMask = "absolute", generator: torch.Generator) -> Tensor:
     """Entries up to the standard deviation of all entries, redrawn with the mean and deviation of all.
 
-    The mask ``"absolute"`` compares magnitudes, as the released code does; ``"signed"`` compares the entries
-    themselves, as the text says, so that every negative one is redrawn.
+    The mask ``"absolute"`` compares magnitudes, as the released code does; ``"signed"`` is that of the text.
     """
     mean, deviation = _moments(matrix)
     tail = _tail(matrix, deviation, mask)
@@ -330,7 +324,6 @@ def replacement_trials(
     mask: PlainMask = "absolute",
     seed: int = 0,
     chunk_size: int = 512,
-    progress: Progress = silent,
 ) -> ReplacementTrials:
     """Accuracy with the small entries of the last dense layer redrawn ``trials`` times; others run once."""
     if trials < 1:
@@ -343,15 +336,12 @@ def replacement_trials(
     ]
     heads = torch.stack([weight, *drawn]).to(head.weight.device)
     hits = torch.zeros(trials + 1, dtype=torch.int64)
-    done = 0
     for x, labels in sample.chunks(chunk_size, weight.dtype):
         with torch.no_grad():
             features = features_of(x.to(heads.device))
             logits = torch.einsum("nf,tcf->tnc", features, heads)
             logits = logits if head.bias is None else logits + head.bias
         hits += torch.stack([(margins(each, labels.to(heads.device)) > 0.0).sum() for each in logits]).cpu()
-        done += len(labels)
-        progress(done, sample.n)
     original, *accuracies = (int(count) / sample.n for count in hits)
     kept = int(_tail(weight, _moments(weight)[1], mask).count_nonzero())
     return ReplacementTrials(head.name, weight.numel(), kept, original, tuple(accuracies))

@@ -157,8 +157,7 @@ class Stable:
 def tail_constant(alpha: float) -> float:
     """``c_alpha = sin(pi alpha / 2) gamma(alpha) / pi``.
 
-    Far out ``P(X > x)`` of a symmetric stable law of scale c is ``c_alpha (c / x)^alpha``. Defined on [0, 2]
-    by its limits: 1/2 at 0 and 0 at 2, where the tail is Gaussian and no power.
+    Far out ``P(X > x)`` of a symmetric stable law of scale c is ``c_alpha (c / x)^alpha``; 1/2 at 0, 0 at 2.
 
     >>> round(tail_constant(1.0) * math.pi, 12)
     1.0
@@ -185,8 +184,7 @@ def _standard_tail(x: NDArray[np.float64], alpha: float, beta: float) -> NDArray
 def _invert(x: NDArray[np.float64], alpha: float, beta: float, *, order: int) -> NDArray[np.float64]:
     """Density (``order`` 0) or tail (1) of a standard law that has neither in closed form.
 
-    A law with a large ``beta tan(pi alpha / 2)`` leaves the ray no room; as laws in S0 are smooth in alpha,
-    those near 1 are interpolated from both sides.
+    Skewed laws near alpha = 1 leave the ray no room; they are interpolated from both sides.
     """
     if beta != 0.0 and abs(alpha - 1.0) < _NEAR_ONE:
         total = np.zeros_like(x)
@@ -209,8 +207,7 @@ def _ray_integrals(v: NDArray[np.float64], alpha: float, beta: float, *, order: 
     On ``u = r exp(-i psi)`` the logarithm of phi is
     :math:`-r^\alpha e^{-i(\alpha\psi + \eta)} / \cos\eta` with :math:`\tan\eta = \beta \tan(\pi\alpha/2)`; it
     decays while ``alpha psi + eta < pi / 2``, and ``exp(-iuv)`` while ``psi`` lies in (0, pi). Below a
-    distance of 1 the decay of phi ends the integral, and the tail is counted from its value at the pole;
-    above, that of ``exp(-iuv)`` does.
+    distance of 1 the decay of phi ends the integral, counted from the pole; above, that of ``exp(-iuv)``.
     """
     eta = math.atan(beta * math.tan(math.pi * alpha / 2.0))
     psi = min(math.pi, (math.pi / 2.0 - eta) / alpha) / 2.0
@@ -247,8 +244,7 @@ def spiked_second_moment(
     r"""``E[(B x)_i^2]`` for a row of B with independent entries W 1[|W| > threshold], \|W\| from a power law.
 
     Statement.  :math:`E[B^2] \|x\|^2 + E[B]^2 ((\sum_j x_j)^2 - \|x\|^2)`, where
-                :math:`E[B^k] = a w^a \tau^{k-a} / (a - k)` is finite for a tail exponent a above 2, and
-                E[B] is 0 if signs are symmetric.
+                :math:`E[B^k] = a w^a \tau^{k-a} / (a - k)` for a > 2, and E[B] is 0 for symmetric signs.
     Differs.    The published Eq. (10) drops the cross terms of a mean that is not zero, and prints
                 :math:`N_2 x_i^2` for :math:`\|x\|^2`.
 
@@ -289,9 +285,7 @@ class Resilience:
 
 @implements("S-5.2", kind="published-form")
 def asymptotic_bracket_probability(alpha: float, bracket: float, *, scale: float) -> float:
-    """Eq. (14): mass of the asymptotic density of a symmetric stable law on ``[c^i, c^(i+1)]``.
-
-    The asymptotic density is far from the density at these sizes; see :func:`bracket_probability`.
+    """Eq. (14): mass of the asymptotic density of a symmetric stable law on ``[c^i, c^(i+1)]`` (S-E14).
 
     >>> round(asymptotic_bracket_probability(1.0, 0, scale=1.3), 4)
     0.0955
@@ -373,8 +367,7 @@ def pareto_matrix_bounds(alpha: float, *, entries: int, size: float) -> tuple[fl
 def released_resilience(probability: float, *, kappa: float, width: int) -> float:
     """``(Np/k)^k (1 - p/(1 - k/N))^(N-k)``, plotted in Fig. 2; Eq. (16) has ``((1-p)/(1-k/N))^(N-k)``.
 
-    It lies below the probability it should bound, and takes no notice of ``k > Np``. Where
-    ``p > 1 - k/N`` a negative number has no such power; 0 is returned.
+    It lies below the probability it should bound. Where ``p > 1 - k/N`` it has no value; 0 is returned.
     """
     base = max(0.0, 1.0 - probability / (1.0 - kappa / width))
     return math.pow(width * probability / kappa, kappa) * math.pow(base, width - kappa)

@@ -1,8 +1,7 @@
 r"""Mixtures of linear regressions by expectation-maximisation, and stable rank against tail exponent (S-5.3).
 
 Each point comes from one of several lines, :math:`y = a_k x + b_k + N(0, s_k^2)`, the k-th with weight
-:math:`\pi_k`. One step of the algorithm never lowers the likelihood; where it ends depends on the start,
-hence the restarts.
+:math:`\pi_k`. Where the algorithm ends depends on the start, hence the restarts.
 """
 
 import math
@@ -63,8 +62,7 @@ def released_regressions(x: ArrayLike, y: ArrayLike, *, seed: int) -> Regression
     """The variant of Shin's released code: two lines, one shared precision, ridge, one start.
 
     Weights of the lines stay equal, the lines start from uniform numbers in [0, 1]; eta, the precision,
-    becomes ``2 n / sum r err^2``, twice its maximum-likelihood value; at most 100 steps, until the sum of
-    ``ln sum_k eta exp(-eta err^2 / 2)``, less the ridge, changes by under 0.01.
+    becomes ``2 n / sum r err^2``, twice its maximum-likelihood value.
     """
     design, heights = _points(x, y, 2)
     lines = numpy_stream(seed, "released mixture").random((2, 2))
@@ -93,8 +91,7 @@ def rank_against_alpha(
 ) -> tuple[dict[str, object], ...]:
     """Stable rank, as defined and as released, beside both exponents of the fitted tail, one row per layer.
 
-    The rows of Fig. 3 are the last layers of pretrained networks with ``of="positive"``. The exponents are
-    estimates, whether or not the tail is a power law; ``tails.fit_power_law`` says that.
+    The exponents are estimates, whether or not the tail is a power law.
     """
     rows: list[dict[str, object]] = []
     for view in layers:
@@ -112,7 +109,6 @@ def rank_against_alpha(
 def _climb(
     design: Values, heights: Values, components: int, steps: int, rng: np.random.Generator
 ) -> RegressionMixture:
-    """One start followed to its end."""
     spread = float(heights.std()) or float(np.abs(heights).max()) or 1.0
     floor = _LEAST_SPREAD * spread
     lines = np.empty((components, 2))

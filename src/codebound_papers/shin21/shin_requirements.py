@@ -62,10 +62,9 @@ class HeavytailRequirements:
 
 @implements("S-E22", kind="measure")
 def heavytail_requirements(measured: Measured, *, progress: Progress = silent) -> HeavytailRequirements:
-    """Find the weights that theorem 2 lets noise replace. They are below the threshold of its accuracy.
+    """Find the weights that theorem 2 lets noise replace: those below the threshold of its accuracy.
 
-    The accuracy is that of random projection, ``eps_i``; noise of variance t > 0 only lowers the threshold
-    (S-E13), so it is 0. A tail is fitted to at most 2,000 weights of a layer, drawn at random.
+    Noise of variance t > 0 only lowers the threshold (S-E13), so it is 0.
     """
     found = plan_layers(measured)
     eta, layers = found.eta, []

@@ -62,9 +62,8 @@ def arora18(
 ) -> StudyResult:
     """Measures noise stability, compresses by algorithm 1 or 4, and evaluates theorem 4.1 or 5.1.
 
-    Algorithm 1 keeps ``share`` numbers for every weight of a layer; a network with convolutions is compressed
-    by algorithm 4. Stability is that of so many ``examples``. With ``shuffle_labels`` a network like this one
-    is trained on a sample with that share of the labels redrawn, as a control.
+    Algorithm 1 keeps ``share`` numbers for every weight of a layer; algorithm 4 is for convolutions. With
+    ``shuffle_labels`` a control is trained on a sample with that share of the labels redrawn.
 
     >>> found = arora18(subject("mlp:widths=16", epochs=2), examples=20)
     >>> print(*(row["layer"] for row in found.record()["effective_parameters"]))
@@ -123,8 +122,7 @@ def arora18(
 def attenuation(network: Network, inputs: Tensor, *, noise: float = _NOISE, seed: int = 0) -> list[Row]:
     """Noise that is injected into the input of one layer, at the output of that layer and of all later ones.
 
-    Gaussian noise is ``noise`` times as long as the input of the layer; the relative error is
-    ``||xhat^j - x^j|| / ||x^j||``, its mean over the inputs. Layers beside which a branch runs are left out.
+    It is ``noise`` times as long as that input; the errors are means of ``||xhat^j - x^j|| / ||x^j||``.
     """
     steps = steps_of(network)
     places = {steps.sequence[index].name: place for place, index in enumerate(steps.cuts)}
@@ -145,7 +143,6 @@ def attenuation(network: Network, inputs: Tensor, *, noise: float = _NOISE, seed
 
 
 def _project(about: Subject, measured: Measured, share: float, inputs: Tensor) -> Compression:
-    """Algorithm 1 on every layer, and the induction of lemma 3."""
     compressed = compress(about.network, ShareProject(share), seed=about.seed)
     g = about.build({layer.name: layer.weight for layer in compressed.layers})
     facts, epsilon = measured.facts, math.inf
@@ -213,7 +210,6 @@ def _control(about: Subject, measured: Measured, share: float, examples: int) ->
 
 
 def _describe_noise(curves: Sequence[Row]) -> str:
-    """Describe what becomes of noise."""
     if not curves:
         return "Noise was not followed: the network is no chain of layers."
     first, *_ = curves

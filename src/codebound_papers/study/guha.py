@@ -96,11 +96,9 @@ class _Layer:
 
     @property
     def weight(self) -> Tensor:
-        """The rounded weight."""
         return torch.from_numpy(self.code.weights())
 
     def record(self) -> Row:
-        """Sizes and recovery, for JSON."""
         grid, code, draft = integers(self.code), self.attempt.code, self.attempt.draft
         rows, columns = matrix_shape(grid.shape)
         error = float((self.decoded - self.weight).double().norm() / self.weight.double().norm())
@@ -237,18 +235,17 @@ def _prune(about: Subject, chosen: _Settings, d: float) -> dict[str, Tensor]:
         return {view.name: magnitude.keep_largest(weight_of(view), count[view.name]) for view in views}
     levels = chosen.levels if chosen.rho is None else _FINE
     epochs = math.ceil(_STEPS * _BATCH / about.sample.n)
-    job = Job(network=about.network, sample=about.sample.on("cpu"), seed=about.seed)
-    if chosen.prune == "balanced":
-        if _has_biases(about):
-            raise UsageError(
-                "balanced pruning trains biases, which a study keeps: give a network without any."
-            )
-        balanced = BalancedPruning(density=kept, output_density=kept, levels=levels, epochs=2 * epochs)
-        return {layer.name: layer.weight for layer in balanced.run(job).layers}
-    if chosen.prune == "iterative":
-        start = about.by_epoch.get(0)  # biases stay as they are, and those of f belong to its weights
-        if start is not None and not _has_biases(about):
-            job = replace(job, network=about.network.with_model(start))
+    if chosen.prune == "balanced" and _has_biases(about):
+        raise UsageError("balanced pruning trains biases, which a study keeps: give a network without any.")
+    if chosen.prune in _TRAINED:
+        # biases stay as they are, and those of f belong to its weights
+        is_rewound = chosen.prune == "iterative" and not _has_biases(about)
+        start = about.by_epoch.get(0) if is_rewound else None
+        network = about.network if start is None else about.network.with_model(start)
+        job = Job(network=network, sample=about.sample.on("cpu"), seed=about.seed)
+        if chosen.prune == "balanced":
+            balanced = BalancedPruning(density=kept, output_density=kept, levels=levels, epochs=2 * epochs)
+            return {layer.name: layer.weight for layer in balanced.run(job).layers}
         rounds = IterativePruning(
             density=kept, rounds=_ROUNDS, epochs=epochs, levels=levels, batch_size=_BATCH
         )
@@ -280,7 +277,6 @@ def _layers(about: Subject, chosen: _Settings, d: float, *, is_sketched: bool = 
 
 
 def _point(about: Subject, d: float, layers: Sequence[_Layer]) -> Row:
-    """The working range at one strength."""
     g = about.build({layer.name: layer.weight for layer in layers})
     exact = [layer.attempt for layer in layers if layer.attempt.code is not None]
     plain = sum(layer.pruned.numel() for layer in layers if layer.attempt.code is None)
@@ -366,10 +362,7 @@ def _gaussian_row(name: str, matrix: Tensor, strengths: Sequence[float]) -> Row:
 
 
 def _bounds(about: Subject, f: nn.Module, d: float, chosen: _Settings) -> Row:
-    """Decimal logarithms of theorem 5.2 and of the older bounds on another network, with its errors.
-
-    It is pruned as g is; without training, which would be one for every point.
-    """
+    """Decimal logarithms of the bounds on another network, pruned as g is but not trained, and its errors."""
     other = replace(about, f=f, by_epoch={})
     if chosen.prune in _TRAINED:
         chosen = chosen._replace(prune="magnitude")

@@ -190,7 +190,6 @@ class StudyResult:
 
 
 def _claim_record(found: Certificate | str) -> dict[str, object]:
-    """A certificate for JSON, or the reason why there is none."""
     if isinstance(found, str):
         return {"bound": None, "reason": found}
     claimed = {name: getattr(found.claim, name) for name in ("statement", "bound", "vacuous")}
@@ -206,14 +205,12 @@ def _published_row(each: PublishedValue | Refused) -> dict[str, str]:
 
 
 def _value_text(value: PublishedValue) -> str:
-    """A published value as people read it."""
     row = finite({"value": value.value, "log10": value.log10})
     text = rate_text if value.unit == "risk" and row["log10"] is not None else format_value
     return text(row["value"], row["log10"])
 
 
 def _bound_text(value: PublishedValue | Refused) -> str:
-    """A published bound in words, with its conditions."""
     if isinstance(value, Refused):
         return f"{value.name} does not apply: {value.reason}"
     worth = ": above 100 % a bound says nothing" if 0.0 <= value.log_value < math.inf else ""

@@ -50,8 +50,7 @@ def shin21(
 ) -> StudyResult:
     """Fits tails and laws to every layer, redraws small weights, and evaluates theorem 2.
 
-    The small weights of the last layer are redrawn so many ``trials`` times, as in the paper's table 1; a
-    verdict on a power law rests on so many ``resamples``, noise stability on so many ``examples``.
+    The last layer is redrawn in ``trials``, as in table 1; a verdict on a power law rests on ``resamples``.
 
     >>> found = shin21(subject("linear", epochs=1), trials=2, resamples=20)
     >>> print(*(row["layer"] for row in found.record()["layers"]))
@@ -125,11 +124,7 @@ def _law_row(laws: EntryLaws) -> Row:
 def _nearest_law(
     laws: EntryLaws, shape: Sequence[int], eigenvalues: NDArray[np.float64], *, seed: int
 ) -> Row:
-    """The law whose random matrices have eigenvalues nearest to those of the layer.
-
-    A matrix of this shape is drawn from each fitted law: the distance of the two distributions is that of
-    Kolmogorov and Smirnov.
-    """
+    """The law of which one matrix of this shape has eigenvalues nearest, by Kolmogorov and Smirnov."""
     distances, own = {}, np.sort(eigenvalues)
     for fit in (each for each in laws.fits if each.alpha != 2.0):  # which is the Gaussian law again
         values = np.linalg.svd(fit.sample((shape[0], shape[1]), seed=seed), compute_uv=False) ** 2

@@ -117,7 +117,6 @@ class Subject:
         """The certificate (C-2) of the network with these weights, by layer, or the reason for none.
 
         With a chain, another architecture, the codes are those of all its tensors, by the names of a message.
-        The second program issues it, or nobody.
         """
         if isinstance(self.task, str):
             return self.task
@@ -136,7 +135,6 @@ class Subject:
 
     @cached_property
     def _fine(self) -> dict[str, AbstractTensorCode]:
-        """Codes of all tensors of a message, rounded finely."""
         assert isinstance(self.task, Task)
         return {name: quantise_tensor(name, self.task, levels=VECTOR_LEVELS) for name in self.task.f.tensors}
 
@@ -195,9 +193,8 @@ def subject(
 ) -> Subject:
     """Network and sample of a study: as given, or trained here where there are no weights.
 
-    ``model`` is a trained module, or an architecture with the file of its ``weights``; they may be the folder
-    of a training that kept its epochs. Without weights it is trained for some ``epochs``. Without test
-    examples those of a known sample are taken, or a fifth is held out before the training.
+    ``model`` is a trained module, or an architecture with the file of its ``weights``, or with the folder of
+    a training that kept its epochs. The test examples are by default known ones, or a fifth is held out.
 
     >>> found = subject("linear", epochs=1)
     >>> found.sample.n, found.test_set.n, sorted(found.by_epoch)

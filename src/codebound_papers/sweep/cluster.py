@@ -41,10 +41,7 @@ class RayEngine(Engine):
     has_nodes = True
 
     def __init__(self, address: str | None = None, *, workers: int | None = None) -> None:
-        """Connects to a cluster at ``auto``, ``host:port`` or ``ray://host:port``; None starts Ray here.
-
-        A process that is connected already stays so. ``workers`` are the cores of a Ray that is started here.
-        """
+        """Connects to ``auto``, ``host:port`` or ``ray://host:port``; None starts Ray here, on some cores."""
         self._ray = _import_ray()
         self._is_ours = not self._ray.is_initialized()
         if self._is_ours:

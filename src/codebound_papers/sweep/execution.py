@@ -38,8 +38,7 @@ class Failed:
 class Merged:
     """The table of a sweep."""
 
-    # one flat row per job that is done, in the order of the plan: job, name, verb, arguments, those of the
-    # jobs it builds on as ``name.option``, and what it found. They depend on the plan alone
+    # one flat row per job that is done: job, name, verb, arguments, those of its jobs, what it found
     rows: tuple[dict[str, Any], ...]
     timings: Mapping[str, Mapping[str, float]]  # seconds by job; these differ from run to run
     failed: tuple[Failed, ...]  # jobs that failed, and jobs that needed them
@@ -74,8 +73,7 @@ def execute(
 ) -> Merged:
     """Runs what is still to run, and writes the table of everything.
 
-    It may be killed at any time and called again: jobs that are done stay done. Jobs come after those that
-    they need. On a cluster, all nodes must see the folder at the same path.
+    It may be killed at any time and called again. On a cluster, all nodes must see the folder at one path.
     """
     make_folder(folder)
     with hold_lock(folder / "sweep.lock", f"the sweep in {folder}"):

@@ -31,8 +31,7 @@ class PlannedVerb:
     """A command whose runs can be jobs."""
 
     name: str  # its name in a plan
-    # ``package.module:name``, called in a worker with its options and ``out``, the folder for its files,
-    # which does not exist yet. Returns its result: plain JSON
+    # ``package.module:name``, called with its options and ``out``, a new folder; returns plain JSON
     function: str
     options: frozenset[str]  # arguments that it takes
     files: frozenset[str] = frozenset()  # those of them that name an existing file or folder
@@ -41,8 +40,7 @@ class PlannedVerb:
     weights: str = ""  # the file in its folder that another job means by ``@name``; empty when it has none
     columns: tuple[str, ...] = ()  # what to print of its result
     is_resumable: bool = False  # whether a second call goes on in the folder that a killed one left
-    # all options of the function, from the arguments of a job; raises where these are wrong, before anything
-    # runs
+    # all options of the function, from the arguments of a job; raises where these are wrong
     complete: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict  # accepts everything
 
 

@@ -81,10 +81,7 @@ class JobFolder:
 def run_job(
     *, job: Mapping[str, Any], function: str, options: Mapping[str, Any], is_resumable: bool, folder: str
 ) -> None:
-    """Runs a job that is unfinished; one that is done or failed is left as it is.
-
-    It is the record of a planned job; ``function`` and ``is_resumable`` are those of its `PlannedVerb`.
-    """
+    """Runs a planned job by its record, if it is unfinished; one that is done or failed is left as it is."""
     if job["versions"] != versions():
         raise CodeboundError(
             f"this worker has {versions()}, the sweep {job['versions']}. Install the same versions on every "
@@ -120,8 +117,8 @@ def _check_inputs(job: Mapping[str, Any]) -> None:
 def row_of(result: Mapping[str, Any], *, hidden: str) -> tuple[dict[str, Any], dict[str, float]]:
     """A result as one flat row, and its timings apart, since these are never the same twice.
 
-    Values inside others are named by their path, those in a list by the name of its element; other lists, and
-    texts that hold the folder ``hidden``, are left to the files of the job, as is how to verify from there.
+    Values inside others are named by their path, those in a list by the name of its element; other lists,
+    texts that hold the folder ``hidden``, and how to verify are left to the files of the job.
 
     >>> row_of({"bound": 0.3, "seconds": 1.5, "layers": [{"name": "fc", "rank": 2}]}, hidden="/tmp/s")
     ({'bound': 0.3, 'layers.fc.rank': 2}, {'result.seconds': 1.5})
@@ -139,7 +136,6 @@ def row_of(result: Mapping[str, Any], *, hidden: str) -> tuple[dict[str, Any], d
 
 
 def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """All numbers, texts and nulls with their paths."""
     if isinstance(value, Mapping):
         for key, each in value.items():
             yield from _leaves(each, f"{name}.{key}" if name else str(key))

@@ -1,7 +1,7 @@
 """The commands that a plan may ask for: the options of each, and the function that runs it.
 
 The names, kinds, ranges and defaults of options are declared once, in the signature of the verb: the command
-line reads it, and so does a plan. Workers never do: they are sent all options and the name of the function.
+line reads it, and so does a plan.
 """
 
 from __future__ import annotations
@@ -56,8 +56,7 @@ _VERBS = {
 }
 # of the sweep, not of a job: where results go, how they are printed, and what runs at the same time
 _OURS = frozenset({"out", "format", "quiet", "list", "engine", "workers", "address"})
-# training straight to a certificate is no plain training: a plan has certify for that; and a run of epochs is
-# a folder that compare writes into
+# a plan has certify for training to a certificate; and compare writes into the folder of a run
 _LEFT_OUT = {
     "train": frozenset({"for_certificate", "effort", "delta", "base", "base_says"}),
     "compare": frozenset({"over"}),

@@ -91,8 +91,7 @@ class _StudySettings:
 
     vgg19: _Training  # in the place of VGG-19
     true: _Training  # in the place of AlexNet, for true labels
-    # the same for random labels: without dropout and weight decay, else they are not learned. The control is
-    # the same network on true labels
+    # for random labels, without dropout and weight decay, else not learned; so is the control
     corrupted: _Training
     images: int | None  # images to train on, and to count test errors on; all when None
     keep_every: int  # epochs between two points of the figure over training
@@ -249,12 +248,9 @@ class Study:
 
     def measure_random(self) -> Row:
         """Cushions and contractions of every layer of VGG-19 before its training."""
-        measuring = self.sized.measuring_layers
-
-        def compute() -> Row:
-            return self.measure_layers(self.vgg19.at(0), measuring)
-
-        return self._keep("VGG-19, random", f"start, {measuring}", compute)
+        asked = self.sized.measuring_layers
+        what = f"start, {asked}"
+        return self._keep("VGG-19, random", what, lambda: self.measure_layers(self.vgg19.at(0), asked))
 
     def measure_random_layer(self, layer: str) -> Row:
         """Histograms of one layer of VGG-19 before its training, its smoothness at the usual noise."""
@@ -268,9 +264,7 @@ class Study:
         return self.settings.cells.get(f"VGG-19, random, {layer}", compute)
 
     def measure_noises(self, only: str = "") -> dict[str, list[Row]]:
-        """By noise, or for one of them: the smoothness of every layer but the last of the trained VGG-19;
-        some noises, when time is out.
-        """
+        """By noise, or for one of them: the smoothness of every layer but the last of the trained VGG-19."""
 
         def compute(label: str, noise: Perturb | float) -> Row:
             subject, what = self.vgg19, f"noise {label}, {self.sized.measuring}"
@@ -349,11 +343,7 @@ class Study:
             )
 
     def _measure(self, network: Network, measuring: Measuring, *, initial: Network | None = None) -> Row:
-        """Layers, errors, and the facts that the published expressions are told.
-
-        The margin gamma is the one that a tenth of the examples stays below, besides those that are errors:
-        it is positive along the whole training.
-        """
+        """Layers, errors, and the facts that the published expressions are told, at ``GAMMA``."""
         settings, samples = self.settings, self.samples
         folded = fold_and_wrap(network, samples.train)
         network = folded.network
@@ -375,11 +365,7 @@ class Study:
 
 @contextmanager
 def _exact_convolutions() -> Iterator[None]:
-    """Convolutions inside are computed in the type of their inputs.
-
-    On a GPU the default is to round single precision to 10 bits (TF32), which is good enough to train, and
-    too coarse to tell the curvature of a network from rounding.
-    """
+    """Convolutions inside are computed in the type of their inputs, not in TF32, as is usual on a GPU."""
     before = torch.backends.cudnn.allow_tf32
     torch.backends.cudnn.allow_tf32 = False
     try:

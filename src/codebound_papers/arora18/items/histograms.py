@@ -359,10 +359,7 @@ def median(layer: Row, quantity: Quantity) -> float:
 
 
 def compare_clipping(network: Row, settings: Settings) -> str:
-    """Compare ``mu_{i->}`` with ``1/sqrt(h)``, in a sentence.
-
-    Where it is equal, it is not above any interlayer cushion.
-    """
+    """Compare ``mu_{i->}`` with ``1/sqrt(h)``, in a sentence."""
     inner = network["layers"][1:-1]
     below = [layer["layer"] for layer in inner if layer["minimal_interlayer"] < layer["clip"]]
     agreed = len(inner) - len(below)

@@ -44,8 +44,7 @@ def projection_noise(numbers: float) -> Perturb:
     """Return the noise of Matrix-Project without signs, at so many numbers a weight.
 
     ``(1/k) sum <A, M> M`` is a mean of k independent matrices: for k in the thousands a Gaussian one, with
-    mean A and covariance ``(||A||_F^2 I + a a^T - 2 diag(a^2)) / k`` for the entries a of A. Drawn so, but
-    for the last part, of which no entry of a large matrix has a noticeable share.
+    mean A and covariance ``(||A||_F^2 I + a a^T - 2 diag(a^2)) / k``, of which the last part is left out.
     """
 
     def perturb(matrix: torch.Tensor, seed: int) -> torch.Tensor:
@@ -125,11 +124,7 @@ def facts_of(record: Mapping[str, Any]) -> NetworkFacts:
 
 
 def facts_at(record: Mapping[str, Any], level: float) -> NetworkFacts:
-    """The same with every quantity of noise stability at a quantile of its own over the examples.
-
-    At 0 they are the worst ones, which a theorem needs; at 1/2 those of a typical example, which it cannot
-    use.
-    """
+    """The same with every quantity of noise stability at a quantile of its own: the worst, at 0."""
     facts, rows = facts_of(record), {row["layer"]: row for row in record["layers"]}
     layers = tuple(with_stability(layer, rows[layer.name], level=level) for layer in facts.layers)
     return replace(facts, layers=layers)

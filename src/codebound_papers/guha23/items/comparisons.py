@@ -1,7 +1,6 @@
 """Guha et al. 2023, tables 1 and 2 and figure 1: bounds for networks on MNIST and on CIFAR-10.
 
-All numbers are natural logarithms, as in the paper; a bound that is infinite, for want of a positive margin,
-is left out.
+All numbers are natural logarithms, as in the paper; infinite bounds are left out.
 """
 
 import math
@@ -187,7 +186,6 @@ def _bars(
     cut: tuple[str, ...] = (),
     on_the_way: bool = False,
 ) -> Reproduction:
-    """Bars of the networks of one width, beside the printed ones."""
     wanted, (printed,) = networks.wanted, published.values()
     rows = networks.rows(widths, on_the_way=on_the_way)
     deduced = paper.deductions(wanted.data, published)
@@ -285,7 +283,6 @@ def _growth(rows: Sequence[Row]) -> list[Row]:
 
 
 def _slope(logs: Mapping[int, float | None]) -> float | None:
-    """Slope by least squares."""
     points = [(math.log(width), log) for width, log in logs.items() if log is not None]
     return None if 2 * len(points) < len(logs) else slope(points)
 
@@ -311,7 +308,6 @@ def _growth_sentences(rows: Sequence[Row], growth: Sequence[Row]) -> Iterator[st
 
 
 def _bounds(title: str, ours: Mapping[int, Logs], printed: Mapping[int, Logs]) -> Plot:
-    """Both in the same colours."""
     here, there = ([{"width": width, **bars} for width, bars in logs.items()] for logs in (ours, printed))
     published = dict.fromkeys(paper.BARS, "") | {"guha": "dashed: published, in the same colours"}
     lines = [*curves(here, "width", paper.BARS), *curves(there, "width", published, "dashed", colour=0)]

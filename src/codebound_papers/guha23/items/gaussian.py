@@ -19,7 +19,6 @@ _STRENGTHS = (0.1, 1.0, 10.0)
 _KURTOSIS = "excess kurtosis"
 _SETBACK = 10.0  # of it in one step: no training that goes well has one
 
-
 _NETWORKS = "the networks are those of G-Tab1 and G-Tab2"
 
 

@@ -157,7 +157,8 @@ class Networks:
             for width in widths or self.wanted.widths
             for training in self.wanted.trainings
         }
-        if on_the_way and self._epochs > PLOTTED:
+        trained = self.wanted.trainings[CODE].epochs
+        if on_the_way and min(trained, self.settings.epochs or trained) > PLOTTED:
             parts[f"{CODE}, width {self.wanted.watched}, {PLOTTED} epochs"] = self._plotted_row
         return self.settings.cells.get_some(parts)
 
@@ -214,12 +215,6 @@ class Networks:
         subject = self.train(training, width)
         found = subject.measure(f"bounds, {self.settings.size}", partial(self._measure, subject))
         return {"width": width, "training": training, **found}
-
-    @property
-    def _epochs(self) -> int:
-        """Of the network that is watched."""
-        published, most = self.wanted.trainings[CODE].epochs, self.settings.epochs
-        return published if most is None else min(published, most)
 
     def _plotted_row(self) -> Row:
         """The same of the network that is watched, as it was at the epoch of the plots."""

@@ -73,11 +73,10 @@ def _by_l1(cases: list[_Case], iterations: int) -> list[Recovery]:
     return recover_l1_batch([(case.y, case.a, case.b) for case in cases], iterations=iterations)
 
 
-def _by_peeling_first(cases: list[_Case], iterations: int) -> list[Recovery]:
-    return [recover(case.y, case.a, case.b, iterations=iterations) for case in cases]
-
-
-_DECODERS = {L1: _by_l1, HYBRID: _by_peeling_first}
+_DECODERS: dict[str, Callable[[list[_Case], int], list[Recovery]]] = {
+    L1: _by_l1,
+    HYBRID: lambda cases, steps: [recover(case.y, case.a, case.b, iterations=steps) for case in cases],
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,13 +172,10 @@ _SIZES: dict[Size, _PhaseSettings] = {
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A constant fitted to ratios by least squares on a logarithmic scale, and how far they lie from it.
-
-    The spread is the standard deviation of their logarithms: 0.05 is five per cent.
-    """
+    """A constant fitted to ratios by least squares on a logarithmic scale, and how far they lie from it."""
 
     constant: float
-    spread: float
+    spread: float  # standard deviation of their logarithms: 0.05 is five per cent
     smallest: float
     largest: float
     sizes: int
@@ -275,9 +271,7 @@ def guha_sketch_phase(settings: Settings) -> Reproduction:
 def _compute_rows(
     parts: Mapping[str, Callable[[], list[Row]]], draws: Draws, settings: Settings
 ) -> list[list[Row]]:
-    """The rows of each part, which several processes with folders of their own compute together; of some
-    parts, when time is out.
-    """
+    """The rows of each part, which several processes compute together; of some, when time is out."""
     key = content_key({"item": "sketch:phase", **asdict(draws), "device": "", "codebound": __version__})
     place = cache_folder().parent / "phase" / key[:16]
 
@@ -291,7 +285,6 @@ def _compute_rows(
 
 
 def _descent(draws: Draws, decoder: str, p: int, j: int, factors: Sequence[float]) -> list[Row]:
-    """Sketches from large to small, until no draw is recovered."""
     nonzeros, rows = draws.nonzeros(p, j), list[Row]()
     for m in dict.fromkeys(round(factor * measured_form(nonzeros, p)) for factor in factors):
         ones = _ONES if decoder == L1 else column_degree(round(nonzeros), m=m)
@@ -378,13 +371,17 @@ def _numbers(found: _Measurements, decoder: str) -> str:
 
 
 def _figure(found: _Measurements) -> Figure:
-    """Success over j and m for each p; constants; placement of ones; noise."""
     counts, thresholds, constant = found.counts, found.thresholds, found.measured[L1].constant
     maps = [
         _map(p, _where(counts, {"p": p, "decoder": L1}), _where(thresholds, {"p": p}), constant)
         for p in dict.fromkeys(row["p"] for row in counts)
     ]
-    constants = _constants(_where(thresholds, {"decoder": L1}))
+    by_l1, labels = (
+        _where(thresholds, {"decoder": L1}),
+        {"c": "c of c sqrt(N ln(p²/N))", "C": "C of C sqrt(jp) ln p"},
+    )
+    points, ticks = curves(by_l1, "j", labels, "points"), sorted(set(_of(by_l1, "j")))
+    constants = Plot("constants of m, all p", _LINES, "constant", points, x_scale="log", x_ticks=ticks)
     plots = [*maps, constants, _placements(found.ensembles), _stability(found.noise)]
     return Figure(plots, columns=max(len(maps), 3))
 
@@ -402,12 +399,6 @@ def _map(p: int, counts: Sequence[Row], thresholds: Sequence[Row], constant: flo
     ]
     names = f"recovered by l1, p = {p} (white: none)", _LINES, "m / sqrt(N ln(p²/N))"
     return Plot(*names, series, x_scale="log", x_ticks=lines, headroom=0.35)
-
-
-def _constants(thresholds: Sequence[Row]) -> Plot:
-    constants = {"c": "c of c sqrt(N ln(p²/N))", "C": "C of C sqrt(jp) ln p"}
-    points, ticks = curves(thresholds, "j", constants, "points"), sorted(set(_of(thresholds, "j")))
-    return Plot("constants of m, all p", _LINES, "constant", points, x_scale="log", x_ticks=ticks)
 
 
 def _placements(ensembles: Sequence[Row]) -> Plot:

@@ -81,9 +81,7 @@ class Pruned:
 def draw_pruning(
     network: Network, *, strength: float, seed: int, draw: int = 0, keep_diagonal: bool = False
 ) -> Pruned:
-    """Prunes all linear layers by chance. In the text the diagonal stays, the released code prunes it; the
-    draws do not depend on that.
-    """
+    """Prunes all linear layers by chance; in the text the diagonal stays, the released code prunes it."""
 
     def pruned(name: str, matrix: Tensor) -> Tensor:
         here = matrix.detach().cpu()
@@ -166,10 +164,7 @@ def released_bound(measured: Measured, *, seed: int) -> Released:
 
 
 def bound_by_change(measured: Measured, sample: Dataset, *, seed: int, device: str) -> Released:
-    """The same where the search looks at the largest change of a score over the sample, not at a bound on it.
-
-    The first version of the repository defines that search beside the other one, and does not call it.
-    """
+    """The same where the search looks at the largest change of a score on the sample, not a bound on it."""
     data = sample.on(device)  # once for all draws
     return _search_bound(measured, lambda pruned: largest_change(pruned, data).score, seed=seed)
 

@@ -1,7 +1,4 @@
-"""Guha et al. 2023: one network over its training (figure 2), and pruned (plots of their repository).
-
-What pruning does to outputs and to the fullest rows is plotted by the released code, not in the paper.
-"""
+"""Guha et al. 2023: one network over its training (figure 2), and pruned (plots of their repository)."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -203,7 +200,7 @@ def _changes(id: str, data: Data, settings: Settings) -> Reproduction:
     ]
     return Reproduction(
         tables={"Largest change of an output, and bounds on it": shown, "The network": [trained]},
-        sentences=(*_published_changes(shown, data), *_change_sentences(pruned, settings)),
+        sentences=_change_sentences(pruned, shown if data == "mnist" else [], settings),
         deviations=(*fewer, _READ if data == "mnist" else _NOT_READ, *wanted.deviations),
         points={"strengths": points},
         figures={id.replace(":", "-"): Figure(plots, columns=2)},
@@ -233,15 +230,12 @@ def _beside_plot(row: Row, needed: float, change: float, data: Data) -> Row:
     }
 
 
-def _published_changes(rows: Sequence[Row], data: Data) -> Iterator[str]:
-    if data == "mnist":
-        needed = span([row["needed"] / row["published_needed"] for row in rows], ".2f")
-        change = span([row["score_change"] / row["published_score_change"] for row in rows], ".2f")
-        yield f"""Beside the repository's plot, at {len(rows)} strengths: the margin asked for is {needed}
+def _change_sentences(rows: Sequence[Row], beside: Sequence[Row], settings: Settings) -> Iterator[str]:
+    if beside:
+        asked = span([row["needed"] / row["published_needed"] for row in beside], ".2f")
+        change = span([row["score_change"] / row["published_score_change"] for row in beside], ".2f")
+        yield f"""Beside the repository's plot, at {len(beside)} strengths: the margin asked for is {asked}
             times the plotted one, the largest change of a score {change} times."""
-
-
-def _change_sentences(rows: Sequence[Row], settings: Settings) -> Iterator[str]:
     needed = [row["needed"] / row["largest_change"] for row in rows]
     agreed = sum(ratio >= 1.0 for ratio in needed)
     yield f"""{verdict(agreed, of=len(rows), settings=settings)}: the margin asked for is above the largest
@@ -315,21 +309,18 @@ def _fullest_rows(id: str, data: Data, settings: Settings) -> Reproduction:
         tables = {"The layer of the plot in the repository": beside, **tables}
     return Reproduction(
         tables=tables,
-        sentences=(*_published_rows(beside), *_row_sentences(points, settings)),
+        sentences=_row_sentences(points, beside, settings),
         deviations=(*_other_epochs(epochs), _READ if data == "mnist" else _NOT_READ, *wanted.deviations),
         points={"strengths": points},
         figures={id.replace(":", "-"): Figure(list(_layer_plots(points, is_published=data == "mnist")))},
     )
 
 
-def _published_rows(rows: Sequence[Row]) -> Iterator[str]:
-    if rows:
-        ratios = [row["fullest_row"] / row["published_fullest_row"] for row in rows]
-        yield f"""Beside the repository's plot, in {rows[0]["layer"]} at {len(rows)} strengths: the fullest
-            row has {span(ratios, ".2f")} times the plotted number of non-zeros."""
-
-
-def _row_sentences(points: Sequence[Row], settings: Settings) -> Iterator[str]:
+def _row_sentences(points: Sequence[Row], beside: Sequence[Row], settings: Settings) -> Iterator[str]:
+    if beside:
+        ratios = [row["fullest_row"] / row["published_fullest_row"] for row in beside]
+        yield f"""Beside the repository's plot, in {beside[0]["layer"]} at {len(beside)} strengths: the
+            fullest row has {span(ratios, ".2f")} times the plotted number of non-zeros."""
     ratios = [row["fullest_row"] / row["predicted"] for row in points]
     below = sum(ratio <= 1.0 for ratio in ratios)
     above = "Where it is above, more of a row is large than in Gaussian weights." * (below < len(points))

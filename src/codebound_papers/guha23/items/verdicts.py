@@ -109,7 +109,6 @@ def on_pruning(rows: Sequence[Row], deduced: Sequence[Row]) -> str:
 
 
 def _by_other_search(found: Sequence[Row], deduced: Sequence[Row]) -> str:
-    """Compare the printed values with the search that is not called."""
     printed = {row["width"]: row["Guha 2023, like for like"] for row in deduced}
     apart = [row["guha_by_change"] - printed[row["width"]] for row in found if row["width"] in printed]
     if not apart:

@@ -144,8 +144,7 @@ def sketched(
 ) -> Sketched | None:
     """The sketch of a tensor of integers as a code, or None if these integers do not come back with proof.
 
-    The side m is that of ``sides``; the degree counts the ones in each column of A and B, whose seed the
-    decoder needs, so that it is paid.
+    The side m is that of ``sides``; the degree counts the ones in each column of A and B.
 
     >>> code = sketched(np.diag(np.arange(1, 17)), step=0, m=12, degree=4)
     >>> code.inner.shape, code.values().diagonal()[:4].tolist()

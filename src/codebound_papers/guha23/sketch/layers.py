@@ -141,11 +141,9 @@ def sketch_from_options(
 
 
 def _side(m: str) -> int | None:
-    if m == "auto":
-        return None
-    if not m.isdecimal() or int(m) < 1:
+    if m != "auto" and (not m.isdecimal() or int(m) < 1):
         raise UsageError(f"--m is auto or a whole number of at least 1. Got {m!r}.")
-    return int(m)
+    return None if m == "auto" else int(m)
 
 
 def _pruning(options: Mapping[str, Any]) -> AbstractCompressor:

@@ -236,8 +236,7 @@ class Restricted:
     ) -> tuple[Tensor, Tensor]:
         """Conjugate gradients for x with ``K^T (y - G K x) = target`` on the support.
 
-        Returns x and ``y - G K x``, when the miss is down by the factor ``reduction``, or is rounding error
-        against the target, or after ``limit`` steps.
+        Returns x and ``y - G K x``, when the miss is down by the factor ``reduction``, or is rounding.
         """
         residual = self.transpose(y) - target
         x, direction = torch.zeros_like(residual), residual

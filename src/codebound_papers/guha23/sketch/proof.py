@@ -10,20 +10,22 @@ Proof.  Let X + H be an integer matrix with ``K H = 0`` and ``|X + H|_1 <= |X|_1
 H_O for H off it. If H_O = 0 then H = 0 by (1). Otherwise ``|H_O|_1 >= 1``, because H is integer. From
 ``0 = <W, K H> = <K^T W, H>`` and (2), ``<sign(X), H_S> >= -eta |H_S|_1 - (1 - slack) |H_O|_1``. Hence
 ``0 >= |X + H|_1 - |X|_1 >= <sign(X), H_S> + |H_O|_1 >= slack |H_O|_1 - eta |H_S|_1``. As
-``|H_S|_1 <= |X|_1 + |X + H|_1 <= 2 |X|_1``, the right side is at least ``slack - 2 eta |X|_1 > 0`` by (3): a
-contradiction.
+``|H_S|_1 <= |X|_1 + |X + H|_1 <= 2 |X|_1``, the right side is at least ``slack - 2 eta |X|_1 > 0`` by (3).
 
 As X is integer, W need not meet the signs exactly. W is a matrix of integers over 2^48, so (2) and (3) are
 comparisons of integers; (1) is decided by ``is_injective``. A decoder that accepts only proven matrices
-returns the same X on every machine, whatever solver found it.
+returns the same X on every machine, whatever solver found it. ``largest_load`` needs no solver, with one
+number in all private cells of an entry as the dual: docs/howto/sketch.md has its lemma.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from codebound.run.references import implements
 from codebound_papers.guha23.sketch import operators
 from codebound_papers.guha23.sketch.peeling import is_injective
 
@@ -118,3 +120,42 @@ def find_dual(
 
 def _largest(values: Tensor) -> int:
     return max(int(values.max()), -int(values.min())) if values.numel() else 0
+
+
+@implements("G-Thm5.1:certain", kind="numerics")
+def largest_load(x: Tensor, a: operators.Bipartite, b: operators.Bipartite) -> float:
+    """The largest absolute load: below 1 every real matrix with the signs of x comes back from its sketch.
+
+    A cell of the sketch is private to a non-zero if no other one is added to it; the load of a zero entry is
+    the sum of sign / number of private cells over those of its cells that are private to a non-zero. Infinite
+    where an entry has no private cell. A square A without null vectors counts as the unit matrix; so does B.
+
+    Differs.    G-Thm5.1 states a probability with open constants; this is certain, and computed in a second.
+
+    >>> from codebound.bits.stream import Stream
+    >>> from codebound_papers.guha23.sketch.operators import column_ensemble
+    >>> a, b = (column_ensemble(Stream(0, side), m=40, p=64, degree=4) for side in ("left", "right"))
+    >>> largest_load(torch.diag(torch.ones(64)) * (torch.arange(64) < 8), a, b) < 1.0
+    True
+    """
+    operators.check_shape("the matrix", x, (a.p, b.p))
+    left, right = _without_need(a), _without_need(b)
+    entries = np.flatnonzero(x.cpu().numpy())
+    cells = operators.cells_of(entries, left, right)
+    outside = left.m * right.m
+    is_private = (np.bincount(cells.ravel(), minlength=outside + 1)[cells] == 1) & (cells < outside)
+    private = is_private.sum(axis=1)
+    if not private.all():
+        return math.inf
+    shares = np.sign(x.cpu().numpy().ravel()[entries]) / private
+    dual = np.zeros(outside)
+    dual[cells[is_private]] = np.repeat(shares, private)
+    loads = operators.adjoint(torch.from_numpy(dual.reshape(left.m, right.m)), left, right)
+    return float(loads.masked_fill((x != 0).cpu(), 0.0).abs().max())
+
+
+def _without_need(graph: operators.Bipartite) -> operators.Bipartite:
+    """The graph, or the unit matrix in place of a square one that can be inverted."""
+    if graph.m != graph.p or graph.gram_inverse[1] < graph.p:
+        return graph
+    return operators.Bipartite(graph.p, graph.p, np.arange(graph.p), np.arange(graph.p + 1))

@@ -136,9 +136,7 @@ def recover_integers(
 
 
 class _Problem:
-    """One sketch, less what is known of its matrix already: the rest is the sketch of what was not found, and
-    some of its entries may be known to be zero.
-    """
+    """One sketch, less what is known of its matrix already; some of its entries may be known to be zero."""
 
     def __init__(
         self,
@@ -263,10 +261,7 @@ def _solve(
 
 
 class _DouglasRachford:
-    """Over-relaxed Douglas-Rachford splitting for min |X|_1 subject to K X = Y, batched, in float32.
-
-    Residuals and duality gaps are relative, one for each problem.
-    """
+    """Over-relaxed Douglas-Rachford splitting for min |X|_1 subject to K X = Y, batched, in float32."""
 
     def __init__(self, problems: Sequence[_Problem]) -> None:
         pairs = [(problem.a, problem.b) for problem in problems]
@@ -281,11 +276,10 @@ class _DouglasRachford:
         if len(zero) == len(problems):
             self._threshold = torch.where(torch.cat(zero), math.inf, self._unit)
         self._x = self._z
-        self.residuals = self.gaps = [math.inf] * len(problems)
+        self.residuals = self.gaps = [math.inf] * len(problems)  # relative
         self.iterations = 0
 
     def run(self, steps: int) -> None:
-        """Takes some steps and measures where they led."""
         clipped = reflected = self._z
         for _ in range(steps):
             correction = self._projector.lift(self._y - self._projector.apply(self._z))

@@ -1,7 +1,4 @@
-"""Places of noise stability in a network, and its quantities for one batch.
-
-The places are the activations, with the maps from each to the next. A forward pass takes norms on its way.
-"""
+"""Places of noise stability in a network, and its quantities for one batch."""
 
 import math
 from collections import Counter, defaultdict
@@ -132,8 +129,7 @@ class Layout:
     reported: tuple[Place, ...]  # the places that are reported, in forward order
     points: tuple[Place, ...]  # all places that are cuts, reported or not; the last one is the output
     links: tuple[Link, ...]  # the maps from each point to the next
-    # whether every activation but the output carries a constant coordinate 1, so that biases are part of the
-    # matrices (A-E20)
+    # whether all activations but the output carry a constant 1, so that biases are in matrices (A-E20)
     augments: bool
 
     def constant(self, place: Place) -> float:
@@ -161,8 +157,13 @@ def layout_of(steps: Steps, *, layers: Sequence[str] | None, augments: bool) -> 
         if name not in names:
             raise UsageError(f"no layer {name!r}. Layers and sums of branches: {', '.join(names)}.")
     augments = augments and any(view.bias is not None for view in steps.network.layers)
-    if augments:
-        _require_homogeneous(steps)
+    wrong = [step.name for step in steps.sequence if step.view is None and not _is_homogeneous(step)]
+    if augments and wrong:
+        raise UsageError(
+            f"biases cannot be part of the matrices: {', '.join(wrong)} is not known to be homogeneous, "
+            'f(t x) = t f(x), as ReLU, pooling and sums are. Use biases="separate", for which the theory '
+            "claims less."
+        )
     cuts = [place.cut for place in places if place.cut is not None]
     return Layout(
         steps=steps,
@@ -171,16 +172,6 @@ def layout_of(steps: Steps, *, layers: Sequence[str] | None, augments: bool) -> 
         links=tuple(_link(steps, start, stop) for start, stop in pairwise(cuts)),
         augments=augments,
     )
-
-
-def _require_homogeneous(steps: Steps) -> None:
-    wrong = [step.name for step in steps.sequence if step.view is None and not _is_homogeneous(step)]
-    if wrong:
-        raise UsageError(
-            f"biases cannot be part of the matrices: {', '.join(wrong)} is not known to be homogeneous, "
-            'f(t x) = t f(x), as ReLU, pooling and sums are. Use biases="separate", for which the theory '
-            "claims less."
-        )
 
 
 class Observation(fx.Interpreter):

@@ -3,8 +3,6 @@ r"""Frobenius norms of the Jacobians between layers, exactly or by random probes
 Points ``0, 1, 2, ...`` are activations along a network and ``derivatives[k]`` is the derivative of the map
 from point k to point k + 1, at given activations. A Jacobian :math:`J^{i,j}` is their product and is never
 formed: unit vectors are pulled back from j (rows) or pushed forward from i (columns), whichever are fewer.
-One sweep from j serves all i before it.
-
 The leading axis of cotangents and tangents counts the vectors, the second one the examples.
 """
 
@@ -242,8 +240,7 @@ def probe_interval(probes: int, confidence: float) -> tuple[float, float]:
     Needs.      Nothing about J. A Jacobian of large stable rank is estimated far more closely than that.
     Direction.  Conservative; for one example, before it is known which of them is the worst.
 
-    The cushion, which divides by the root of Q, lies between ``sqrt(low)`` and ``sqrt(high)`` times its
-    estimate.
+    The cushion lies between ``sqrt(low)`` and ``sqrt(high)`` times its estimate.
 
     >>> tuple(round(end, 3) for end in probe_interval(64, 0.95))
     (0.593, 1.56)

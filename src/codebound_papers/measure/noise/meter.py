@@ -1,8 +1,7 @@
 """Noise stability of a network on a sample: cushions, contraction, spread of Jacobians, smoothness.
 
 Batch norms are folded first, and all work is done on a copy. A layer that runs beside another branch has a
-cushion but no interlayer cushion, since its output alone does not determine what follows; the sums at the
-end of residual blocks take its place.
+cushion but no interlayer cushion; the sums at the end of residual blocks take its place.
 """
 
 import math
@@ -26,7 +25,7 @@ from codebound_networks.views.graphs import Traced
 from codebound_networks.views.layers import AbstractLayerView, LinearView
 from codebound_papers.measure.noise import batch
 from codebound_papers.measure.noise.jacobian import is_probed
-from codebound_papers.measure.noise.quantities import Smoothness, StabilitySettings, perturb
+from codebound_papers.measure.noise.quantities import StabilitySettings, perturb
 from codebound_papers.measure.noise.result import Examples, Site, Stability
 from codebound_papers.measure.steps import steps_of
 
@@ -73,7 +72,11 @@ class StabilityMeter:
             steps_of(network), layers=self.settings.layers, augments=self.settings.biases == "augmented"
         )
         self._initial = None if initial is None else _views(_prepare(initial, device), like=network)
-        self._noisy = _noisy_networks(network, self.settings.smoothness)
+        noise = self.settings.smoothness
+        self._noisy: list[nn.Module] = []
+        if noise is not None and callable(noise.noise):
+            seeds = [stream_seed(noise.seed, f"noise/{draw}") for draw in range(noise.draws)]
+            self._noisy = [perturb(network, noise.noise, seed=seed) for seed in seeds]
         self._sites: tuple[Site, ...] = ()
         self._probed: frozenset[tuple[str, str]] = frozenset()
         self._shapes: dict[fx.Node, tuple[int, ...]] = {}
@@ -159,7 +162,6 @@ class StabilityMeter:
         }
 
     def _targets(self) -> dict[int, list[int]]:
-        """From which points to which others Jacobians are wanted."""
         points, wanted = self._layout.points, self.settings.interlayer
         if wanted == "none":
             return {}
@@ -168,7 +170,6 @@ class StabilityMeter:
         return {i: list(range(i + 1 if wanted == "all" else last, last + 1)) for i in sources}
 
     def _probed_pairs(self) -> frozenset[tuple[str, str]]:
-        """The pairs of layers whose Jacobians are too large for exact norms."""
         points = self._layout.points
         sizes = [math.prod(self._shapes[place.node]) for place in points]
         return frozenset(
@@ -195,9 +196,8 @@ def stability(
     """The noise stability of a network on a sample: all quantities of A-CondB.1, layer by layer.
 
     Network, ``initial`` and device are those of the meter. The data are a dataset, inputs as one tensor, or
-    batches of inputs (or of inputs and labels), such as those of a data loader; labels are not used. By
-    default cushions, contraction, and exact Jacobians to the output are measured. ``noisy`` are examples for
-    smoothness, where the others would take too long, and the result has it under that name.
+    batches of inputs (or of inputs and labels, which are not used), such as those of a data loader. ``noisy``
+    are examples for smoothness, where the others would take too long; the result has it under that name.
 
     >>> net = nn.Sequential(nn.Linear(4, 3, bias=False), nn.ReLU(), nn.Linear(3, 2, bias=False))
     >>> with torch.no_grad(): _ = [weight.fill_(1.0) for weight in net.parameters()]
@@ -212,7 +212,6 @@ def stability(
     meter = StabilityMeter(net, quiet, initial=initial, device=device)
 
     def conclude(data: Data, meter: StabilityMeter, tell: Progress) -> Stability:
-        """All examples, here or on the workers."""
         if engine is None:
             _measure(data, meter, chunk_size, tell)
             return meter.compute()
@@ -339,10 +338,3 @@ def _views(network: Network, *, like: Network) -> dict[str, AbstractLayerView]:
                 f"in the initial network: {found}."
             )
     return views
-
-
-def _noisy_networks(network: Network, settings: Smoothness | None) -> list[nn.Module]:
-    if settings is None or not callable(settings.noise):
-        return []
-    seeds = [stream_seed(settings.seed, f"noise/{draw}") for draw in range(settings.draws)]
-    return [perturb(network, settings.noise, seed=seed) for seed in seeds]

@@ -133,8 +133,7 @@ def jacobian_spread(pixel_squares: Tensor, mean_square: Tensor) -> Tensor:
     """The smallest ``beta`` with ``||J[:, pixel]||_F <= beta ||J||_F / sqrt(n1 n2)`` for the given pixels.
 
     1 when all pixels matter alike, ``sqrt(n1 n2)`` when one does alone. ``pixel_squares``, ``(n, pixels)``,
-    are the squared Frobenius norms of the columns of all pixels or some, and ``mean_square``, ``(n,)``, is
-    ``||J||_F^2 / (n1 n2)``.
+    are squared norms of the columns of some pixels; the mean square is ``||J||_F^2 / (n1 n2)``.
     """
     return (pixel_squares.amax(dim=1) / mean_square).sqrt()
 
@@ -158,8 +157,7 @@ def tensor_spread(tensor: Tensor) -> float:
 class Smoothness:
     """Settings for measuring interlayer smoothness."""
 
-    # a compressor, called on the CPU once per layer and draw; or the size of Gaussian noise relative to the
-    # activation it is added to
+    # a compressor, called on the CPU; or the size of Gaussian noise relative to the activation
     noise: Perturb | float
     draws: int = 20  # number of noise draws. The networks that a compressor makes are kept, one per draw
     delta: float = 0.05  # fraction of the draws that may violate the inequality
@@ -179,19 +177,15 @@ class StabilitySettings:
     """Settings for measuring noise stability."""
 
     layers: Sequence[str] | None = None  # names of the layers to report; all when None
-    # pairs of layers whose Jacobians are measured: none, each layer to the network's output, or each layer to
-    # all later ones
+    # whose Jacobians are measured: none, those of layers to the output, or to all later ones
     interlayer: Literal["none", "output", "all"] = "output"
-    # "augmented" treats [W b; 0 1] as the matrix of a layer and [x; 1] as its input, for which the
-    # theory holds (A-E20); it changes nothing in a network without biases. "separate" keeps to the
-    # published definitions, which leave biases out
+    # "augmented" treats [W b; 0 1] as the matrix of a layer and [x; 1] as its input, for which the theory
+    # holds (A-E20); "separate" keeps to the published definitions, which leave biases out
     biases: Literal["augmented", "separate"] = "augmented"
-    # exact Jacobian norms when None, at the price of a backward pass for each output, or of a forward pass
-    # for each input of a Jacobian if those are fewer; otherwise that many Gaussian probes for each norm,
-    # which suits large convolutional networks and all pairs of layers
+    # exact Jacobian norms when None; otherwise that many Gaussian probes for each norm, which suits large
+    # convolutional networks and all pairs of layers
     probes: int | None = None
-    # number of sampled pixels over which the spread is taken; all when None. With probes it is the largest of
-    # noisy values and errs upwards, the more so the more pixels there are
+    # sampled pixels over which the spread is taken; all when None. With probes it errs upwards
     pixels: int | None = None
     smoothness: Smoothness | None = None  # how to measure interlayer smoothness; not at all when None
     outliers: float = 0.0  # fraction of the sample that may be left out (zeta)
@@ -290,10 +284,9 @@ def smoothness_ratios(
 ) -> Tensor:
     """``min_j ||eta|| ||x^j|| / (||x^i|| ||M(x + eta) - M(x) - J eta||)`` per example, over several noises.
 
-    The remainder ``M(x + eta) - M(x) - J eta`` equals ``M(x + eta) - J (x + eta)`` where ``M(x) = J x``, and
-    is its augmented form where layers have biases. Where it is no more than rounding, the map is linear on
-    that noise and the value infinite. ``points`` are ``x^i`` and everything after it, with the maps from each
-    to the next; ``noises`` has shape ``(noises, examples, *shape of x^i)``.
+    The remainder ``M(x + eta) - M(x) - J eta`` equals ``M(x + eta) - J (x + eta)`` where ``M(x) = J x``.
+    Where it is no more than rounding, the value is infinite. ``points`` are ``x^i`` and everything after it,
+    with the maps from each to the next; ``noises`` has shape ``(noises, examples, *shape of x^i)``.
     """
     count, examples = noises.shape[:2]
     moved = (points[0] + noises).flatten(0, 1)
@@ -310,7 +303,6 @@ def smoothness_ratios(
 
 
 def _lengths(vectors: Tensor) -> Tensor:
-    """Norms of vectors per noise and example."""
     size: Tensor = torch.linalg.vector_norm(vectors.flatten(2), dim=2)
     return size
 

@@ -1,8 +1,7 @@
 """Noise stability of a network: per example, per layer, and over the sample.
 
-Every value of every example is kept, in its order: one number per example, layer and quantity, in a file if
-there are many (``data.large``). So quantiles, histograms and the choice of outliers are exact, and any split
-of a sample gives the result of one pass.
+Every value of every example is kept, in its order, in a file if there are many: quantiles, histograms and the
+choice of outliers are exact, and any split of a sample gives the result of one pass.
 """
 
 import math
@@ -81,7 +80,6 @@ class Examples:
                 self._store()
 
     def _store(self) -> None:
-        """Moves the last values to those before them."""
         if self._room < self.n:
             self._grow(max(self.n, 2 * self._room))
         for key, column in self._recent.items():
@@ -191,8 +189,7 @@ class Stability:
     """The noise stability of a network on a sample."""
 
     sites: tuple[Site, ...]  # the layers, in forward order
-    # per-example values by quantity, layer and target, in the order of the sample; smoothness has one column
-    # per noise draw. NaN where a quantity is not defined
+    # values in the order of the sample, smoothness by noise draw; NaN where a quantity is not defined
     columns: Mapping[Key, NDArray[np.floating]] = field(repr=False)
     outliers: float = 0.0  # the fraction of the sample that may be left out (zeta)
     delta: float = 0.05  # fraction of noise draws that may violate smoothness
@@ -263,9 +260,8 @@ class Stability:
     def distribution(self, quantity: Quantity, layer: str, *, target: str = "") -> Distribution:
         """The values of a quantity at a layer, over the examples that count.
 
-        The interlayer cushion is not clipped; ``noise`` is the length of the noise relative to the
-        activation, and of it and of smoothness all draws count together. The target is where a Jacobian
-        leads; without it the worst over all targets counts.
+        The interlayer cushion is not clipped; of noise and smoothness all draws count together. The target is
+        where a Jacobian leads; without it the worst over all targets counts.
         """
         columns = {
             key: values

@@ -115,7 +115,6 @@ def _sentences(rows: Sequence[Row], fits: Sequence[Row], settings: Settings) -> 
 
 
 def _correlation(rows: Sequence[Row], rank: str) -> float:
-    """The correlation of a rank with the exponent."""
     return float(np.corrcoef([row["alpha_positive"] for row in rows], [row[rank] for row in rows])[0, 1])
 
 

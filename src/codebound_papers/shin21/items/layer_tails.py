@@ -49,6 +49,7 @@ def shin_layers(settings: Settings) -> Reproduction:
     found = [each["rows"] for each in settings.cells.get_all(parts)]
     rows = [{"epoch": epoch, **row} for epoch, each in zip(epochs, found, strict=True) for row in each]
     ends = [row for row in rows if row["epoch"] == epochs[-1]]
+    untested = [{name: value for name, value in row.items() if ": " not in name} for row in rows]
     return Reproduction(
         tables={"At the end of the training": [_format(row) for row in ends]},
         sentences=_layer_sentences(rows, ends, settings),
@@ -58,7 +59,7 @@ def shin_layers(settings: Settings) -> Reproduction:
             on {_TESTED[settings.size]:,} of these.""",
             *deviations(settings.size, of="vgg19")[:1],
         ),
-        points={"epochs": [_drop_tests(row) for row in rows]},
+        points={"epochs": untested},
         figures={"S-Pow-layers": Figure(_layer_plots(rows, ends), columns=2)},
     )
 
@@ -94,11 +95,6 @@ def _some(values: NDArray[np.float64], count: int, stream: np.random.Generator) 
 def _format(row: Row) -> Row:
     shown = {name: value for name, value in row.items() if name not in ("epoch", "alpha")}
     return {**shown, "alpha of entries": row["alpha"]}
-
-
-def _drop_tests(row: Row) -> Row:
-    """Return the columns of every epoch. Only the last one is tested, and its table has the tests."""
-    return {name: value for name, value in row.items() if ": " not in name}
 
 
 def _layer_sentences(rows: Sequence[Row], ends: Sequence[Row], settings: Settings) -> Iterator[str]:

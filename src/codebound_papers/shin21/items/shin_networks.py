@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
-from codebound.run.errors import ModelError
+from codebound.run.errors import DataError, ModelError
 from codebound.sample.dataset import Dataset, Scaling
+from codebound.sample.formats.catalogue import cache_folder
 from codebound.sample.load import load_dataset
 from codebound_networks.reading.loading import load_model
 from codebound_networks.reading.walk import Network, wrap
@@ -22,13 +24,13 @@ from codebound_papers.measure.norms import released_stable_rank, stable_rank
 from codebound_papers.measure.tails import fit_power_law
 from codebound_papers.reproduce.items import Row, Settings, Size
 from codebound_papers.reproduce.training import Trained, load_samples, make_samples, train
-from codebound_papers.shin21.items import files
 
 _HERE = Scaling(255.0, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))  # of the networks in files
 _THEIRS = Scaling(
     255.0, mean=(125.3 / 255, 123.0 / 255, 113.9 / 255), std=(63.0 / 255, 62.1 / 255, 66.7 / 255)
 )
 _MODEL_ZOO = "pytorchcv"
+_SIDE, _CHANNELS, _DIGITS = 32, 3, 10  # of SVHN, whose test images are a MATLAB file
 _RESAMPLES: dict[Size, int] = {"tiny": 20, "quick": 100, "full": 1000}
 
 
@@ -95,10 +97,12 @@ def obstacle(subject: NamedNetwork, settings: Settings) -> str:
 
 
 def checkpoint(subject: NamedNetwork, settings: Settings) -> Path | None:
-    """The checkpoint of a network of the other project, where the folder of pretrained networks has it."""
-    if settings.models is None or subject.config is not None or subject.file:
+    """The checkpoint of a network of the other project, such as ``resnet20_cifar10-0597-9b0024ac.pth``."""
+    folder, name = settings.models, subject.name
+    if folder is None or subject.config is not None or subject.file:
         return None
-    return files.find_checkpoint(settings.models, subject.name)
+    exact, runs = folder / f"{name}.pth", sorted(folder.glob(f"{name}-*.pth"))  # the last run is the newest
+    return exact if exact.is_file() else runs[-1] if runs else None
 
 
 def last_layer_obstacle(subject: NamedNetwork, settings: Settings) -> str:
@@ -155,7 +159,7 @@ def _from_model_zoo(name: str, weights: Path | None) -> Any:
     try:
         model = get_model(name, pretrained=weights is None)
         if weights is not None:
-            model.load_state_dict(files.read_checkpoint(weights))
+            model.load_state_dict(read_checkpoint(weights))
         return model
     except Exception as cause:  # whatever its download or its reader raises
         raise ModelError(f"{_MODEL_ZOO} does not give {name}: {type(cause).__name__}: {cause}") from cause
@@ -166,7 +170,7 @@ def images_for(subject: NamedNetwork) -> Dataset:
     if subject.data == "made-up":
         return make_samples().train.select(range(100), role="test")
     is_svhn = subject.data == "svhn"
-    images = files.read_svhn(files.svhn_path()) if is_svhn else load_dataset(subject.data, role="test")
+    images = read_svhn(svhn_path()) if is_svhn else load_dataset(subject.data, role="test")
     if subject.data in ("cifar10", "svhn"):
         return replace(images, scaling=_HERE if subject.file else _THEIRS)
     return images
@@ -175,7 +179,7 @@ def images_for(subject: NamedNetwork) -> Dataset:
 def last_layer(subject: NamedNetwork, settings: Settings) -> Row:
     """Both exponents of the last dense layer, their verdicts, and both stable ranks."""
     if (path := checkpoint(subject, settings)) is not None:
-        return _describe(files.last_dense(path), subject.name, settings)
+        return _describe(last_dense(path), subject.name, settings)
     if subject.config is None:
         return _last_layer(load(subject, settings), subject.name, settings)
     found = _train(subject, subject.config, settings)
@@ -200,3 +204,48 @@ def _describe(matrix: Tensor, name: str, settings: Settings) -> Row:
         found |= {f"alpha_{of}": fit.estimate.density_exponent, f"p_value_{of}": fit.p_value}
         found[f"verdict_{of}"] = fit.status
     return found | {each.__name__: each(matrix) for each in (stable_rank, released_stable_rank)}
+
+
+def read_checkpoint(path: Path) -> dict[str, Tensor]:
+    """The weights of a checkpoint; nothing in the file is run."""
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as cause:  # whatever the reader of another format raises
+        reason = type(cause).__name__
+        raise ModelError(f"{path} is no checkpoint of weights alone; PyTorch says {reason}.") from cause
+    if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
+        raise ModelError(f"{path} holds something else than named tensors.")
+    return {str(name): value for name, value in state.items()}
+
+
+def last_dense(path: Path) -> Tensor:
+    """The matrix of the last dense layer in a checkpoint, which pytorchcv calls ``output``."""
+    matrices = {
+        name: value for name, value in read_checkpoint(path).items() if value.dim() == 2 and "weight" in name
+    }
+    if not matrices:
+        raise ModelError(f"{path} has no dense layer: no weight in it is a matrix.")
+    name = "output.weight" if "output.weight" in matrices else list(matrices)[-1]
+    return matrices[name].float()
+
+
+def svhn_path() -> Path:
+    """Return the path of the test images of SVHN."""
+    return cache_folder() / "svhn" / "test_32x32.mat"
+
+
+def read_svhn(path: Path) -> Dataset:
+    """The images of a MATLAB file of SVHN, channels first, with digits as labels; the file calls 0 a 10."""
+    try:
+        from scipy.io import loadmat  # scikit-learn brings it
+
+        arrays = loadmat(path, variable_names=("X", "y"))
+    except Exception as cause:  # whatever the reader of another format raises
+        raise DataError(f"{path} is damaged, or no MATLAB file: {cause}") from cause
+    if not {"X", "y"} <= arrays.keys():
+        raise DataError(f"{path} is no file of SVHN: it lacks the arrays X and y.")
+    x, y = arrays["X"], arrays["y"].ravel().astype(np.int64)
+    if x.shape != (_SIDE, _SIDE, _CHANNELS, len(y)) or not np.isin(y, range(1, _DIGITS + 1)).all():
+        raise DataError(f"{path} is no file of SVHN: X has shape {x.shape}, y {len(y)} labels.")
+    images = np.ascontiguousarray(x.astype(np.uint8).transpose(3, 2, 0, 1))
+    return Dataset("svhn", "test", images, y % _DIGITS, classes=_DIGITS, scaling=Scaling(divisor=255.0))

@@ -10,7 +10,6 @@ from codebound_papers.report.figures import Figure, Plot, Series
 from codebound_papers.reproduce.items import Reproduction, Row, Settings, Size, item
 from codebound_papers.shin21.compressor import replacement_trials
 from codebound_papers.shin21.items import shin_networks as networks
-from codebound_papers.shin21.items.files import svhn_path
 
 _PUBLISHED = {  # alpha, accuracy in %, accuracy with redrawn weights in %, its deviation
     "densenet40_k12_cifar10": (2.84, 94.46, 94.26, 0.09),
@@ -39,7 +38,7 @@ def _lacks(settings: Settings) -> tuple[str, ...]:
 
 
 def _obstacle(subject: networks.NamedNetwork, settings: Settings) -> str:
-    if subject.data == "svhn" and not (path := svhn_path()).is_file():
+    if subject.data == "svhn" and not (path := networks.svhn_path()).is_file():
         return f"{path.name} of SVHN is not in the folder svhn of the data cache"
     return networks.obstacle(subject, settings)
 
@@ -118,7 +117,6 @@ _EXPONENTS = (
 
 
 def _measure(subject: networks.NamedNetwork, settings: Settings) -> Row:
-    """Exponents, and accuracies in per cent."""
     network = networks.load(subject, settings)
     sample = networks.images_for(subject).on(settings.device)
     by_size, signed = (

@@ -15,17 +15,19 @@ from codebound_papers.journal import Journal
 from codebound_papers.measure.tails import estimate_tail
 from codebound_papers.reproduce.items import Settings
 from codebound_papers.shin21.items.figure3 import _NETWORKS, _sentences, shin_figure3
-from codebound_papers.shin21.items.files import last_dense, read_checkpoint, read_svhn
 from codebound_papers.shin21.items.layer_tails import shin_layers, shin_synthetic
 from codebound_papers.shin21.items.shin_networks import (
     FILES,
     NamedNetwork,
     images_for,
+    last_dense,
     last_layer,
     last_layer_obstacle,
     load,
     obstacle,
     published,
+    read_checkpoint,
+    read_svhn,
 )
 from codebound_papers.shin21.items.spectrum_figures import shin_figure1, shin_figure2
 from codebound_papers.shin21.items.table1 import _PUBLISHED, shin_table1

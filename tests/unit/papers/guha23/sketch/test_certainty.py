@@ -8,8 +8,8 @@ from scipy.optimize import linprog
 
 from codebound.bits.stream import Stream
 from codebound.run.errors import UsageError
-from codebound_papers.guha23.sketch.certainty import largest_load
 from codebound_papers.guha23.sketch.operators import Bipartite, column_ensemble, sketch
+from codebound_papers.guha23.sketch.proof import largest_load
 
 
 def drawn(*, p, m, degree, seed):
