@@ -63,20 +63,14 @@ def _main(arguments: Sequence[str] | None, prog: str) -> int:
         verdict = verify_file(options.file, given, progress=_show_progress if sys.stderr.isatty() else None)
     except Refused as error:
         parser.error(_printable(str(error)))
-    from .holdout.ledger import LedgerVerdict
-
-    text = _ledger_text(verdict) if isinstance(verdict, LedgerVerdict) else _text(verdict)
-    is_met = _conclude(parser, options, verdict, text)
+    is_met = _conclude(parser, options, verdict)
     if getattr(verdict, "refuted_by_test", None):
         return REFUTED
     return 0 if verdict.is_accepted and is_met else 1
 
 
 def _conclude(
-    parser: argparse.ArgumentParser,
-    options: argparse.Namespace,
-    verdict: Verdict | LedgerVerdict,
-    text: str,
+    parser: argparse.ArgumentParser, options: argparse.Namespace, verdict: Verdict | LedgerVerdict
 ) -> bool:
     """Print a verdict, and return True if every requirement is met."""
     from .requirements import list_unmet
@@ -88,7 +82,8 @@ def _conclude(
     if options.format == "json":
         text = json.dumps(verdict_record(verdict, unmet), indent=2)
     else:
-        text = _fold("\n".join([*_answer(options, verdict, unmet), text]), sys.stdout)
+        told = _text(verdict) if hasattr(verdict, "claim") else _ledger_text(verdict)  # type: ignore[arg-type]
+        text = _fold("\n".join([*_answer(options, verdict, unmet), told]), sys.stdout)
     try:
         _write(text)
     except BrokenPipeError:
@@ -109,40 +104,29 @@ def _answer(options: argparse.Namespace, verdict: Verdict | LedgerVerdict, unmet
     return ["FAIL" if reasons else "PASS", *(f"  - {_printable(each)}" for each in reasons)]
 
 
-def _ledger_text(verdict: LedgerVerdict) -> str:
-    lines: list[str] = [verdict.verdict]
-    if verdict.is_accepted:
-        lines.append(
-            f"{verdict.looks} look{'' if verdict.looks == 1 else 's'}, "
-            f"{'closed' if verdict.is_final else 'open'}; head {verdict.head}."
-        )
-        if verdict.best is not None:
-            lines.append(
-                f"With probability at least 1 - {verdict.delta} over the draw of the {verdict.n} examples, "
-                f"the bounds of all looks hold at once; the smallest is {_limit(verdict.best)} for the loss "
-                f"{verdict.loss}, of {_printable(str(verdict.best_model))}."
-            )
-        if verdict.is_met is not None:
-            lines.append(f"The target {verdict.target} is {'met' if verdict.is_met else 'NOT met'}.")
-        if verdict.by_class:
-            lines.append(f"Error of {_printable(str(verdict.by_class_model))} on each class, all at once:")
-        lines += [_class_line(**row) for row in verdict.by_class]
-    return "\n".join(lines + _sections(verdict))
-
-
 def _parser(prog: str) -> argparse.ArgumentParser:
     parser = _Parser(
         prog=prog,
-        description="Decide whether a certificate is true. Decodes the network, counts its errors on the "
-        "sample and recomputes the bound; shares no code with the program that wrote the file.",
+        description="Decide whether a certificate is true. Carries out its rule, decodes its network or reads"
+        " its scores, counts errors, recomputes the bound; shares no code with the program that wrote it.",
     )
     add = parser.add_argument
     add("file", type=Path, help="the certificate (.cbound), its folder, or a ledger of looks (.jsonl)")
     add("--head", help="hash of the last line of a ledger, if it was written down elsewhere")
     add("--data", help="the sample, if not beside it: an .npz file (x, y) or a name such as mnist")
     add("--data-folder", type=Path, help="where the files of a named dataset lie, if not in the cache")
+    add("--clusters", type=Path, help="numbers of the clusters (.npy or .npz), if not in the sample's file")
+    add("--groups", type=Path, help="numbers of the groups, likewise")
+    add(
+        "--scores",
+        type=Path,
+        action="append",
+        default=[],
+        help="safetensors file of a declared table of scores; repeat it for each, in the order of the header",
+    )
     add("--base", type=Path, help="safetensors file of the base, if the message codes differences to one")
     add("--unlabelled", help="unlabelled inputs of a C-12b certificate, given like --data")
+    add("--answers", type=Path, help="safetensors file of declared answers of the original network on them")
     add("--subject-weights", type=Path, help="safetensors file of the original network, for C-12a and C-12b")
     add(
         "--weights",
@@ -154,12 +138,11 @@ def _parser(prog: str) -> argparse.ArgumentParser:
         help="labelled examples, given like --data, that took no part in making the network; if they "
         f"refute the claim, the exit status is {REFUTED}",
     )
-    add("--by-class", action="store_true", help="bound the error of g on every class too, all at once")
+    add("--by-class", action="store_true", help="bound the error on every class too, all at once")
     add("--max-error", type=float, help="status 1 unless the bound is at most this")
     add("--max-delta", type=float, help="status 1 unless the failure probability is at most this")
-    add("--loss", help="status 1 unless the bound is on this loss, such as wrong or class:3")
+    add("--loss", help="status 1 unless the bound is on this loss, such as class:3, or 'wrong on answered:1'")
     add("--signed-by", type=Path, help="public Ed25519 key (PEM): status 1 unless FILE.sig is its signature")
-    add("--allow-copies", action="store_true", help="vouch that equal examples are independent draws")
     add("--format", choices=("text", "json"), default="text", help="how to print the verdict")
     return parser
 
@@ -171,33 +154,50 @@ def _show_progress(done: int, total: int) -> None:
 
 
 def _text(verdict: Verdict) -> str:
-    lines: list[str] = [verdict.verdict]
+    from .words import limit_text
+
+    lines: list[str] = [verdict.first_line]
     if verdict.is_accepted:
         lines.append(verdict.claim or "")
         if verdict.test is not None:
             alarm = "REFUTED BY TEST DATA: " if verdict.refuted_by_test else "Test data: "
             lines.append(alarm + verdict.test.sentence)
-        lines += [each.sentence for each in verdict.counts]
-        lines.append(f"{verdict.code_bits} bits.")
+        lines += verdict.counts
+        lines.append(f"{verdict.code_bits} bit{'' if verdict.code_bits == 1 else 's'}.")
         if verdict.by_class:
             lines.append(
                 f"Error on each class, all at once with probability at least 1 - {verdict.delta} (a "
                 "statement beside the first):"
             )
-        lines += [_class_line(row.label, row.errors, row.n, row.bound) for row in verdict.by_class]
+        for row in verdict.by_class:
+            limit = "no rows" if row.bound is None else f"at most {limit_text(row.bound)}"
+            lines.append(f"  - class {row.label}: {limit}; {row.errors} errors on {row.n} rows")
     return "\n".join(lines + _sections(verdict))
 
 
-def _class_line(label: int, errors: int, n: int, bound: float | None) -> str:
-    limit = "no examples" if bound is None else f"at most {_limit(bound)}"
-    return f"  - class {label}: {limit}; {errors} errors on {n} examples"
+def _ledger_text(verdict: LedgerVerdict) -> str:
+    from .words import limit_text
 
-
-def _limit(bound: float) -> str:
-    """A bound as it is read, and as it was checked."""
-    from .words import percent
-
-    return f"{percent(bound)} ({bound!r})"
+    lines: list[str] = [verdict.verdict]
+    if verdict.is_accepted:
+        lines.append(
+            f"{verdict.looks} look{'' if verdict.looks == 1 else 's'}, "
+            f"{'closed' if verdict.is_final else 'open'}; head {verdict.head}."
+        )
+        if verdict.best is not None:
+            lines.append(
+                f"With probability at least 1 - {verdict.delta} over the draw of the {verdict.n} examples, "
+                f"the bounds of all looks hold at once; the smallest is {limit_text(verdict.best)} for the "
+                f"loss {verdict.loss}, of {_printable(str(verdict.best_model))}."
+            )
+        if verdict.is_met is not None:
+            lines.append(f"The target {verdict.target} is {'met' if verdict.is_met else 'NOT met'}.")
+        if verdict.by_class:
+            lines.append(f"Error of {_printable(str(verdict.by_class_model))} on each class, all at once:")
+        for row in verdict.by_class:
+            limit = "no examples" if row["bound"] is None else f"at most {limit_text(row['bound'])}"
+            lines.append(f"  - class {row['label']}: {limit}; {row['errors']} errors on {row['n']} examples")
+    return "\n".join(lines + _sections(verdict))
 
 
 def _sections(verdict: Verdict | LedgerVerdict) -> list[str]:

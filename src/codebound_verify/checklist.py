@@ -3,230 +3,287 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from .checks import (
-    check_claim,
-    check_ledger,
-    check_rows,
-    check_scaling,
-    count_commonest,
-    match_sample,
-)
-from .header import Disagreement, Domain
-from .message import Message
-from .refusal import Refused
+import numpy as np
+
+from .claim import OF_TABLES, RISK, check_counts, check_kind, check_limits, check_vacuous
+from .counting import recount
+from .message import finish_message, read_message
+from .order import arrange
+from .refusal import Lacking, Refused
 from .rooms import room
-from .sample import Repeats, count_repeats
-from .weights import same_tensors
+from .sample import check_sample
+from .tables import check_table, read_table, read_table_choice, scores_of_table
+from .unlabelled import check_unlabelled, count_disagreements, read_labels
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
-    import numpy as np
     from numpy.typing import NDArray
 
-    from .container import Certificate
-    from .learn.picking import LearnedNetwork
-    from .learn.rule import Rule
-    from .networks.evaluation import Evaluator
-    from .networks.network import Network
+    from .container import Container
+    from .counting import Scores, Tally
+    from .header import Table
+    from .message import Message
+    from .order import Arranged
     from .questions.classes import ClassRow
     from .questions.refutation import Comparison
-    from .sample import Inputs, Labels, Progress
-    from .weights import Floats
+    from .sample import Data, Progress
+    from .tables import TableChoice
+
+    Array = NDArray[Any]
+    Tensors = Mapping[str, Array]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
-    """Options of a verification, beside the file and its sample.
+class Given:
+    """Things that are given beside a file and its sample.
 
     Attributes:
-        base: The tensors of the base, if the header names one.
+        cells: The inputs are cells (section 3.2).
+        clusters: The number of the cluster of each row, if the header has clusters.
+        groups: The same for groups.
+        tables: Declared tables of scores, in the order of the header: a safetensors file, or its arrays by
+            name; None for one that is not there. The one that the message names is needed.
+        base: The tensors of the base, if the message is a network and the header names one.
         unlabelled: Unlabelled inputs, for the statement C-12b.
-        subject_weights: The tensors of the original network f, for C-12a and C-12b.
-        learned_weights: The tensors of g that were handed over beside the file: are they what the rule learns
-            from this sample, or what the message decodes to?
-        test: Inputs and labels that took no part in making the network: they may refute the claim.
-        allow_copies: More than one example in a hundred may be an exact copy: the user vouches that they
-            are independent draws.
-        by_class: Count the errors on every class too, where the claim is about the errors of g; the limits
-            of all classes hold at once with probability 1 - delta, beside the claim.
-        progress: Called with the examples done and their total while a network is evaluated.
+        answers: A table of scores of f on them, where the header has no chain of f.
+        subject_weights: The tensors of the original network f, where it has one.
+        learned_weights: Tensors that were handed over as g: are they those of the message?
+        test: Inputs and labels that took no part in making the classifier: they may refute the claim.
+        by_class: Count the errors on every class too.
+        progress: Called with the rows done and their total while rows are evaluated.
     """
 
-    base: Mapping[str, Floats] | None = None
-    unlabelled: Inputs | None = None
-    subject_weights: Mapping[str, Floats] | None = None
-    learned_weights: Mapping[str, NDArray[Any]] | None = None
-    test: tuple[Inputs, Inputs] | None = None
-    allow_copies: bool = False
+    cells: bool = False
+    clusters: Array | None = None
+    groups: Array | None = None
+    tables: Sequence[str | Path | Tensors | None] = ()
+    base: Tensors | None = None
+    unlabelled: Array | None = None
+    answers: str | Path | Tensors | None = None
+    subject_weights: Tensors | None = None
+    learned_weights: Tensors | None = None
+    test: tuple[Array, Array] | None = None
     by_class: bool = False
     progress: Progress | None = None
 
 
+@dataclass
 class Checklist:
     """The checks of one certificate: ``reasons`` to refuse, ``passed`` in words, and what was found.
 
     A step whose ground is missing is left out: there is a reason already.
     """
 
-    def __init__(self, certificate: Certificate, x: Inputs, y: Inputs, given: Options) -> None:
-        self.certificate, self.header, self.given = certificate, certificate.header, given
-        self._data = x, y
-        self.reasons: list[str] = []
-        self.passed = ["the file is well-formed and its hashes are right"]
-        self.sample: tuple[Inputs, Labels] | None = None
-        self.repeats: Repeats | None = None
-        self.commonest: int | None = None
-        self.rule: Rule | None = None
-        self.learned: LearnedNetwork | None = None  # g, if the message holds its rule
-        self.network: Network | None = None
-        self.evaluator: Evaluator | None = None  # of g, if the message holds it
-        self.subject: Evaluator | None = None  # f, if the statement is about it
+    container: Container
+    given: Given
+    reasons: list[str] = field(default_factory=list)
+    passed: list[str] = field(default_factory=lambda: ["the file is well-formed and its hashes are right"])
+    data: Data | None = None
+    arranged: Arranged | None = None
+    message: Message | None = None
+    table: Table | None = None  # that the message names
+    scores: Scores | None = None
+    learned: Any = None  # g, if a rule learned it
+    network: Any = None  # g, if the message holds it
+    evaluator: Any = None  # the same as a function; or f, if the claim is about it
+    picked: NDArray[np.int64] | None = None
+    is_finished: bool = False
+
+    def run(self, x: Array, y: Array) -> None:
+        """Check everything that the verdict rests on.
+
+        Raises:
+            Lacking: if something is needed that was not given, and nothing else is wrong.
+        """
+        self._read(x, y)
+        if self.data is None or self.arranged is None or self.message is None:
+            return
+        self._make_scores(self.message, self.data, self.arranged)
+        if self.scores is not None:
+            self._count(self.message, self.data, self.arranged, self.scores)
+            self._check_weights()
 
     @contextmanager
     def _check(self, what: str) -> Iterator[None]:
         try:
             yield
+        except Lacking:
+            raise
         except Refused as refused:
             self.reasons.extend(refused.reasons)
         else:
             self.passed.append(what)
 
-    def check_numbers(self) -> None:
-        """Check that the printed bounds follow from the printed facts."""
-        with self._check("the printed bounds follow from errors, n, code_bits and delta"):
-            check_claim(self.header)
-
-    def check_sample(self) -> None:
-        """Check that the data are those of the file, and that it hides nothing that shows in them."""
-        header, given = self.header, self.given
+    def _read(self, x: Array, y: Array) -> None:
+        """Check that the data are those of the file, put them in order, and read the message's words."""
+        header, given = self.container.header, self.given
         with self._check("the data are the sample that the certificate names"):
-            self.sample = match_sample(header, *self._data)
-        if self.sample is None:
-            return
-        x, y = self.sample
-        self.repeats, self.commonest = count_repeats(x, y), count_commonest(header, y)
-        with self._check("rows that occur again, and the commonest label, are as many as stated"):
-            check_rows(header, self.repeats, self.commonest, allow_copies=given.allow_copies)
-        with self._check("no constant of the scaling is a statistic of the sample"):
-            check_scaling(header, x)
+            self.data = check_sample(x, y, header, is_cells=given.cells)
+        if self.data is not None:
+            with self._check("the known rows are those that the order of the sample puts first"):
+                self.arranged = arrange(self.data, header, given.clusters, given.groups)
+        with self._check("the message begins with words of the page"):
+            self.message = read_message(self.container)
 
-    def check_message(self) -> None:
-        """Check that the message is the network g, or its rule, and costs what the file says."""
-        with self._check("the message decodes to a network, in exactly the bits that it charges"):
-            message = read_message(self.certificate, self.given.base)
-            if self.header.statement == "C-15":
-                self.rule = room("rule").decode_rule(message)
-            else:
-                network = self.network = room("network").decode(message, self.given.base)
-                self.evaluator = self._evaluate(network, network.tensors)
-            check_ledger(self.header, message.ledger)
+    def _make_scores(self, message: Message, data: Data, arranged: Arranged) -> None:
+        """Read the rest of the message, and make or read the scores that it names."""
+        header, make = self.container.header, None
+        with self._check("the message says what the header repeats, in exactly the bits that it charges"):
+            make = self._read_form(message, data, arranged)
+            finish_message(message, header)
+            has_picks = self.table is not None and self.table.picks is not None
+            check_kind(header, message.form, message.question, has_picks=has_picks)
+        if make is not None and not self.reasons:
+            with self._check("the scores are those of the message: read, learned or computed again"):
+                self.scores = make()
 
-    def _evaluate(self, network: Network, tensors: Mapping[str, Floats]) -> Evaluator:
-        evaluator: Evaluator = room("evaluation").chain_evaluator(
-            network.chain, tensors, header=self.header, progress=self.given.progress
-        )
-        return evaluator
-
-    def check_errors(self) -> None:
-        """Check that the network g, decoded or learned, makes no more errors than stated."""
-        if self.sample and self.network and self.evaluator:
-            with self._check("the decoded network makes no more errors than stated"):
-                room("evaluation").check_errors(self.header, self.network, self.evaluator, *self.sample)
-        if self.sample and self.rule:
-            with self._check(
-                "the rule, run on the sample, picks as many as stated and leaves no more errors"
-            ):
-                self.learned = room("picks").check_picks(
-                    self.header, self.rule, self.sample, self.given.progress
-                )
-
-    def check_weights(self) -> None:
-        """Check that weights handed over beside the file are those of g."""
-        if (given := self.given.learned_weights) is None:
-            return
-        if self.header.statement == "C-15":
-            with self._check("the weights beside it are those that the rule learns from the sample"):
-                if self.learned is None or self.sample is None:
-                    raise Refused(
-                        "Weights: there is no network that a rule has learned to compare them with."
-                    )
-                self.learned.check_weights(given, *self.sample)
-        elif self.network:
-            with self._check("the weights beside it are those that the message decodes to"):
-                self.network.check_weights(given)
-
-    def check_original(self) -> None:
-        """Check that the claim carries over from g to f, where it is about f."""
-        header, given, extra = self.header, self.given, self.header.extra
-        lacking = f"{header.statement} cannot be checked without "
-        if header.subject == "f" and given.subject_weights is None:
-            self.reasons.append(lacking + "the weights of f: give them with --subject-weights.")
-        if header.statement == "C-12b" and given.unlabelled is None:
-            self.reasons.append(lacking + "the unlabelled inputs: give them with --unlabelled.")
-        if given.subject_weights is None:
-            return
-        if isinstance(extra, Domain) and self.network:
-            with self._check("theta covers the distance of f and g on the whole domain"):
-                room("original network").check_domain(header, extra, self.network, given.subject_weights)
-                self.subject = self._evaluate(self.network, given.subject_weights)
-        if isinstance(extra, Disagreement) and given.unlabelled is not None:
-            self._check_disagreements(extra, given.subject_weights, given.unlabelled)
-
-    def _check_disagreements(
-        self, extra: Disagreement, weights: Mapping[str, Floats], unlabelled: Inputs
-    ) -> None:
-        if self.sample is None or self.evaluator is None:
-            return
-        with self._check("f and g disagree on no more unlabelled inputs than stated"):
-            original = room("original network")
-            self.subject = original.subject_evaluator(self.header, extra, weights, self.given.progress)
-            original.check_disagreements(
-                self.header,
-                extra,
-                (self.subject, self.evaluator),
-                unlabelled=unlabelled,
-                sample=self.sample[0],
-                allow_copies=self.given.allow_copies,
+    def _read_form(self, message: Message, data: Data, arranged: Arranged) -> Callable[[], Scores]:
+        """Read what follows the word of a form; what it returns makes the scores."""
+        header, given, form, bits = self.container.header, self.given, message.form, message.bits
+        if form != "network" and self.container.witness:
+            raise Refused(
+                "Witness: nothing has to be proved where no network is decoded; it has to be empty."
             )
+        if form in OF_TABLES:
+            choice = read_table_choice(bits, form, header)
+            self.table = header.known.tables[choice.index]
+            return partial(self._read_table, choice, self.table, data, arranged)
+        if form == "network":
+            self.network = room("network").read_network(bits, self.container, data, given.base)
+            return self._evaluate
+        rules, learning = room("rule"), room("picks")
+        if form == "picks":
+            rule, learn = rules.read_picks(bits, data, arranged, header), learning.carry_out
+        else:
+            rule, learn = rules.read_split(bits, form, data, arranged, header), learning.learn_split
+        return partial(self._learn, partial(learn, rule, data, arranged, given.progress), form)
+
+    def _read_table(self, choice: TableChoice, table: Table, data: Data, arranged: Arranged) -> Scores:
+        tables = self.given.tables
+        if choice.index >= len(tables) or (source := tables[choice.index]) is None:
+            raise Lacking(f"table {choice.index + 1} of its scores (--scores)")
+        declared = read_table(source, table, data)
+        check_table(declared, arranged)
+        self.picked = declared.picks
+        return scores_of_table(declared, choice)
+
+    def _evaluate(self) -> Scores:
+        scores: Any = room("evaluation").NetworkScores(self.network, self.given.progress)
+        self.evaluator = scores.evaluator
+        found: Scores = scores
+        return found
+
+    def _learn(self, learn: Callable[[], Any], form: str) -> Scores:
+        self.learned = learn()
+        self.passed += self.learned.sentences
+        self.picked = self.learned.picks if form == "picks" else None
+        scores: Scores = self.learned
+        return scores
+
+    def _count(self, message: Message, data: Data, arranged: Arranged, scores: Scores) -> None:
+        """Count what each limit follows from, and check limits, bound and the word vacuous."""
+        header, tallies = self.container.header, None
+        with self._check("no row is counted as right that is not, and every copy as the header says"):
+            if len(scores.classes) != header.sample.classes:
+                raise Refused(
+                    f"Scores: they are of {len(scores.classes)} classes; the header says "
+                    f"{header.sample.classes}."
+                )
+            tallies = recount(message.question, header, data, arranged, scores, self.picked)
+        if tallies is None:
+            return
+        if header.original is not None:
+            with self._check("what is shown about g carries over to f"):
+                tallies = self._carry_over(data, tallies)
+        if self.reasons:
+            return
+        with self._check("errors and right rows are as stated, or fewer"):
+            check_counts(header, tallies)
+        with self._check("limits and bound follow from the counts, the bits and delta"):
+            check_limits(header)
+        with self._check("what guessing does is compared with the bound"):
+            check_vacuous(header, message.question, data.y[arranged.counted])
+        self.is_finished = True
+
+    def _carry_over(self, data: Data, tallies: tuple[Tally, ...]) -> tuple[Tally, ...]:
+        """The counts with those of disagreements; for a domain that theta covers, as they are (section 9)."""
+        header, given = self.container.header, self.given
+        assert header.original is not None
+        chain, unlabelled = header.original.chain, header.original.unlabelled
+        if chain is not None and given.subject_weights is None:
+            raise Lacking("the weights of f (--subject-weights)")
+        predict = self.evaluator.predict
+        if chain is not None:
+            original = room("original network")
+            f = original.original_network(header, self.network, given.subject_weights)
+            if unlabelled is None:
+                original.check_domain(f, self.network, header.original.domain)
+            self.evaluator = room("evaluation").NetworkScores(f).evaluator
+        if unlabelled is None:
+            return tallies
+        if given.unlabelled is None:
+            raise Lacking("the unlabelled inputs (--unlabelled)")
+        inputs = check_unlabelled(unlabelled, given.unlabelled, data)
+        if chain is not None:
+            others, is_unclear = self.evaluator.predict(inputs)
+        elif given.answers is None:
+            raise Lacking("the answers of f (--answers)")
+        else:
+            self.evaluator = None
+            others, is_unclear = read_labels(given.answers, header.original.sha256, unlabelled.rows)
+        labels, is_in_doubt = predict(inputs)
+        is_different = (labels != others) | is_in_doubt | is_unclear
+        disagreement = count_disagreements(is_different, inputs, header.sample.copies)
+        return replace(tallies[0], of=RISK), disagreement
+
+    def _check_weights(self) -> None:
+        """Check that weights handed over beside the file are those of g."""
+        subject = self.network if self.learned is None else self.learned
+        if self.given.learned_weights is not None and subject is not None:
+            with self._check("the weights beside it are those of g"):
+                subject.check_weights(self.given.learned_weights)
 
     def bound_classes(self) -> tuple[ClassRow, ...]:
         """The errors of g on every class, if somebody asks and nothing is refused."""
-        if not self.given.by_class or self.reasons or self.header.statement == "C-12b":
+        header = self.container.header
+        if not self.given.by_class or self.reasons or header.claim.law == "sum" or self.scores is None:
             return ()
-        assert self.sample is not None  # else there is a reason
-        (x, y), learned, evaluator = self.sample, self.learned, self.evaluator
-
-        def count(places: NDArray[np.int64]) -> tuple[int, int]:
-            if learned is not None:
-                return learned.count(y, places)
-            assert evaluator is not None
-            assert self.network is not None
-            return 0, evaluator.count_errors(x[places], y[places], theta=self.network.theta or 0.0)
-
-        table: tuple[ClassRow, ...] = room("classes").class_table(self.header, y, count)
+        assert self.data is not None  # else there is a reason
+        assert self.arranged is not None
+        table: tuple[ClassRow, ...] = room("classes").class_table(
+            header, self.data, self.arranged, self.scores, self.picked
+        )
         return table
 
     def compare_with_test(self) -> Comparison | None:
         """Comparison with test data; None without any, or if there is a reason to refuse."""
         if self.given.test is None or self.reasons:
             return None
-        evaluated = (self.evaluator or self.learned) if self.header.subject == "g" else self.subject
-        assert evaluated is not None  # else there is a reason
-        assert self.sample is not None
+        assert self.message is not None  # else there is a reason
+        assert self.data is not None
+        assert self.scores is not None
         comparison: Comparison = room("test").compare_with_test(
-            self.header, evaluated, self.sample[0], self.given.test
+            self.container.header,
+            self.message.question,
+            self.scores.classes,
+            self._blocks_of,
+            data=self.data,
+            test=self.given.test,
         )
         return comparison
 
-
-def read_message(certificate: Certificate, base: Mapping[str, Floats] | None) -> Message:
-    """The beginning of the message; a base must be that of the header."""
-    if (named := certificate.header.base) is not None:
-        if base is None:
-            raise Refused(f"The base {named.name} is outside the file: give it with --base.")
-        same_tensors(base, named.sha256, "Base")
-    return Message(certificate)
+    def _blocks_of(self, data: Data) -> Iterator[tuple[NDArray[np.int64], Array, Array]]:
+        """Scores of other data by the classifier that the claim is about."""
+        rows = np.arange(len(data.y))
+        if self.learned is not None:
+            yield from self.learned.on(data).blocks(rows)
+        elif self.evaluator is not None:
+            yield from self.evaluator.blocks(data.x, rows)
+        else:
+            raise Refused("Test data: there is nothing to run on them: scores, or answers, are declared.")

@@ -10,6 +10,7 @@ import math
 import tokenize
 import zipfile
 import zlib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
@@ -36,7 +37,10 @@ _UNREADABLE = (  # what zipfile, zlib and NumPy raise for archives that are none
     OverflowError,
 )
 
-Sample: TypeAlias = tuple[Inputs, Inputs | None]
+Sample: TypeAlias = tuple[Inputs, Inputs]  # inputs and labels of what has a name
+Arrays: TypeAlias = dict[str, Inputs]
+
+ARRAYS = ("x", "y", "clusters", "groups", "cells")
 
 FOLDERS = {  # torchvision's folder below its root; the files themselves may also lie in the given folder
     "mnist": "MNIST/raw",
@@ -51,19 +55,35 @@ class TooLarge(Refused):
     """Refusal of an array larger than what the certificate is about, left unread."""
 
 
-def load_data(spec: str, folder: Path | None = None, *, expected: int | None = None) -> Sample:
-    """Inputs and labels of ``file.npz``, a folder with ``x.npy`` and ``y.npy``, ``NAME`` or ``NAME:test``.
+@dataclass(frozen=True)
+class Loaded:
+    """Arrays of a sample as they lie in a file: inputs, and what is there beside them."""
 
-    Labels are None if there are none. Files of a folder stay on the disk; parts are read when needed. Where
-    ``expected`` says how many numbers the inputs have, a large array of an ``.npz`` with more is not read.
+    x: Inputs
+    y: Inputs | None = None
+    clusters: Inputs | None = None
+    groups: Inputs | None = None
+    is_cells: bool = False
+
+    @property
+    def labels(self) -> Inputs:
+        """Labels, where there have to be some."""
+        if self.y is None:
+            raise Refused("Data: a file has no labels y.")
+        return self.y
+
+
+def load_data(spec: str, folder: Path | None = None, *, expected: int | None = None) -> Loaded:
+    """The arrays of ``file.npz``, of a folder with ``x.npy`` and others, of ``NAME`` or of ``NAME:test``.
+
+    Files of a folder stay on the disk; parts are read when needed. Where ``expected`` says how many numbers
+    the inputs have, a large array of an ``.npz`` with more is not read.
     """
     if spec.endswith(".npz"):
-        if Path(spec).exists() and not Path(spec).is_file():
-            raise Refused(f"Data: {spec} is no file: a folder, a queue or a device.")
-        return _npz(Path(spec), expected)
+        return _loaded(_npz(Path(spec), ARRAYS, expected), spec)
     if (Path(spec) / "x.npy").is_file():
-        labels = Path(spec) / "y.npy"
-        return _map_array(Path(spec) / "x.npy"), _map_array(labels) if labels.is_file() else None
+        paths = {name: Path(spec) / f"{name}.npy" for name in ARRAYS}
+        return _loaded({name: _map_array(path) for name, path in paths.items() if path.is_file()}, spec)
     name, _, role = spec.partition(":")
     if name not in NAMES or role not in ("", "train", "test"):
         raise Refused(
@@ -72,19 +92,39 @@ def load_data(spec: str, folder: Path | None = None, *, expected: int | None = N
             "else, it lies as sample.npz beside the certificate."
         )
     sample: Sample = room("named data").load_named(name, role, folder)
-    return sample
+    return Loaded(*sample)
 
 
-def _npz(path: Path, expected: int | None) -> Sample:
+def load_numbers(path: Path, name: str) -> Inputs:
+    """The numbers of clusters or groups: an ``.npy`` file, or the array of that name in an ``.npz``."""
+    if path.suffix != ".npz":
+        return _map_array(path)
+    arrays = _npz(path, (name,), None)
+    if name not in arrays:
+        raise Refused(f"Data: {path} has no array {name}.")
+    return arrays[name]
+
+
+def _loaded(arrays: Arrays, spec: str) -> Loaded:
+    if "x" not in arrays:
+        raise Refused(f"Data: {spec} has no inputs x.")
+    mark = arrays.pop("cells", np.array(False))
+    if mark.shape != () or mark.dtype != np.bool_:
+        raise Refused(f"Data: the mark of cells in {spec} is true or false; found {mark.dtype}.")
+    return Loaded(**arrays, is_cells=bool(mark))
+
+
+def _npz(path: Path, names: tuple[str, ...], expected: int | None) -> Arrays:
+    if path.exists() and not path.is_file():
+        raise Refused(f"Data: {path} is no file: a folder, a queue or a device.")
     try:
         with zipfile.ZipFile(path) as archive:
-            x = _npy(archive, "x.npy", expected)
-            y = _npy(archive, "y.npy", expected) if "y.npy" in archive.namelist() else None
+            found = [name for name in names if f"{name}.npy" in archive.namelist()]
+            return {name: _npy(archive, f"{name}.npy", expected) for name in found}
     except (*_UNREADABLE, OSError) as error:  # of a file that is there: from offsets that lead nowhere
         if isinstance(error, OSError) and not path.is_file():
             raise
-        raise Refused(f"Data: {path} is no .npz file with plain arrays x and y ({error}).") from None
-    return x, y
+        raise Refused(f"Data: {path} is no .npz file with plain arrays ({error}).") from None
 
 
 def _map_array(path: Path) -> Inputs:

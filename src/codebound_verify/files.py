@@ -1,4 +1,4 @@
-"""A certificate or a ledger with what is given beside it, all as files: what the command is told."""
+"""A certificate with what is given beside it, all as files: what the command is told."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 
     from .header import Header
     from .holdout.ledger import LedgerVerdict
-    from .sample import Inputs, Progress
+    from .sample import Progress
     from .verdict import Verdict
 
 CERTIFICATE = "certificate.cbound"  # in a folder
+LEDGER = ".jsonl"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,13 +29,16 @@ class GivenFiles:
 
     data: str | None = None
     data_folder: Path | None = None
+    clusters: Path | None = None
+    groups: Path | None = None
+    scores: Sequence[Path] = ()
     base: Path | None = None
     unlabelled: str | None = None
+    answers: Path | None = None
     subject_weights: Path | None = None
     weights: Path | None = None
     test: str | None = None
     by_class: bool = False
-    allow_copies: bool = False
     head: str | None = None
 
 
@@ -46,7 +50,7 @@ def certificate_in(path: Path) -> Path:
 def verify_file(
     file: Path, given: GivenFiles, *, progress: Progress | None = None
 ) -> Verdict | LedgerVerdict:
-    """Check a certificate or the one in a folder, with what lies beside it; or a ledger of looks (.jsonl).
+    """Check a certificate or the one in a folder, with what lies beside it; or a ledger of looks.
 
     Raises:
         Refused: if something that is needed was not given, or cannot be read: nothing is said about the file.
@@ -54,7 +58,7 @@ def verify_file(
     if file.exists() and not (file.is_file() or file.is_dir()):
         raise Refused(f"cannot read {file}: a queue or a device has no end")
     try:
-        if file.suffix == ".jsonl":
+        if file.suffix == LEDGER:
             return _ledger(file, given)
         file = certificate_in(file)
         if file.name != CERTIFICATE:
@@ -81,8 +85,15 @@ def unreadable(error: OSError) -> Refused:
 
 
 def _ledger(file: Path, given: GivenFiles) -> LedgerVerdict:
-    data = _load_labelled(given.data, given.data_folder) if given.data else None
-    verdict: LedgerVerdict = room("ledger").verify_ledger(file.read_bytes(), data=data, head=given.head)
+    from .data import load_data
+
+    data = load_data(given.data, given.data_folder) if given.data else None
+    verdict: LedgerVerdict = room("ledger").verify_ledger(
+        file.read_bytes(),
+        data=None if data is None else (data.x, data.labels),
+        is_cells=data is not None and data.is_cells,
+        head=given.head,
+    )
     return verdict
 
 
@@ -91,27 +102,32 @@ def _certificate(file: Path, given: GivenFiles, progress: Progress | None) -> Ve
         raise Refused(
             "the sample is needed, and no sample.npz lies beside the certificate: give it with --data"
         )
-    if (header := _header(file)) is not None and (lacking := _list_missing(header, given)):
-        raise Refused(f"this certificate cannot be checked without {' and '.join(lacking)}")
-    from .data import TooLarge, load_data
+    from .data import TooLarge, load_data, load_numbers
     from .verdict import Verdict, verify
     from .weights import read_tensors, read_weights
 
-    numbers, unlabelled = (None, None) if header is None else _numbers(header)
+    header = _header(file)
     try:
+        data = load_data(given.data, given.data_folder, expected=_numbers(header, sample=True))
+        unlabelled = None
+        if given.unlabelled:
+            expected = _numbers(header, sample=False)
+            unlabelled = load_data(given.unlabelled, given.data_folder, expected=expected).x
+        test = load_data(given.test, given.data_folder) if given.test else None
         return verify(
             file,
-            *_load_labelled(given.data, given.data_folder, numbers),
+            data.x,
+            data.labels,
+            cells=data.is_cells,
+            clusters=load_numbers(given.clusters, "clusters") if given.clusters else data.clusters,
+            groups=load_numbers(given.groups, "groups") if given.groups else data.groups,
+            tables=tuple(given.scores),
             base=read_weights(given.base) if given.base else None,
-            unlabelled=(
-                load_data(given.unlabelled, given.data_folder, expected=unlabelled)[0]
-                if given.unlabelled
-                else None
-            ),
+            unlabelled=unlabelled,
+            answers=given.answers,
             subject_weights=read_weights(given.subject_weights) if given.subject_weights else None,
             learned_weights=read_tensors(given.weights) if given.weights else None,
-            test=_load_labelled(given.test, given.data_folder) if given.test else None,
-            allow_copies=given.allow_copies,
+            test=None if test is None else (test.x, test.labels),
             by_class=given.by_class,
             progress=progress,
         )
@@ -123,41 +139,19 @@ def _certificate(file: Path, given: GivenFiles, progress: Progress | None) -> Ve
 
 def _header(file: Path) -> Header | None:
     """The header of a certificate; None of a file that is none."""
-    from .container import load, read
+    from .container import load, read_container
 
     try:
-        return read(load(file)).header
-    except (Refused, OSError):
+        return read_container(load(file)).header
+    except Refused:
         return None
 
 
-def _numbers(header: Header) -> tuple[int | None, int | None]:
-    """Number of values in the sample, and in unlabelled inputs; None if the header does not tell."""
-    from .checks import set_apart
-
-    each, extra = math.prod(header.input_shape), header.extra
-    examples: int | None = header.n + set_apart(header)
-    if header.loss.is_partial:  # then n counts a part
-        examples = getattr(header.tally, "examples", None)
-    unlabelled = getattr(extra, "n_unlabelled", None)
-    return examples and each * examples, unlabelled and each * unlabelled
-
-
-def _list_missing(header: Header, given: GivenFiles) -> list[str]:
-    """Inputs that the header asks for and that were not given."""
-    needed = {
-        "its base (--base)": header.base is not None and not given.base,
-        "the weights of f (--subject-weights)": header.subject == "f" and not given.subject_weights,
-        "the unlabelled inputs (--unlabelled)": header.statement == "C-12b" and not given.unlabelled,
-    }
-    return [what for what, is_lacking in needed.items() if is_lacking]
-
-
-def _load_labelled(spec: str, folder: Path | None, expected: int | None = None) -> tuple[Inputs, Inputs]:
-    """Inputs and labels of a sample."""
-    from .data import load_data
-
-    x, y = load_data(spec, folder, expected=expected)
-    if y is None:
-        raise Refused(f"Data: {spec} has no labels y.")
-    return x, y
+def _numbers(header: Header | None, *, sample: bool) -> int | None:
+    """Number of values in the sample, or in unlabelled inputs; None of a file that is no certificate."""
+    if header is None:
+        return None
+    each, original = math.prod(header.sample.input_shape), header.original
+    if sample:
+        return each * header.sample.rows
+    return each * original.unlabelled.rows if original is not None and original.unlabelled is not None else 0

@@ -1,192 +1,213 @@
-"""Losses other than plain errors (docs/format.md, sections 5 and 6.4; docs/format-3.md, the same)."""
+"""Questions of a message: a loss, and the rows that count (docs/format.md, sections 5.6 and 6.1)."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import torch
+from numpy.typing import NDArray
 
-from .arithmetic import Context
 from .refusal import Refused
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from torch import Tensor
+    from .message import Bits
 
-    from .arithmetic import Decoder
-    from .sample import Labels
+Array: TypeAlias = NDArray[Any]
+Mask: TypeAlias = NDArray[np.bool_]
+Costs: TypeAlias = tuple[tuple[int, ...], ...]
 
-KINDS = ("class", "confused", "false-alarm", "top")
-"""In the order of their numbers in a message; the loss "wrong" has none."""
-NO_LONGER = {"abstain": "counts errors among the examples that are answered", "cost": "is a mean"}
-"""Losses of version 3 that this program refuses: they are not 0 or 1 for every example."""
-COST_LIMIT = 15
-LITERAL_CLASSES = 19
+KINDS = ("class", "confused", "false-alarm", "top", "cost-above", "wrong")
+"""Losses in the order of their numbers in a message; 6 and 7 are refused."""
+_SMALL = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+_LARGE = (1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 10, 12, 15)
+SURE = tuple(map(str, _SMALL + _LARGE))
+"""The numbers T of ``answered:T``, as a claim writes them."""
+ALL, EACH_CLASS, EACH_GROUP = "all", "each class", "each group"
+ONE_ROW, ANY_ROW = "one row a cluster", "any row of a cluster"
+PARTS, OF_CLUSTERS = (EACH_CLASS, EACH_GROUP), (ONE_ROW, ANY_ROW)
 DISTANCE = "distance"
-
-Costs = tuple[tuple[int, ...], ...]
+CLASSES_OF_DISTANCES, CLASSES_OF_COSTS, LARGEST_COST = 16, 19, 15
+LARGEST_LABEL = 2**16 - 1
 
 
 @dataclass(frozen=True)
-class Loss:
-    """``kind`` and what it names: classes, a number of allowed guesses, or a cost that is not too much.
+class Question:
+    """A loss and the rows that count, as a claim writes them; ``costs`` are those of ``cost-above``.
 
-    ``costs`` are those of every label, ``spelled`` is their text.
+    Example:
+        >>> question = Question("confused:1:2", "predicted:2")
+        >>> question.kind, question.numbers, question.labels, question.predicted
+        ('confused', (1, 2), (1, 2, 2), 2)
     """
 
-    kind: str = "wrong"
-    named: tuple[int, ...] = ()
-    spelled: str = ""
+    loss: str = "wrong"
+    on: str = ALL
     costs: Costs = ()
 
     @property
-    def text(self) -> str:
-        """As the header writes it."""
-        return ":".join([self.kind, *map(str, self.named), *([self.spelled] if self.spelled else [])])
+    def kind(self) -> str:
+        """Name of the loss, without its numbers."""
+        return self.loss.partition(":")[0]
 
     @property
-    def is_partial(self) -> bool:
-        """Return True if it is counted on a part of the examples."""
+    def numbers(self) -> tuple[int, ...]:
+        """Numbers of the loss: labels, K, or the largest cost that is no error."""
+        words = self.loss.split(":")[1:]
+        return tuple(map(int, words[:1] if self.kind == "cost-above" else words))
+
+    @property
+    def labels(self) -> tuple[int, ...]:
+        """Labels that the loss or the choice of rows names; each has to be a class."""
+        named = self.numbers if self.is_about_labels else ()
+        return named if self.predicted is None else (*named, self.predicted)
+
+    @property
+    def is_about_labels(self) -> bool:
+        """Return True if the loss names labels, and so is about a part of the rows."""
         return self.kind in ("class", "confused", "false-alarm")
 
-    def possible(self, y: Labels) -> NDArray[np.bool_]:
-        """Mask of the examples that it is about."""
-        if not self.is_partial:
-            return np.ones(len(y), dtype=bool)
-        is_named: NDArray[np.bool_] = y == self.named[0]
-        return ~is_named if self.kind == "false-alarm" else is_named
-
-    def distances(self, logits: Tensor, y: Tensor) -> Tensor:
-        """Distance of the logits from a loss of 1."""
-        label = y[:, None]
-        own, others = logits.gather(1, label)[:, 0], logits.scatter(1, label, -torch.inf)
-        if self.kind in ("confused", "false-alarm"):
-            seen = self.named[-1]
-            rest = torch.cat([logits[:, :seen], logits[:, seen + 1 :]], dim=1)
-            return rest.amax(1) - logits[:, seen]
-        if self.kind == "top":
-            return own - others.topk(self.named[0], dim=1).values[:, -1]
-        if self.costs:  # the best class that does not cost too much, less the best one that does
-            is_dear = (torch.tensor(self.costs, device=logits.device) > self.named[0])[y]
-            cheap = torch.where(is_dear, -torch.inf, logits).amax(1)
-            return cheap - torch.where(is_dear, logits, -torch.inf).amax(1)
-        return own - others.amax(1)
-
-    def guessing(self, classes: int) -> float:
-        """Rate of this loss for a class at random, or K; for costs, of the best class for all."""
-        if self.kind in ("confused", "false-alarm"):
-            return 1 / classes
-        if self.costs:
-            by_class = zip(*self.costs, strict=True)
-            return int(min(sum(cost > self.named[0] for cost in each) for each in by_class)) / classes
-        return 1 - (self.named[0] if self.kind == "top" else 1) / classes
+    @property
+    def threshold(self) -> float | None:
+        """T of ``answered:T``."""
+        return float(self.on.partition(":")[2]) if self.on.startswith("answered:") else None
 
     @property
-    def claim(self) -> str:
-        """Quantity that a bound is on, in words."""
-        words = {
-            "class": "error on class {0}",
-            "confused": "share of class {0} that is taken for class {1}",
-            "false-alarm": "share of the other classes that is taken for class {0}",
-            "top": "share of labels outside the best {0}",
-            "cost-above": "share of predictions that cost more than {0}",
-        }
-        return words.get(self.kind, "error").format(*self.named)
+    def predicted(self) -> int | None:
+        """C of ``predicted:C``."""
+        return int(self.on.partition(":")[2]) if self.on.startswith("predicted:") else None
 
 
-WRONG = Loss()
+def read_question(bits: Bits, classes: int) -> Question:
+    """Read what follows the word of another loss (section 5.6); the caller notes the part ``loss``.
+
+    That the labels named are classes is confirmed where the classes are known, in ``counting``.
+    """
+    loss, costs = _read_loss(bits, classes)
+    on = _read_choice(bits)
+    if (loss, on) in (("wrong", ALL), ("wrong", ONE_ROW)):
+        raise Refused("Message: the errors on all rows, or on one of a cluster, are asked without a word.")
+    return Question(loss, on, costs)
 
 
-def read_loss(text: object, classes: int, *, has_new: bool) -> Loss | None:
-    """The loss that a header names; None if there is no such loss with so many classes."""
-    if text == WRONG.text:
-        return WRONG
-    if not isinstance(text, str):
-        return None
-    kind, *words = text.split(":")
-    if kind in NO_LONGER and has_new:
-        raise Refused(f"Loss: the loss {text:.80} {NO_LONGER[kind]}, which this program no longer checks.")
+def _read_loss(bits: Bits, classes: int) -> tuple[str, Costs]:
+    number = bits.bits(3)
+    if number >= len(KINDS):
+        raise Refused(f"Message: there is no loss of kind {number}.")
+    kind = KINDS[number]
+    if kind == "wrong":
+        return kind, ()
     if kind == "cost-above":
-        return _cost_above(words, classes) if has_new else None
-    if not re.fullmatch(r"[a-z-]+(:(0|[1-9][0-9]{0,4})){1,2}", text):
-        return None
-    loss = Loss(kind, tuple(map(int, words)))
-    if kind not in KINDS or len(words) != (2 if kind == "confused" else 1):
-        return None
-    is_fitting = len({*loss.named}) == len(loss.named) and max(loss.named) < classes
-    return loss if is_fitting and (kind != "top" or loss.named[0] >= 1) else None
-
-
-def _cost_above(words: list[str], classes: int) -> Loss | None:
-    costs = _read_costs(words[1], classes) if len(words) == 2 else None
-    if costs is None:
-        return None
-    limits = {str(limit): limit for limit in range(max(map(max, costs)))}
-    named = limits.get(words[0])
-    return None if named is None else Loss("cost-above", (named,), spelled=words[1], costs=costs)
-
-
-def _read_costs(text: str, classes: int) -> Costs | None:
-    """The costs of a header, if they are those of so many classes, of which a damaged header has none."""
-    if classes < 2:
-        return None
-    if text == DISTANCE:
-        return _distances(classes) if classes <= COST_LIMIT + 1 else None
-    rows = text.split(",")
-    if classes > LITERAL_CLASSES or len(rows) != classes:
-        return None
-    if not all(re.fullmatch("[0-9a-f]+", row) and len(row) == classes for row in rows):
-        return None
-    costs = tuple(tuple(int(digit, 16) for digit in row) for row in rows)
-    return costs if any(map(any, costs)) and not any(costs[y][y] for y in range(classes)) else None
-
-
-def _distances(classes: int) -> Costs:
-    return tuple(tuple(abs(label - other) for other in range(classes)) for label in range(classes))
-
-
-def decode_loss(decoder: Decoder, classes: int) -> Loss:
-    """The loss of a message that has one (section 5)."""
-    kind = KINDS[decoder.uniform(len(KINDS))]
+        return _read_costs(bits, classes)
     if kind == "top":
-        return Loss(kind, (decoder.uniform(classes - 1) + 1,))
-    first = decoder.uniform(classes)
+        if (most := bits.gamma()) >= classes:
+            raise Refused(f"Message: the best {most} of {classes} classes are all of them.")
+        return f"{kind}:{most}", ()
+    first = _read_label(bits)
     if kind != "confused":
-        return Loss(kind, (first,))
-    second = decoder.uniform(classes - 1)
-    return Loss(kind, (first, second + 1 if second >= first else second))
+        return f"{kind}:{first}", ()
+    if (second := _read_label(bits)) == first:
+        raise Refused(f"Message: class {first} cannot be confused with itself.")
+    return f"{kind}:{first}:{second}", ()
 
 
-def decode_new_loss(decoder: Decoder, classes: int) -> Loss:
-    """The one of those that version 3 has and that is still checked (docs/format-3.md, section 5)."""
-    number = decoder.uniform(4)
-    if number == 3:
-        raise Refused("Message: a loss of kind 3 is reserved.")
-    if number != 1:
-        what = NO_LONGER["cost" if number else "abstain"]
-        raise Refused(f"Message: a loss of kind {number} {what}, which this program no longer checks.")
-    spelled, costs = _decode_costs(decoder, classes)
-    limit = decoder.uniform(max(map(max, costs)))
-    return Loss("cost-above", (limit,), spelled=spelled, costs=costs)
+def _read_label(bits: Bits) -> int:
+    if (label := bits.gamma() - 1) > LARGEST_LABEL:
+        raise Refused(f"Message: {label} is no label; the largest is {LARGEST_LABEL}.")
+    return label
 
 
-def _decode_costs(decoder: Decoder, classes: int) -> tuple[str, Costs]:
-    is_literal = decoder.bit()
-    most = LITERAL_CLASSES if is_literal else COST_LIMIT + 1
-    if classes > most:
+def _read_costs(bits: Bits, classes: int) -> tuple[str, Costs]:
+    allowed, is_told = bits.gamma() - 1, bits.bits(1)
+    if classes > (most := CLASSES_OF_COSTS if is_told else CLASSES_OF_DISTANCES):
         raise Refused(f"Message: there are costs for {classes} classes; {most} at most are allowed.")
-    if not is_literal:
-        return DISTANCE, _distances(classes)
-    largest = decoder.uniform(COST_LIMIT) + 1
-    symbols = Context(largest + 1)
-    costs = [[0] * classes for _ in range(classes)]
-    for label in range(classes):
-        for other in range(classes):
-            if other != label:
-                costs[label][other] = symbols.read(decoder)
-    if max(map(max, costs)) < largest:
-        raise Refused(f"Message: no cost is {largest}, which it says is the largest.")
-    return ",".join("".join(f"{cost:x}" for cost in row) for row in costs), tuple(map(tuple, costs))
+    spelled = DISTANCE
+    costs = [[abs(label - other) for other in range(classes)] for label in range(classes)]
+    if is_told:
+        if (largest := bits.bits(4) + 1) > LARGEST_COST:
+            raise Refused(f"Message: costs up to {largest} are too large; {LARGEST_COST} is allowed.")
+        spelled = ""
+        for label in range(classes):
+            for other in range(classes):
+                if other != label:
+                    costs[label][other] = cost = bits.bits(largest.bit_length())
+                    spelled += f"{cost:x}"
+                    if cost > largest:
+                        raise Refused(f"Message: a cost is {cost}, above {largest}, the largest it allows.")
+    if allowed >= max(map(max, costs)):
+        raise Refused(f"Message: no cost is above {allowed}.")
+    return f"cost-above:{allowed}:{spelled}", tuple(map(tuple, costs))
+
+
+def _read_choice(bits: Bits) -> str:
+    ones = 0
+    while ones < 4 and bits.bits(1):
+        ones += 1
+    if ones == 0:
+        return ALL
+    if ones == 1:
+        return f"answered:{SURE[bits.bits(5)]}"
+    if ones == 2:
+        return f"predicted:{_read_label(bits)}"
+    if ones == 3:
+        return EACH_CLASS
+    if (number := bits.bits(2)) == 3:
+        raise Refused("Message: the fourth choice of rows is reserved.")
+    return (EACH_GROUP, ONE_ROW, ANY_ROW)[number]
+
+
+def check_question(question: Question, classes: NDArray[np.int64]) -> None:
+    """Check that the labels and costs that it names are those of the classes of the scores."""
+    if strange := sorted({*question.labels} - {*classes.tolist()}):
+        raise Refused(f"Message: label {strange[0]}, which its loss or rows name, is no class.")
+    if question.costs and len(question.costs) != len(classes):
+        raise Refused(f"Message: it has costs for {len(question.costs)} classes; there are {len(classes)}.")
+
+
+def is_about(question: Question, labels: Array) -> Mask:
+    """Mask of the rows, by their labels, that the loss is about."""
+    if not question.is_about_labels:
+        return np.ones(len(labels), dtype=bool)
+    is_named: Mask = labels == question.numbers[0]
+    return np.logical_not(is_named) if question.kind == "false-alarm" else is_named
+
+
+def columns_of(labels: Array, classes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Column of every label among the classes, which rise; -1 where it is none of them."""
+    columns = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
+    return np.where(classes[columns] == labels, columns, -1)
+
+
+def differences(
+    question: Question, values: Array, columns: NDArray[np.int64], classes: NDArray[np.int64]
+) -> Array:
+    """Difference of each row, which has to be large enough; minus infinity where the label has no column."""
+    own, places = np.maximum(columns, 0), np.arange(len(values))
+    if question.kind in ("confused", "false-alarm"):
+        found = -lead_of(question.numbers[-1], values, classes)
+    elif question.kind == "cost-above":
+        is_cheap = (np.array(question.costs) <= question.numbers[0])[own]
+        found = np.where(is_cheap, values, -np.inf).max(1) - np.where(is_cheap, -np.inf, values).max(1)
+    else:
+        others = values.copy()
+        others[places, own] = -np.inf
+        best = question.numbers[0] if question.kind == "top" else 1
+        kth = others.shape[1] - best
+        rival = others.max(1) if best == 1 else np.partition(others, kth, axis=1)[:, kth]
+        found = values[places, own] - rival
+    return np.where(columns >= 0, found, -np.inf)
+
+
+def lead_of(label: int, values: Array, classes: NDArray[np.int64]) -> Array:
+    """Score of a label less the largest of the others."""
+    column = int(np.searchsorted(classes, label))
+    lead: Array = values[:, column] - np.delete(values, column, axis=1).max(1)
+    return lead
+
+
+def surplus(values: Array) -> Array:
+    """The largest score less the second, as float64."""
+    last = values.shape[1] - 1
+    ends = np.partition(values, (last - 1, last), axis=1)
+    found: Array = ends[:, last] - ends[:, last - 1]
+    return found

@@ -1,169 +1,123 @@
-"""The parts that all messages share: setting, loss, options, ledger, end (docs/format.md, section 5).
-
-Between them, a message describes a network (``networks``), or the rule that learns one (``learn``).
-"""
+"""The message: its bits, its words, and what every form shares (docs/format.md, section 5)."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .arithmetic import Decoder, Witness, grid
-from .header import CLASSES_LIMIT, CONSTANTS_LIMIT, Header, Scaling
-from .losses import WRONG, Loss, decode_loss, decode_new_loss
+from .losses import ALL, EACH_GROUP, OF_CLUSTERS, ONE_ROW, Question, read_question
 from .refusal import Refused
 
 if TYPE_CHECKING:
-    from .container import Certificate
+    from .container import Container
+    from .header import Header
 
-DIVISORS = (1.0, 255.0, 16.0)  # with mean 0 and std 1; the word behind them announces literal constants
-LOSS, NEW_LOSS = 4, 6  # in front of the scheme: a loss follows
-SHORT = "form"  # the first part of the ledger of a short message
-HEAD, HEAD_AFTER_SPLIT, RULE = "a head", "a head after a split", "a rule"
+GAMMA_LIMIT = 40  # zeros in front of a number
+FORMS = ("usual split", "first table", "another table", "another split", "picks", "network")
+OTHER_LOSS, RESERVED = 6, 7  # ones in front of a zero
 
 
-class Message:
-    """A message as it is read, with its decoder and the ledger of what was read.
+class Bits:
+    """Plain numbers of a message, highest bit first, and the ledger of what was read (section 5.2).
 
-    It begins with what the header repeats. ``scheme`` is 3 for a rule; ``form`` is that of a short message
-    (docs/format-3.md, section 5.7), None for others.
+    Example:
+        >>> bits = Bits(bytes([0b01011100]), 6)
+        >>> bits.gamma(), bits.bits(3)
+        (2, 7)
     """
 
-    def __init__(self, certificate: Certificate) -> None:
-        self.certificate, self.header = certificate, certificate.header
-        header = self.header
-        witness = Witness(certificate.witness) if header.version.is_second else None
-        self.decoder = Decoder(certificate.message, header.code_bits, witness=witness)
+    def __init__(self, data: bytes, count: int) -> None:
+        if count > 8 * len(data):
+            raise Refused(f"Message: {count} bits do not fit into {len(data)} bytes.")
+        self.data, self.count, self.place = data, count, 0
         self.ledger: list[tuple[str, int]] = []
-        self._counted = 0
-        self.form: str | None = None
-        self.split: int | None = None  # tenths of the sample that shaped the helper (C-10)
-        self.theta: float | None = None  # the margin of C-12a
-        self.has_base = False
-        if header.version.is_third and header.ledger[0][0] == SHORT:  # the decoder finds out if it lies
-            self._read_form()
-        else:
-            self._read_scheme()
-            self._read_options()
+        self._noted = 0
 
-    def add(self, part: str, bits: int) -> None:
-        """Note a part of so many bits."""
-        self.ledger.append((part, bits))
+    def bits(self, width: int) -> int:
+        """A number in so many bits."""
+        if width > self.count - self.place:
+            raise Refused(f"Message: it ends after {self.count} bits, and more is needed.")
+        end = self.place + width
+        last = (end + 7) // 8
+        value = int.from_bytes(self.data[self.place // 8 : last], "big") >> (8 * last - end)
+        self.place = end
+        return value & ((1 << width) - 1)
 
-    def close(self, part: str) -> None:
-        """Note what the decoder has read since the part before."""
-        self.add(part, self.decoder.shifts - self._counted)
-        self._counted = self.decoder.shifts
+    def gamma(self) -> int:
+        """A number from 1 on, in Elias's gamma code."""
+        zeros = 0
+        while not self.bits(1):
+            zeros += 1
+            if zeros > GAMMA_LIMIT:
+                raise Refused(f"Message: a number has more than {GAMMA_LIMIT + 1} bits.")
+        return 1 << zeros | self.bits(zeros)
 
-    def finish_word(self) -> int:
-        """Note the end of the code word, and return its length."""
-        end = self.decoder.finish()
-        self.add("end", end - self.decoder.shifts)
-        return end
+    def note(self, part: str) -> None:
+        """Note in the ledger what was read since the note before."""
+        self.ledger.append((part, self.place - self._noted))
+        self._noted = self.place
 
     def finish(self) -> None:
-        """Refuse bits and proofs that are left over."""
-        if self.decoder.witness is not None:
-            self.decoder.witness.finish()
-        if (used := sum(bits for _, bits in self.ledger)) != self.header.code_bits:
-            raise Refused(
-                f"Message: decoding it takes {used} bits, but facts.code_bits is {self.header.code_bits}."
-            )
-
-    def _read_form(self) -> None:
-        header, decoder = self.header, self.decoder
-        self.form = read_form(decoder)
-        has_other_loss = read_flag_of_loss(decoder)
-        self.close(SHORT)
-        loss = read_loss(decoder, header.classes) if has_other_loss else WRONG
-        if has_other_loss:
-            self.close("fault")
-        _agree_on_loss(loss, header)
-        is_rule = self.form == RULE
-        agree("a rule", is_rule, "the statement is C-15", header.statement == "C-15")
-        agree("differences to a base", not is_rule, "the header names a base", header.base is not None)
-
-    def _read_scheme(self) -> None:
-        header, decoder = self.header, self.decoder
-        if header.version.is_second:
-            classes = decoder.size("classes - 1", CLASSES_LIMIT - 1) + 1
-            if classes != header.classes:
-                raise Refused(f"Message: it is about {classes} classes; facts.classes is {header.classes}.")
-            read_scaling(decoder, header)
-            self.close("setting")
-        scheme, loss = decoder.gamma(), WRONG
-        if (scheme == LOSS and header.version.is_second) or (scheme == NEW_LOSS and header.version.is_third):
-            loss = (decode_loss if scheme == LOSS else decode_new_loss)(decoder, header.classes)
-            self.close("fault")
-            scheme = decoder.gamma()
-        _agree_on_loss(loss, header)
-        if scheme > (schemes := 3 if header.version.is_second else 2):
-            raise Refused(f"Message: scheme {scheme} is unknown; those up to {schemes} are known.")
-        self.close("method")  # what files call the scheme
-        self.scheme = scheme
-
-    def _read_options(self) -> None:
-        header, decoder = self.header, self.decoder
-        self.split = decoder.uniform(9) + 1 if decoder.bit() else None
-        if decoder.bit():
-            if abs(j := decoder.signed()) > 8000:
-                raise Refused(f"Message: theta has exponent {j}; -8000 to 8000 is allowed.")
-            self.theta = grid(j)
-        self.has_base = bool(decoder.bit())
-        statement = header.statement
-        agree("a split fraction", self.split is not None, "the statement is C-10", statement == "C-10")
-        agree("a margin theta", self.theta is not None, "the statement is C-12a", statement == "C-12a")
-        agree("differences to a base", self.has_base, "the header names a base", header.base is not None)
-        self.close("options")
-        agree("a rule", self.scheme == 3, "the statement is C-15", statement == "C-15")
+        """Refuse bits that are left over."""
+        if self.place != self.count:
+            raise Refused(f"Message: it has {self.count} bits, but ends after {self.place}.")
 
 
-def agree(what: str, is_coded: bool, why: str, is_expected: bool) -> None:
-    """Refuse a part that is coded or left out contrary to the header."""
-    if is_coded != is_expected:
+@dataclass(frozen=True)
+class Message:
+    """A message that was read up to the word of its form; ``bits`` stand behind that word."""
+
+    form: str
+    question: Question
+    bits: Bits
+
+
+def read_message(container: Container) -> Message:
+    """Read the words of a message, and the question if it is another one (sections 5.1 and 5.6)."""
+    header = container.header
+    has_clusters = header.sample.order == "clusters"
+    bits = Bits(container.message, header.message.bits)
+    question = Question("wrong", ONE_ROW if has_clusters else ALL)
+    ones = _word(bits)
+    if ones == OTHER_LOSS:
+        question = read_question(bits, header.sample.classes)
+        bits.note("loss")
+        _check_rows(question, header)
+        ones = _word(bits)
+        if ones == OTHER_LOSS:
+            raise Refused("Message: another loss comes once, and then one of the words for a form.")
+    return Message(FORMS[ones], question, bits)
+
+
+def finish_message(message: Message, header: Header) -> None:
+    """Refuse bits that are left over, and a header that says anything else about the message."""
+    message.bits.finish()
+    if (found := tuple(message.bits.ledger)) != header.message.ledger:
+        raise Refused(f"Message: its ledger is {found}; message.ledger is {header.message.ledger}.")
+    question, claim = message.question, header.claim
+    if (question.loss, question.on) != (claim.loss, claim.on):
         raise Refused(
-            f"Message: it has {'' if is_coded else 'not '}{what}, which is right exactly when {why}; "
-            f"here that is {'true' if is_expected else 'false'}."
+            f"Message: it counts {question.loss} on {question.on}; the claim says {claim.loss} on {claim.on}."
         )
 
 
-def _agree_on_loss(loss: Loss, header: Header) -> None:
-    """Check that the loss of the message is that of the header."""
-    if loss != header.loss:
-        raise Refused(f"Message: it counts the loss {loss.text}; claim.fault is {header.loss.text}.")
+def _word(bits: Bits) -> int:
+    """The number of ones of a word, noted as the form."""
+    ones = 0
+    while ones < RESERVED and bits.bits(1):
+        ones += 1
+    if ones == RESERVED:
+        raise Refused("Message: the word 1111111 is reserved for later pages.")
+    bits.note("form")
+    return ones
 
 
-def read_scaling(decoder: Decoder, header: Header, *, literal: bool = True) -> None:
-    """Read the scaling, which must be that of the header; constants are refused unless ``literal``."""
-    word = decoder.uniform(len(DIVISORS) + 1)
-    if word == len(DIVISORS) and not literal:
-        raise Refused("Message: a rule that picks nothing has one of the listed scalings.")
-    if word < len(DIVISORS):
-        scaling = Scaling(DIVISORS[word], (0.0,), (1.0,))
-    else:
-        count = decoder.uniform(CONSTANTS_LIMIT) + 1
-        divisor, *rest = (decoder.float32() for _ in range(2 * count + 1))
-        scaling = Scaling(divisor, tuple(rest[:count]), tuple(rest[count:]))
-    if scaling != header.scaling:
-        raise Refused(f"Message: its scaling is {scaling}; helper.scaling is {header.scaling}.")
-
-
-def read_form(decoder: Decoder) -> str:
-    """Read the kind of a short message."""
-    if not decoder.bit():
-        raise Refused("Message: a short message begins with a one.")
-    if decoder.bit():
-        return HEAD
-    return HEAD_AFTER_SPLIT if decoder.bit() else RULE
-
-
-def read_flag_of_loss(decoder: Decoder) -> bool:
-    """Read the flag of a loss: True if one follows."""
-    return bool(decoder.choose(7, 8))
-
-
-def read_loss(decoder: Decoder, classes: int) -> Loss:
-    """The loss that follows in a short message."""
-    word = decoder.gamma()
-    if word not in (LOSS, NEW_LOSS):
-        raise Refused(f"Message: a loss is announced by 4 or 6; {word} is coded.")
-    return (decode_loss if word == LOSS else decode_new_loss)(decoder, classes)
+def _check_rows(question: Question, header: Header) -> None:
+    """Refuse rows that count by clusters or groups that are not there (section 6.1)."""
+    has_clusters = header.sample.order == "clusters"
+    if (question.on in OF_CLUSTERS) != has_clusters:
+        raise Refused(
+            f"Message: it counts {question.on}, and the sample has {'' if has_clusters else 'no '}clusters."
+        )
+    if question.on == EACH_GROUP and header.sample.groups is None:
+        raise Refused("Message: it counts each group, and the sample has no groups.")

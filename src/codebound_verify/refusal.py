@@ -1,4 +1,4 @@
-"""The one way in which a check fails."""
+"""The ways in which a check fails."""
 
 
 class Refused(Exception):  # noqa: N818 - not an error of the program: it becomes the verdict REFUSE
@@ -7,6 +7,13 @@ class Refused(Exception):  # noqa: N818 - not an error of the program: it become
     def __init__(self, *reasons: str) -> None:
         super().__init__(" ".join(reasons))
         self.reasons = reasons
+
+
+class Lacking(Refused):
+    """Something that is needed beside the file was not given: nothing is said about the file."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"this certificate cannot be checked without {what}")
 
 
 def quote(value: object) -> str:

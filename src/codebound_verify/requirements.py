@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from .holdout.ledger import LedgerVerdict
     from .verdict import Verdict
 
+ON_ALL = ("all", "each class", "each group", "one row a cluster")
+"""Rows that count where a loss is all that is demanded; of others the demand is ``LOSS on ROWS``."""
 TWO_CLASSES = {"missed": "class:1", "false-alarm": "class:0"}
 SIGNATURE = ".sig"
 """Suffix of a signature's file: 64 bytes, Ed25519 over the bytes of the signed file."""
@@ -20,13 +22,15 @@ SIGNATURE = ".sig"
 
 def list_unmet(file: Path, verdict: Verdict | LedgerVerdict, options: argparse.Namespace) -> tuple[str, ...]:
     """Every requirement among the options of the command that a file does not meet."""
-    delta, counted, wanted = verdict.delta if verdict.is_accepted else None, verdict.loss, options.loss
+    delta, wanted = verdict.delta if verdict.is_accepted else None, options.loss
+    on = getattr(verdict, "on", "all")
+    counted = verdict.loss if on in ON_ALL else f"{verdict.loss} on {on}"
     unmet = []
     if options.max_error is not None and (verdict.bound is None or verdict.bound > options.max_error):
         unmet.append(f"an error of at most {options.max_error} is not shown: the bound is {verdict.bound}")
     if options.max_delta is not None and (delta is None or delta > options.max_delta):
         unmet.append(f"a failure probability of at most {options.max_delta} is not shown: delta is {delta}")
-    if None not in (counted, wanted) and counted != TWO_CLASSES.get(wanted, wanted):
+    if None not in (verdict.loss, wanted) and counted != TWO_CLASSES.get(wanted, wanted):
         unmet.append(f"nothing is shown about the loss {wanted}: the bound is on the loss {counted}")
     if options.signed_by is not None and (reason := _missing_signature(file, options.signed_by)):
         unmet.append(reason)

@@ -8,13 +8,12 @@ from typing import Any
 from .refusal import Refused
 
 ROOMS = {
-    "network": "networks.network",  # C-2, C-10, C-12
+    "network": "networks.network",  # word 111110
     "evaluation": "networks.evaluation",  # the same, to be counted
-    "original network": "networks.original",  # C-12a and C-12b
+    "original network": "networks.original",  # section 9
     "codes of the papers": "networks.papers.random_tensors",  # tensor modes 8 to 13
-    "dictionaries": "learn.dictionaries",  # filters of a rule, or of an operation on images
-    "rule": "learn.rule",  # C-15
-    "picks": "learn.picking",  # the same, to be learned and counted
+    "rule": "learn.rule",  # words 0, 1110 and 11110
+    "picks": "learn.picking",  # the same, to be learned
     "classes": "questions.classes",  # --by-class
     "test": "questions.refutation",  # --test
     "named data": "sources.datasets",  # --data mnist

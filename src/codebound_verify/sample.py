@@ -1,8 +1,9 @@
-"""Samples: form, hash, order, copies and statistics (docs/format.md, sections 2, 6.1, 6.2, 7 and 8)."""
+"""Samples: what is stored, cells and hashes (docs/format.md, sections 3.1 and 3.2)."""
 
 from __future__ import annotations
 
 import hashlib
+import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -10,183 +11,148 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from .refusal import Refused
-from .stream import Stream
+from .refusal import Lacking, Refused, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from .header import Scaling
+    from .header import Header
 
 Inputs: TypeAlias = NDArray[Any]
 Labels: TypeAlias = NDArray[np.int64]
-Progress: TypeAlias = Callable[[int, int], None]  # called with the examples done and their total
+Progress: TypeAlias = Callable[[int, int], None]  # called with the rows done and their total
 
-CLOSE = 1e-3
+LABELS_LIMIT = 2**16
+NUMBERS_LIMIT = 2**32  # of clusters and groups
+LARGEST = 1e300
+MISSING, TEXT = 0x7FF8 << 48, 0x7FF9  # the pattern of a gap, and the upper 16 bits of that of a text
 NUMBERS = 1 << 22  # that are in float64 at a time
-CHUNK = 1 << 24  # bytes of rows that are hashed from one copy
-PARTS = 16  # of the keys, compared one after the other
-PIECE = 1 << 18  # keys that are looked at together
 
 
-def canonical_inputs(x: Inputs) -> Inputs:
-    """Inputs as uint8, float32 or float64, images with an axis for channels."""
+@dataclass(frozen=True)
+class Data:
+    """A sample as stored: cells are float64, some of them patterns that are no numbers."""
+
+    x: Inputs
+    y: Labels
+    is_cells: bool = False
+
+
+def as_stored(x: Inputs, *, is_cells: bool = False) -> Inputs:
+    """Inputs as uint8, float32, float64 or cells, images with an axis for channels; all of them allowed."""
+    if is_cells:
+        x = _as_cells(x)
     if x.ndim < 2 or not x.size or x.dtype.kind not in "biuf" or x.dtype.itemsize > 8:
         raise Refused(
             f"Data: the inputs must be numbers of shape (n, ...) without empty axes; "
             f"found {x.dtype} of shape {x.shape}."
         )
-    if x.dtype != np.uint8 and x.dtype.name not in ("float32", "float64"):
-        x = x.astype(np.float32 if x.dtype.itemsize <= 2 else np.float64)
-    return x[:, None] if x.ndim == 3 else x
+    name = x.dtype.name
+    if name not in ("uint8", "float32", "float64"):
+        name = "float32" if x.dtype.itemsize <= 2 else "float64"
+    x = x.astype(name, copy=False)
+    if not is_cells and x.ndim == 3:
+        x = x[:, None]
+    some = parts(len(x), rows_at_a_time(x[0].size))
+    if x.dtype != np.uint8 and not all(_is_allowed(x[part], is_cells=is_cells) for part in some):
+        raise Refused("Data: an input is not finite, above 1e300, or a cell that is none.")
+    return x
 
 
-def canonical_labels(y: Inputs, n: int) -> Labels:
+def cell(value: object) -> np.float64:
+    """The number that stands for a cell: a number for itself, a pattern for a gap (None) or a text.
+
+    Example:
+        >>> hex(int(cell(None).view(np.uint64)))
+        '0x7ff8000000000000'
+    """
+    if value is None or isinstance(value, str):
+        pattern = MISSING
+        if value is not None:
+            text = unicodedata.normalize("NFC", value.strip()).encode()
+            pattern = TEXT << 48 | int(hashlib.sha256(text).hexdigest()[:12], 16)
+        return np.uint64(pattern).view(np.float64)
+    if isinstance(value, (bool, int, float, np.number, np.bool_)):
+        return np.float64(value)
+    raise Refused(f"Data: {quote(value)} is no cell: neither a number nor a text nor None.")
+
+
+def _as_cells(x: Inputs) -> Inputs:
+    if x.ndim != 2:
+        raise Refused(f"Data: cells have the shape (rows, columns); found {x.shape}.")
+    if x.dtype.kind in "OU":
+        return np.array([cell(value) for value in x.ravel().tolist()], np.float64).reshape(x.shape)
+    if x.dtype != np.float64:
+        raise Refused(f"Data: cells are float64; found {x.dtype}.")
+    return x
+
+
+def _is_allowed(part: Inputs, *, is_cells: bool) -> bool:
+    is_fine = np.abs(part) <= min(LARGEST, float(np.finfo(part.dtype).max))  # not of what is no number
+    if is_cells and not is_fine.all():
+        patterns = np.ascontiguousarray(part).view(np.uint64)
+        is_fine |= (patterns == MISSING) | (patterns >> np.uint64(48) == TEXT)
+    return bool(is_fine.all())
+
+
+def as_labels(y: Inputs, n: int) -> Labels:
     """Labels as int64, one for each of n inputs."""
-    if y.shape != (n,) or y.dtype.kind not in "biu":
-        raise Refused(f"Data: the labels must be {n} integers; found {y.dtype} of shape {y.shape}.")
-    return y.astype(np.int64)
+    return _as_numbers(y, n, LABELS_LIMIT, "labels")
 
 
-def sample_sha256(x: Inputs, y: Inputs) -> str:
-    """The hash that names a sample."""
+def _as_numbers(values: Inputs, n: int, limit: int, what: str) -> Labels:
+    if values.shape != (n,) or values.dtype.kind not in "biu":
+        raise Refused(f"Data: the {what} must be {n} integers; found {values.dtype} of shape {values.shape}.")
+    if n and not 0 <= int(values.min()) <= int(values.max()) < limit:
+        raise Refused(f"Data: the {what} must lie between 0 and {limit - 1}.")
+    return values.astype(np.int64)
+
+
+def hash_arrays(*arrays: Inputs, is_cells: bool = False) -> str:
+    """The hash of arrays (section 3.1): for each its type, its shape and its bytes; cells come first."""
     digest = hashlib.sha256()
-    for values in (x, y):
-        digest.update(f"{values.dtype.name}|{','.join(map(str, values.shape))}|".encode("ascii"))
+    for place, values in enumerate(arrays):
+        name = "cells" if is_cells and place == 0 else values.dtype.name
+        digest.update(f"{name}|{','.join(map(str, values.shape))}|".encode("ascii"))
         digest.update(np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<")).data.cast("B"))
     return digest.hexdigest()
 
 
-def permutation(n: int) -> NDArray[np.int64]:
-    """The fixed order in which C-10 splits a sample: by the stream "split" of seed 0."""
-    return np.argsort(Stream(0, "split").words(0, n), kind="stable")
+def check_sample(x: Inputs, y: Inputs, header: Header, *, is_cells: bool = False) -> Data:
+    """The arrays as stored, if they are those that the header names."""
+    x = as_stored(x, is_cells=is_cells)
+    sample = header.sample
+    if (len(x), x.shape[1:]) != (sample.rows, sample.input_shape):
+        raise Refused(
+            f"Data: {len(x)} inputs of shape {x.shape[1:]} are given; the file is about {sample.rows} "
+            f"of shape {sample.input_shape}."
+        )
+    data = Data(x, as_labels(y, len(x)), is_cells)
+    if (found := hash_arrays(data.x, data.y, is_cells=is_cells)) != sample.sha256:
+        raise Refused(f"Data: the sample has SHA-256 {found}; sample.sha256 is {sample.sha256}.")
+    return data
 
 
-@dataclass(frozen=True)
-class Repeats:
-    """Examples that occur before, byte for byte: with their label, or with other labels only.
+def check_numbers(values: Inputs | None, sha256: str | None, rows: int, what: str) -> Labels | None:
+    """Numbers of clusters or groups, if they are those that the header names; None if it names none."""
+    if sha256 is None:
+        return None
+    if values is None:
+        raise Lacking(f"the {what} of its rows")
+    numbers = _as_numbers(values, rows, NUMBERS_LIMIT, what)
+    if (found := hash_arrays(numbers)) != sha256:
+        raise Refused(f"Data: the {what} have SHA-256 {found}; sample.{what} is {sha256}.")
+    return numbers
 
-    ``equal`` are copies as numbers, of which one is minus zero and the other zero.
+
+def parts(size: int, step: int) -> list[slice]:
+    """Consecutive parts of a range.
+
+    Example:
+        >>> parts(5, 2)
+        [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
     """
-
-    n: int
-    copies: int
-    contradictions: int
-    equal: int
+    return [slice(start, min(start + step, size)) for start in range(0, size, step)]
 
 
-def count_repeats(x: Inputs, y: Labels) -> Repeats:
-    """Copies and contradictions, by hashes of rows; of a row that nothing is like, eight bytes are kept."""
-    short = _beginnings(_keys(x), len(x))
-    copies, contradictions = _count(short, y, lambda place: _key(x[place]))
-    equal = copies
-    if x.dtype.kind == "f" and any(bool(np.signbit(part[part == 0]).any()) for part in parts(x)):
-        again = _beginnings(_keys(x, _without_minus), len(x))
-        equal, _ = _count(again, y, lambda place: _key(_without_minus(x[place])))
-    return Repeats(len(x), copies, contradictions, equal)
-
-
-def _beginnings(keys: Iterator[bytes], n: int) -> NDArray[np.uint64]:
-    return np.fromiter((int.from_bytes(key[:8], "big") for key in keys), np.uint64, n)
-
-
-def _count(short: NDArray[np.uint64], y: Labels, key: Callable[[int], bytes]) -> tuple[int, int]:
-    """Copies and contradictions: where keys begin alike, the whole key decides."""
-    alike = np.sort(np.concatenate([_alike(short, part) for part in range(PARTS)]))
-    labels: dict[bytes, set[int]] = {}
-    copies = contradictions = 0
-    for place in alike.tolist():
-        before, label = labels.setdefault(key(place), set()), int(y[place])
-        copies += label in before
-        contradictions += bool(before) and label not in before
-        before.add(label)
-    return copies, contradictions
-
-
-def _without_minus(rows: Inputs) -> Inputs:
-    """Floating point numbers of the same type, minus zero as zero."""
-    return np.asarray(rows + rows.dtype.type(0))
-
-
-def _alike(short: NDArray[np.uint64], part: int) -> NDArray[np.int64]:
-    """Places of keys that occur twice, among those of one remainder: more at a time take more memory."""
-    pieces = range(0, len(short), PIECE)
-    places = np.concatenate([at + np.flatnonzero(short[at : at + PIECE] % PARTS == part) for at in pieces])
-    places = places[np.argsort(short[places])]
-    is_like_next = short[places[1:]] == short[places[:-1]]
-    return np.union1d(places[1:][is_like_next], places[:-1][is_like_next])
-
-
-def count_shared(x: Inputs, other: Inputs) -> int:
-    """Number of inputs of ``other`` that occur in ``x``, whatever their types."""
-    known = {_key(row.astype(np.float64) + 0.0) for row in x}  # minus zero becomes zero
-    return sum(_key(row.astype(np.float64) + 0.0) in known for row in other)
-
-
-def _keys(x: Inputs, form: Callable[[Inputs], Inputs] = np.asarray) -> Iterator[bytes]:
-    """The key of every row in a form; bytes are taken from the array many rows at a time."""
-    size = x[:1].nbytes
-    rows = max(1, CHUNK // max(1, size))
-    for start in range(0, len(x), rows):
-        content = memoryview(form(x[start : start + rows]).tobytes())
-        for at in range(0, len(content), size):
-            yield hashlib.sha256(content[at : at + size]).digest()
-
-
-def _key(row: Inputs) -> bytes:
-    return hashlib.sha256(np.ascontiguousarray(row).tobytes()).digest()
-
-
-def statistics_in(scaling: Scaling, x: Inputs) -> list[str]:
-    """The constants of a scaling that are statistics of this very sample, in words."""
-    if {*scaling.mean} == {0.0} and {*scaling.std} == {1.0}:
-        return []
-    total, squares = _sums(x, scaling.divisor)
-    found = []
-    for name, trivial, constants in (("mean", 0.0, scaling.mean), ("std", 1.0, scaling.std)):
-        pixels = None if len(constants) == 1 else tuple(range(1, total.ndim))
-        mean = np.atleast_1d(total.mean(pixels)) / len(x)
-        deviation = _deviation(mean, np.atleast_1d(squares.mean(pixels)) / len(x))
-        for constant, own, spread in zip(
-            constants, mean if name == "mean" else deviation, deviation, strict=True
-        ):
-            if constant != trivial and spread > 0 and abs(constant - own) <= CLOSE * spread:
-                found.append(f"{name} {constant!r} (of the sample: {own:.6g})")
-    return found
-
-
-def is_standardised(x: Inputs) -> bool:
-    """Return True if all floating point features that vary have mean 0 and deviation 1 here."""
-    if x.dtype.kind != "f" or len(x) < 2:
-        return False
-    total, squares = _sums(x, 1.0)
-    mean = total / len(x)
-    deviation = _deviation(mean, squares / len(x))
-    varies = deviation > 1e-6
-    return bool(
-        varies.any()
-        and (np.abs(mean[varies]) <= CLOSE).all()
-        and (np.abs(deviation[varies] - 1) <= CLOSE + 1 / len(x)).all()
-    )
-
-
-def _deviation(mean: Inputs, power: Inputs) -> Inputs:
-    with np.errstate(over="ignore", invalid="ignore"):
-        return np.asarray(np.sqrt(np.maximum(power - mean**2, 0)))
-
-
-def _sums(x: Inputs, divisor: float) -> tuple[Inputs, Inputs]:
-    """Sums over the examples of x / divisor and of its square, in float64."""
-    total, squares = np.zeros(x.shape[1:]), np.zeros(x.shape[1:])
-    with np.errstate(over="ignore", invalid="ignore"):
-        for part in parts(x):
-            values = part.astype(np.float64) / divisor
-            total += values.sum(0)
-            squares += (values**2).sum(0)
-    return total, squares
-
-
-def parts(x: Inputs) -> Iterator[Inputs]:
-    """The rows, as many at a time as fit into memory in float64."""
-    size = max(1, NUMBERS // max(1, x[0].size))
-    return (x[start : start + size] for start in range(0, len(x), size))
+def rows_at_a_time(numbers: int) -> int:
+    """Number of rows, of so many numbers each, that are made float64 together."""
+    return max(1, NUMBERS // numbers)

@@ -1,4 +1,4 @@
-"""The random stream of helpers (docs/format.md, section 8)."""
+"""The streams of random words (docs/format.md, section 8.5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of tensors in the safetensors format, and their hash (docs/format.md, section 5.3)."""
+"""Files of tensors in the safetensors format, and their hash (docs/format.md, section 4.4)."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ Floats: TypeAlias = NDArray[np.float32]
 
 HEADER_LIMIT = 1 << 24
 FILE_LIMIT = 1 << 31
+AXES_LIMIT = 32
 TYPES = {"F32": "<f4", "F64": "<f8", "U8": "|u1", "I8": "|i1", "I16": "<i2", "I32": "<i4", "I64": "<i8"}
 
 
@@ -30,18 +31,26 @@ def read_weights(path: Path) -> dict[str, Floats]:
 
 def read_tensors(path: Path, types: Iterable[str] = tuple(TYPES)) -> dict[str, NDArray[Any]]:
     """The same for several types of numbers."""
+    return {name: np.array(values) for name, values in map_tensors(path, types, FILE_LIMIT).items()}
+
+
+def map_tensors(path: Path, types: Iterable[str], limit: int) -> dict[str, NDArray[Any]]:
+    """The same, of a file that may be larger than memory: its numbers stay on the disk."""
     size = path.stat().st_size
-    if not 8 <= size <= FILE_LIMIT:
-        raise Refused(f"{path}: {size} bytes are no safetensors file of at most {FILE_LIMIT} bytes.")
-    data = memoryview(path.read_bytes())
+    if not (path.is_file() and 8 <= size <= limit):
+        raise Refused(f"{path}: {size} bytes are no safetensors file of at most {limit} bytes.")
+    data: memoryview = np.memmap(path, np.uint8, "r").data
     start = 8 + int.from_bytes(data[:8], "little")
     if start > min(size, HEADER_LIMIT):
         raise Refused(f"{path}: not a safetensors file: its header does not fit into it.")
     try:
         entries = json.loads(bytes(data[8:start]))
         entries.pop("__metadata__", None)
+        ends = sorted(tuple(entry["data_offsets"]) for entry in entries.values())
+        if [0, *(end for _, end in ends)] != [*(begin for begin, _ in ends), size - start]:
+            raise ValueError("tensors overlap, or leave something out")  # so all of them fit into memory
         return {name: _tensor(data[start:], types, **entry) for name, entry in entries.items()}
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise Refused(f"{path}: not a safetensors file of {', '.join(types)} ({error}).") from None
 
 
@@ -51,13 +60,14 @@ def _tensor(
     """One tensor of the file; arguments are what its header says, and of any type."""
     if dtype not in types:
         raise ValueError(f"one has dtype {dtype}")
-    if any(type(number) is not int or number < 0 for number in (*shape, *data_offsets)):
-        raise ValueError("shapes and offsets are lists of integers")
+    numbers = (*shape, *data_offsets)
+    if len(shape) > AXES_LIMIT or any(type(each) is not int or not 0 <= each < 2**63 for each in numbers):
+        raise ValueError("shapes and offsets are short lists of integers")
     begin, end = data_offsets
     stored = np.dtype(TYPES[dtype])
     if end > len(data) or end - begin != stored.itemsize * math.prod(shape):
         raise ValueError("a tensor does not fit into the file")
-    return np.frombuffer(data[begin:end], stored).astype(stored.newbyteorder("=")).reshape(shape)
+    return np.frombuffer(data[begin:end], stored).astype(stored.newbyteorder("="), copy=False).reshape(shape)
 
 
 def tensors_sha256(tensors: Mapping[str, Floats]) -> str:

@@ -13,10 +13,10 @@ import mpmath
 import numpy as np
 from mpmath import mpf
 
-from ..formulas import DIGITS, is_honest, occam
-from ..losses import read_loss
+from ..formulas import DIGITS, binomial, is_honest
+from ..losses import DISTANCE, Question, is_about
 from ..refusal import Refused
-from ..sample import Inputs, canonical_inputs, canonical_labels, sample_sha256
+from ..sample import Inputs, as_labels, as_stored, hash_arrays
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +25,7 @@ MOST_BYTES = 1 << 24  # of a line
 HASH = re.compile(r"[0-9a-f]{64}")
 DATE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 LOSS = re.compile(r"wrong|(?:class|false-alarm|top):(\d{1,6})|confused:(\d{1,6}):(\d{1,6})")
+COSTS = re.compile(r"cost-above:\d{1,2}:(distance|[0-9a-f]{2,342})")  # 19 classes at most
 RESIDUAL = re.compile(r"residual:\d{1,15}(\.\d{1,15})?(e-?\d{1,2})?")
 
 
@@ -61,13 +62,18 @@ class LedgerVerdict:
 
 
 def verify_ledger(
-    content: bytes, *, data: tuple[Inputs, Inputs] | None = None, head: str | None = None
+    content: bytes,
+    *,
+    data: tuple[Inputs, Inputs] | None = None,
+    is_cells: bool = False,
+    head: str | None = None,
 ) -> LedgerVerdict:
     """Check a ledger of looks.
 
     Args:
         content: The bytes of the file.
         data: Inputs and labels of the sealed examples; without them the hash is taken on trust.
+        is_cells: Whether the inputs are cells of a table.
         head: What the hash of the last line should be, if it was written down elsewhere.
     """
     checked = ["every line follows the one before it", "every answer is paid for, and every bound follows"]
@@ -76,7 +82,7 @@ def verify_ledger(
         seal = _check_seal(lines[0])
         _check_looks(seal, lines[1:])
         if data is not None:
-            _check_data(seal, *data)
+            _check_data(seal, *data, is_cells=is_cells)
             checked.append("the data are the examples that were sealed")
         if head is not None:
             if head != hashes[-1]:
@@ -227,9 +233,10 @@ def _check_seal(seal: dict[str, Any]) -> dict[str, Any]:
 def _check_loss(seal: dict[str, Any]) -> None:
     """Check that the loss fits the classes and that the table has their sizes."""
     classes, text = seal["data"]["classes"], seal["fault"]
-    is_old = LOSS.fullmatch(text) is not None
+    is_old, costs = LOSS.fullmatch(text) is not None, COSTS.fullmatch(text)
     named = [int(each) for each in text.split(":")[1:]] if is_old else []
-    if (not is_old and (seal["version"] == 1 or read_loss(text, classes, has_new=True) is None)) or any(
+    is_fitting = costs is not None and (costs[1] == DISTANCE or len(costs[1]) == classes * (classes - 1))
+    if not (is_old or (seal["version"] == 2 and is_fitting)) or any(
         not text.startswith("top:") <= number < classes for number in named
     ):
         raise Refused(f"Ledger: the loss {text:.80} does not fit {classes} classes.")
@@ -340,7 +347,7 @@ def _check_price(seal: dict[str, Any], look: dict[str, Any], bits: mpf, unlisted
         if seal.get("by_class") is not None:
             level /= 2
     _check_classes(seal, look, level, where)
-    exact = occam(errors=look["answer"], n=seal["n"], code_bits=0, delta=level).bound
+    exact = binomial(errors=look["answer"], n=seal["n"], bits=0, delta=level)
     if look["bound"] is None or not is_honest(look["bound"], exact):
         raise Refused(f"Ledger: {where} prints the bound {look['bound']}; it is {mpmath.nstr(exact, 17)}.")
     if look["meets"] != (None if seal["target"] is None else look["bound"] <= seal["target"]):
@@ -361,7 +368,7 @@ def _check_classes(seal: dict[str, Any], look: dict[str, Any], level: mpf, where
     for label, (row, size) in enumerate(zip(table, sizes, strict=True)):
         if type(row) is not list or len(row) != 2 or not _is_whole(row[0], 0, size):
             raise Refused(f"Ledger: {where} has no errors and no bound for class {label}.")
-        exact = occam(errors=row[0], n=size, code_bits=0, delta=share).bound if size else None
+        exact = binomial(errors=row[0], n=size, bits=0, delta=share) if size else None
         is_fine = row[1] is None if exact is None else _is_limit(row[1]) and is_honest(row[1], exact)
         if not is_fine:
             raise Refused(f"Ledger: {where} prints the bound {row[1]} for class {label}; it is {exact}.")
@@ -376,12 +383,12 @@ def canonical_values(y: Inputs, n: int) -> Inputs:
     return y.astype(np.float64)
 
 
-def _check_data(seal: dict[str, Any], x: Inputs, y: Inputs) -> None:
-    x = canonical_inputs(x)
+def _check_data(seal: dict[str, Any], x: Inputs, y: Inputs, *, is_cells: bool) -> None:
+    x = as_stored(x, is_cells=is_cells)
     told = seal["data"]
     is_valued = told["classes"] is None
-    labels = canonical_values(y, len(x)) if is_valued else canonical_labels(y, len(x))
-    if (found := sample_sha256(x, labels)) != told["sha256"] or len(x) != told["examples"]:
+    labels = canonical_values(y, len(x)) if is_valued else as_labels(y, len(x))
+    if (found := hash_arrays(x, labels, is_cells=is_cells)) != told["sha256"] or len(x) != told["examples"]:
         raise Refused(
             f"Data: {len(x)} examples of SHA-256 {found}; sealed were {told['examples']} of {told['sha256']}."
         )
@@ -395,14 +402,8 @@ def _check_data(seal: dict[str, Any], x: Inputs, y: Inputs) -> None:
         own = np.bincount(labels, minlength=told["classes"]).tolist()
         if own != sizes:
             raise Refused(f"Data: the classes have {own} examples; the seal says {sizes}.")
-    kind, *numbers = seal["fault"].split(":")
-    is_partial = kind in ("class", "confused", "false-alarm")
-    of_class = labels == int(numbers[0]) if is_partial else labels >= 0
-    counted = {"class": of_class, "confused": of_class, "false-alarm": ~of_class}.get(kind, labels >= 0)
-    if int(counted.sum()) != seal["n"]:
-        raise Refused(
-            f"Data: the loss {seal['fault']} is about {counted.sum()} examples; the seal says {seal['n']}."
-        )
+    if (count := int(is_about(Question(seal["fault"]), labels).sum())) != seal["n"]:
+        raise Refused(f"Data: the loss {seal['fault']} is about {count} examples; the seal says {seal['n']}.")
 
 
 def _assumptions(seal: dict[str, Any], *, has_data: bool, has_head: bool) -> tuple[str, ...]:

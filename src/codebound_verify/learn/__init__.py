@@ -1,6 +1,6 @@
-"""Picked networks (docs/format.md, section 10): the rule of a message, run on the sample.
+"""Rules (docs/format.md, section 7), carried out on the sample.
 
-Reached when the statement is C-15. About in the order of the page: ``dictionaries``, ``rule``, ``exact``,
-``pictures``, ``maps``, ``columns``, ``filters``, ``whitening``, ``patches``, ``kernel``, ``ridge``,
-``picking``.
+Reached for the forms `0`, `1110` and `11110`. Read ``exact``, ``dictionaries``, ``choices``, ``pictures``,
+``maps``, ``columns``, ``rule``, ``filters``, ``whitening``, ``patches``, ``weighing``, ``kernel``,
+``leaving_out``, ``ridge``, ``learned``, ``picking``.
 """

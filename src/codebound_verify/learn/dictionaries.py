@@ -1,4 +1,4 @@
-"""Dictionaries: literal filters, of rules and of networks (docs/format.md, section 5.5)."""
+"""Dictionaries: literal filters, of rules and of networks (docs/format.md, section 8.7)."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ UNIT = 4096  # the integers of the file are multiples of 1/4096
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class FilterTable:
     """Complex filters of one size: ``filters[f]`` is the real and the imaginary part of filter f."""
 
     size: int
     filters: Doubles  # (filters, 2, size, size)
 
 
-def tables(number: int) -> tuple[Table, ...]:
+def tables(number: int) -> tuple[FilterTable, ...]:
     """The tables of a dictionary, in their order; none if there is no dictionary of that number.
 
     Example:
@@ -42,7 +42,7 @@ def tables(number: int) -> tuple[Table, ...]:
 
 
 @lru_cache(maxsize=1)
-def _read() -> dict[int, tuple[Table, ...]]:
+def _read() -> dict[int, tuple[FilterTable, ...]]:
     """All dictionaries; their file is part of this program, and must be the one that the page names."""
     data = FILE.read_bytes()
     if (found := hashlib.sha256(data).hexdigest()) != SHA256:
@@ -52,7 +52,7 @@ def _read() -> dict[int, tuple[Table, ...]]:
         )
     return {
         int(number): tuple(
-            Table(size, np.array(entry["filters"], np.float64).reshape(-1, 2, size, size) / UNIT)
+            FilterTable(size, np.array(entry["filters"], np.float64).reshape(-1, 2, size, size) / UNIT)
             for entry in entries
             for size in [entry["size"]]
         )

@@ -1,4 +1,4 @@
-"""Exact arithmetic of rules (docs/format.md, section 10.2).
+"""Exact arithmetic of rules (docs/format.md, section 7).
 
 Products of matrices of integers are torch's: in float32 below 2^24 and in float64 below 2^53 they are exact
 whatever the order. Quotients and roots are numpy's, one operation at a time.
@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from ..refusal import Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
 Doubles: TypeAlias = NDArray[np.float64]
 Singles: TypeAlias = NDArray[np.float32]
 Integers: TypeAlias = NDArray[np.int64]
-Vectors: TypeAlias = NDArray[np.int16]  # (examples, D): what feature maps make
+Vectors: TypeAlias = NDArray[np.int16]  # (rows, D): what feature maps make
 
 SINGLE = 2**24  # below it, float32 has every integer
 DOUBLE = 2**53
@@ -46,16 +46,6 @@ def full_precision() -> Iterator[None]:
         torch.set_float32_matmul_precision(before)
 
 
-def parts(size: int, step: int) -> list[slice]:
-    """Consecutive parts of a range.
-
-    Example:
-        >>> parts(5, 2)
-        [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
-    """
-    return [slice(start, min(start + step, size)) for start in range(0, size, step)]
-
-
 def radius(dimension: int) -> int:
     """s(D), the length of vectors before they are rounded.
 
@@ -67,7 +57,7 @@ def radius(dimension: int) -> int:
 
 
 def normalise(y: Doubles, weights: Doubles | None) -> Vectors:
-    """Vectors of integers, weighted where there is a layer, brought to the same length and rounded."""
+    """Vectors of integers, weighted where there are weights, brought to the same length and rounded."""
     if weights is not None:
         y *= weights
     squares = np.einsum("ij,ij->i", y, y)
@@ -77,15 +67,6 @@ def normalise(y: Doubles, weights: Doubles | None) -> Vectors:
     y *= radius(y.shape[1])
     y /= lengths[:, None]
     return np.rint(y, out=y).astype(np.int16)
-
-
-def centre_of(values: Iterable[Doubles], dimension: int) -> Doubles:
-    """The mean of vectors of integers, rounded down."""
-    total, count = np.zeros(dimension), 0
-    for some in values:
-        total += some.sum(axis=0)
-        count += len(some)
-    return np.floor(total / count)
 
 
 def windows(pixels: tuple[int, int], ranges: tuple[list[range], list[range]]) -> Singles:

@@ -1,4 +1,4 @@
-"""Features that are maps of fixed filters (docs/format.md, section 10.4)."""
+"""Features that are maps of fixed filters (docs/format.md, section 7.4)."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..cores import side_by_side
+from ..sample import parts
 from .dictionaries import UNIT, tables
-from .exact import Doubles, Singles, parts
 from .maps import CentredMap
 from .pictures import Pictures, straighten
 
 if TYPE_CHECKING:
     from ..sample import Inputs
-    from .rule import Filters
+    from .choices import Filters
+    from .exact import Doubles, Singles
 
 TOGETHER = 1 << 17  # responses that are made at a time: a core has them at hand
 
 
 class FilterMap(CentredMap):
-    """Lengths of complex responses, summed over windows, less their mean over the first examples."""
+    """Lengths of complex responses, summed over windows, less their mean over the first pictures."""
 
     def __init__(self, choice: Filters, first: Inputs, *, divisor: float) -> None:
         super().__init__(divisor)
@@ -32,14 +32,11 @@ class FilterMap(CentredMap):
             _spread((table.filters * UNIT).reshape(-1, table.size, table.size), choice.pool)
             for table in tables(choice.dictionary)
         ]
-        pictures = self.prepare(first)
-        made = side_by_side(lambda part: self._values(pictures[part]), parts(len(pictures), 64))
-        self._centre_at(made, choice.dimension(first.shape[1:]))
-        self.known = {"centre": self._centre}
+        self._centre_at(self.prepare(first), choice.dimension(first.shape[1:]))
 
-    def _values(self, pictures: Pictures) -> Doubles:
-        if self._choice.straight:
-            pictures = straighten(pictures)
+    def raw(self, prepared: Pictures) -> Doubles:
+        """The numbers of pictures, a channel after the other."""
+        pictures = straighten(prepared) if self._choice.straight else prepared
         planes, pool = torch.from_numpy(_planes(pictures)), self._choice.pool
         count, _, *sides = planes.shape
         rows, columns = (side // pool for side in sides)

@@ -1,4 +1,4 @@
-"""The kernel of vectors of integers, and its supports (docs/format.md, section 10.5)."""
+"""The kernel of vectors of integers, and its supports (docs/format.md, sections 7.5 and 7.7)."""
 
 from __future__ import annotations
 
@@ -11,101 +11,57 @@ from torch import Tensor
 
 from ..cores import side_by_side
 from ..refusal import Refused
+from ..sample import parts
+from .choices import COPIES, Columns, Filters, Rule
 from .columns import ColumnMap, DirectionMap
-from .exact import SINGLE, Doubles, Integers, Vectors, parts
+from .exact import SINGLE, Doubles, Integers, Vectors
 from .filters import FilterMap
 from .patches import PatchMap
 from .pictures import copies_of
-from .rule import MIRRORED, Columns, Filters, Rule
+from .weighing import weights_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable
 
-    from ..sample import Inputs, Labels
+    from ..sample import Data, Inputs, Progress
     from .maps import FeatureMap
 
+DIVISORS = (1.0, 16.0, 255.0)  # of the levels of pictures
 TOGETHER = 128  # copies of pictures whose vectors are made at a time
+STEP = 256  # rows whose vectors are made at a time, or fewer
+NUMBERS = 1 << 22  # in the vectors that are made at a time
 PIECE = 1024  # supports in one product
 POINTS = 512  # points in it
 ROWS = 64  # supports whose values are made of it at a time: a core has them at hand
 COLUMNS = 1024  # numbers of a vector that are made float32 at a time
-WEIGHED = 32  # examples whose numbers are made at a time, where weights are computed
-KEPT = 1 << 32  # bytes of a kernel that is kept as it is
-LARGEST_INPUT = 1e300
-LARGEST_WEIGHT = 8  # that is computed
+BLOCK = 128  # supports whose terms are summed before they are added to the others
+KEPT = 1 << 31  # bytes of a kernel that is kept as it is
 ONE = torch.ones((), dtype=torch.float64)
 
 
-def feature_map(rule: Rule, first: Inputs, *, divisor: float, labels: Labels | None = None) -> FeatureMap:
-    """The feature map of a rule, learned from the first examples; labels are needed to compute weights."""
-    found = _plain_map(rule, first, divisor=divisor)
-    if rule.layer is None:
-        return found
-    if isinstance(rule.layer, int):
-        assert labels is not None  # of the first examples
-        weights = compute_weights(rule.layer, labels, lambda chosen: _numbers(found, first[chosen]))
-        found.known["labels"] = labels
-    else:
-        weights = np.array(rule.layer, np.float64)
-    found.weigh(weights)
-    found.known["weights"] = weights
+def feature_map(rule: Rule, data: Data, first: Integers) -> FeatureMap:
+    """The feature map of a rule, learned from the first rows."""
+    inputs = data.x[first]
+    found = _plain_map(rule, inputs, is_cells=data.is_cells)
+    if rule.weights:
+        dimension = found.vectors(found.prepare(inputs[:1])).shape[1]
+        found.weigh(weights_of(rule.weights, found, inputs, data.y[first], dimension))
     return found
 
 
-def _plain_map(rule: Rule, first: Inputs, *, divisor: float) -> FeatureMap:
+def _plain_map(rule: Rule, first: Inputs, *, is_cells: bool) -> FeatureMap:
     features = rule.features
+    if isinstance(features, Columns):
+        if features.normalised:
+            return DirectionMap(first[0].size)
+        return ColumnMap(first, is_cells=is_cells)
+    largest = float(first.max())
+    divisor = next((divisor for divisor in DIVISORS if largest <= divisor), None)
+    if divisor is None:
+        raise Refused(f"Rule: pictures have values up to 255; a known row has {largest:g}.")
     if isinstance(features, Filters):
         return FilterMap(features, first, divisor=divisor)
-    if not isinstance(features, Columns):
-        return PatchMap(features, first, divisor=divisor, is_mirrored=rule.copies == MIRRORED)
-    return DirectionMap(first[0].size) if features.normalised else ColumnMap(first)
-
-
-def _numbers(features: FeatureMap, inputs: Inputs) -> Iterator[Doubles]:
-    """The numbers of inputs, some at a time, with those of mirror images where these are one with them."""
-    for part in parts(len(inputs), WEIGHED):
-        numbers = features.numbers(features.prepare(inputs[part]))
-        yield numbers
-        if isinstance(features, PatchMap) and features.is_mirrored:
-            yield features.mirror(numbers)
-
-
-def compute_weights(
-    power: int, labels: Labels, numbers_of: Callable[[Integers], Iterable[Doubles]]
-) -> Doubles:
-    """A weight for every number of a vector: the larger, the further the classes lie apart in it.
-
-    ``numbers_of`` makes integers of examples, some at a time; their sums and those of squares are exact. One
-    class is looked at after the other, so that one sum is kept for each number, however many classes are.
-    """
-    total, squares, between, seen = np.zeros(1), np.zeros(1), np.zeros(1), 0
-    for label in np.unique(labels):
-        own, count = np.zeros(1), 0
-        for some in numbers_of(np.flatnonzero(labels == label)):
-            own = own + some.sum(axis=0)
-            squares = squares + (some * some).sum(axis=0)
-            count += len(some)
-        between = between + own * own / count
-        total, seen = total + own, seen + count
-    common = total * total / seen
-    between = between - common
-    within = squares - common
-    ratios = np.zeros_like(total)
-    np.divide(between, within, out=ratios, where=(between > 0) & (within > 0))
-    if not ratios.any():
-        return np.ones_like(total)
-    ratios /= ratios.max()
-    for _ in range(3 - power):
-        ratios = np.sqrt(ratios)
-    return np.asarray(np.rint(LARGEST_WEIGHT * ratios))
-
-
-def check_finite(x: Inputs) -> None:
-    """Refuse inputs that no vector can be made of."""
-    if x.dtype != np.uint8 and not all(
-        np.all(np.abs(x[part], dtype=np.float64) <= LARGEST_INPUT) for part in parts(len(x), 1024)
-    ):
-        raise Refused(f"Data: an input has a number that is not finite, or above {LARGEST_INPUT:g}.")
+    return PatchMap(features, first, divisor=divisor, is_mirrored=rule.is_mirrored)
 
 
 @dataclass(frozen=True)
@@ -144,52 +100,107 @@ class Points:
 
 
 class Kernel:
-    """The kernel of a rule between examples and supports."""
+    """The kernel of a rule between rows and supports."""
 
-    def __init__(self, rule: Rule, features: FeatureMap) -> None:
-        self._number, self.features = rule.copies, features
-        self._factor = rule.gamma / 4
-        self.blocks = 4 if rule.copies == MIRRORED else 1
+    def __init__(self, features: FeatureMap, *, copies: int, gamma: float) -> None:
+        self.features, self.gamma, self._copies = features, gamma, copies
+        self.blocks = 4 if isinstance(features, PatchMap) and features.is_mirrored else 1
 
-    def vectors(self, x: Inputs) -> Vectors:
+    def points(self, x: Inputs, rows: Integers, progress: Progress | None = None) -> Points:
+        """Some rows of the inputs as stored."""
+        found = Points.empty(len(rows), dimension := self._vectors(x[rows[:1]]).shape[1], self.blocks)
+        blocks = parts(len(rows), max(1, min(STEP, NUMBERS // dimension, -(-len(rows) // 8))))
+        made = side_by_side(lambda part: self._vectors(x[rows[part]]), blocks)
+        for block, some in zip(blocks, made, strict=True):
+            found.set(block, some)
+            if progress is not None:
+                progress(block.stop, len(rows))
+        return found
+
+    def supports(self, x: Inputs, rows: Integers) -> Points:
+        """The supports of rows: all for the first copy, then for the second, and so on."""
+        if COPIES[self._copies] == 1:
+            return self.points(x, rows)
+        copies = copies_of(self.features.prepare(x[rows]), self._copies)
+        pieces = [each[part] for each in copies for part in parts(len(rows), TOGETHER)]
+        made, start = side_by_side(self.features.vectors, pieces), 0
+        found: Points | None = None
+        for some in made:
+            if found is None:
+                found = Points.empty(len(rows) * len(copies), some.shape[1], self.blocks)
+            found.set(slice(start, start + len(some)), some)
+            start += len(some)
+        assert found is not None  # there is a row
+        return found
+
+    def _vectors(self, x: Inputs) -> Vectors:
         """The vectors of stored inputs, in blocks."""
         found = self.features.vectors(self.features.prepare(x))
         if self.blocks == 1:
             return found
-        assert isinstance(self.features, PatchMap)  # read_rule() refuses others
+        assert isinstance(self.features, PatchMap)  # no others are mirrored
         return self.features.with_images(found)
-
-    def supports_of(self, x: Inputs) -> Vectors:
-        """The vectors of the supports of picks, in their order."""
-        copies = copies_of(self.features.prepare(x), self._number)
-        pieces = [each[part] for each in copies for part in parts(len(x), TOGETHER)]
-        return np.concatenate(list(side_by_side(self.features.vectors, pieces)))
 
     def allocate(self, supports: int, points: int) -> Kept:
         """Room for the kernel of so many."""
         is_short = self.blocks == 1 and 8 * supports * points > KEPT
         return Kept(self, torch.empty(supports, points, dtype=torch.int32 if is_short else torch.float64))
 
+    def between(self, supports: Points, points: Points) -> Tensor:
+        """The kernel of supports and points, (supports, points)."""
+        found = torch.empty(len(supports), len(points), dtype=torch.float64)
+        self.fill(found, supports, points)
+        return found
+
     def fill(self, out: Tensor, supports: Points, points: Points) -> None:
         """Write the kernel of supports and points to ``out``, (supports, points); to integers, distances."""
-        largest = max(supports.squares.max(), points.squares.max())
-        # no partial sum of a block's product is above the product of the lengths
-        dtype = torch.float32 if largest <= SINGLE else torch.float64
         for piece in parts(len(supports), PIECE):
-            self._fill(out[piece], supports[piece], points, dtype)
+            self._fill(out[piece], supports[piece], points)
 
-    def _fill(self, out: Tensor, supports: Points, points: Points, dtype: torch.dtype) -> None:
-        left = torch.from_numpy(supports.vectors).to(dtype)
-        own = supports.lengths[:, None]
+    def sums(self, supports: Points, points: Points, coefficients: Doubles) -> Doubles:
+        """Sums over supports, block by block (7.8), without keeping the kernel: (points, columns)."""
+        found = torch.zeros(coefficients.shape[1], len(points), dtype=torch.float64)
+        for piece in parts(len(supports), PIECE):
+            self._add(found, coefficients[piece], supports[piece], points)
+        return np.ascontiguousarray(found.numpy().T)
+
+    def _fill(self, out: Tensor, supports: Points, points: Points) -> None:
+        write = self._writer(supports, points)
 
         def filled(part: slice) -> None:
-            some = points[part]
-            products, lengths = _products(left, torch.from_numpy(some.vectors), self.blocks), some.lengths
-            for rows in parts(len(left), ROWS):
-                self._write(out[rows, part], [each[rows] for each in products], own[rows] + lengths)
+            write(out[:, part], part)
 
         for _ in side_by_side(filled, parts(len(points), POINTS)):
             pass
+
+    def _add(self, found: Tensor, coefficients: Doubles, supports: Points, points: Points) -> None:
+        """Add the terms of some supports to sums."""
+        write, blocks = self._writer(supports, points), parts(len(supports), BLOCK)
+        weights = [torch.from_numpy(coefficients[block].T.copy()) for block in blocks]
+
+        def added(part: slice) -> None:
+            values = torch.empty(len(supports), part.stop - part.start, dtype=torch.float64)
+            write(values, part)
+            for block, own in zip(blocks, weights, strict=True):
+                found[:, part] += own @ values[block]
+
+        for _ in side_by_side(added, parts(len(points), POINTS)):
+            pass
+
+    def _writer(self, supports: Points, points: Points) -> Callable[[Tensor, slice], None]:
+        """A function that writes the kernel of supports and a part of the points."""
+        largest = max(supports.squares.max(), points.squares.max())
+        # no partial sum of a block's product is above the product of the lengths
+        dtype = torch.float32 if largest <= SINGLE else torch.float64
+        left, own = torch.from_numpy(supports.vectors).to(dtype), supports.lengths[:, None]
+
+        def write(out: Tensor, part: slice) -> None:
+            some = points[part]
+            products, lengths = _products(left, torch.from_numpy(some.vectors), self.blocks), some.lengths
+            for rows in parts(len(left), ROWS):
+                self._write(out[rows], [each[rows] for each in products], own[rows] + lengths)
+
+        return write
 
     def _write(self, out: Tensor, products: list[Tensor], squares: Tensor) -> None:
         """Write the kernel, or squared distances, from scalar products and sums of squared lengths."""
@@ -204,9 +215,23 @@ class Kernel:
 
     def of_distances(self, squared: Tensor) -> Tensor:
         """The kernel of squared distances, which are overwritten."""
-        squared.div_(self.features.squared_scale)
-        torch.add(ONE, squared, alpha=self._factor, out=squared)  # times a power of two: exact
-        return squared.square_().square_().reciprocal_()
+        return values_of(squared, self.features.squared_scale, self.gamma)
+
+
+def values_of(squared: Tensor, squared_scale: float, gamma: float) -> Tensor:
+    """1 / v^4 of squared distances, which are overwritten."""
+    squared.div_(squared_scale)
+    torch.add(ONE, squared, alpha=gamma / 4, out=squared)  # times a power of two: exact
+    return squared.square_().square_().reciprocal_()
+
+
+def squared_distances(vectors: Vectors) -> Tensor:
+    """Squared distances of vectors of the page from each other; they are exact."""
+    whole = torch.from_numpy(vectors)
+    squares = torch.from_numpy(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
+    dtype = torch.float32 if squares.max() <= SINGLE else torch.float64
+    (products,) = _products(whole.to(dtype), whole, 1)
+    return (squares[:, None] + squares).sub_(products, alpha=2)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Features that are cosines with whitened patches (docs/format.md, section 10.4)."""
+"""Features that are cosines with whitened patches (docs/format.md, section 7.4)."""
 
 from __future__ import annotations
 
@@ -9,25 +9,16 @@ import torch
 
 from ..cores import side_by_side
 from ..refusal import Refused
+from ..sample import parts
 from ..stream import Stream
-from .exact import (
-    SINGLE,
-    Doubles,
-    Integers,
-    Singles,
-    Vectors,
-    parts,
-    patches_of,
-    product,
-    windows,
-)
+from .exact import SINGLE, Doubles, Integers, Singles, Vectors, patches_of, product, windows
 from .maps import CentredMap
 from .whitening import filters_of, quantise, whitening_of
 
 if TYPE_CHECKING:
     from ..sample import Inputs
+    from .choices import Patches
     from .pictures import Pictures
-    from .rule import Patches
 
 TOGETHER = 1 << 18  # numbers in the patches that are made at a time
 AT_HAND = 256  # filters at a time
@@ -50,16 +41,12 @@ class PatchMap(CentredMap):
             for side in self._places
         ]
         self._windows = np.ascontiguousarray(windows(self._places, (ranges[0], ranges[1])).T)
-        made = side_by_side(lambda part: self._values(pictures[part]), parts(len(pictures), 16))
-        if is_mirrored:
-            made = (np.concatenate([each, self.mirror(each)]) for each in made)
-        self._centre_at(made, choice.dimension(first.shape[1:]))
-        self.known = {
-            "filters": self._filters,
-            "whitener": self._whitening,
-            "scale": np.asarray(self._gain),
-            "centre": self._centre,
-        }
+        self._centre_at(pictures, choice.dimension(first.shape[1:]))
+
+    def learned_from(self, prepared: Pictures) -> Doubles:
+        """The numbers of pictures, and of their mirror images where a support has both."""
+        found = self.raw(prepared)
+        return np.concatenate([found, self.mirror(found)]) if self.is_mirrored else found
 
     def mirror(self, vectors: Doubles) -> Doubles:
         """The vectors of the mirror images: filters and windows change places."""
@@ -128,9 +115,10 @@ class PatchMap(CentredMap):
         ]
         return np.ascontiguousarray(_contrast(np.stack(seen, axis=1).astype(np.float64)).T)
 
-    def _values(self, pictures: Pictures) -> Doubles:
+    def raw(self, prepared: Pictures) -> Doubles:
+        """The numbers of pictures: of every filter the windows, cosines above the threshold, then below."""
         together = max(1, TOGETHER // (AT_HAND * self._places[0] * self._places[1]))
-        found = np.concatenate([self._window_sums(pictures[part]) for part in parts(len(pictures), together)])
+        found = np.concatenate([self._window_sums(prepared[part]) for part in parts(len(prepared), together)])
         if not np.all(found < SINGLE):
             raise Refused("Rule: a sum over a window is too large for exact arithmetic.")
         sizes = self._windows.sum(axis=1)
@@ -140,7 +128,7 @@ class PatchMap(CentredMap):
         np.sqrt(found, out=found)
         found *= 16
         np.floor(found, out=found)
-        return found.reshape(len(pictures), -1).astype(np.float64)
+        return found.reshape(len(prepared), -1).astype(np.float64)
 
     def _window_sums(self, pictures: Pictures) -> Singles:
         """Sums of max(T, t) and of max(T, -t), T the threshold: m T more than those of plus and minus.

@@ -1,239 +1,176 @@
-"""Running a rule on the sample: pick, learn, count (docs/format.md, section 10.6)."""
+"""Carrying out a rule on the sample: learn, and pick (docs/format.md, sections 7.7 to 7.9)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
-from ..checks import check_count, counted_places
-from ..cores import side_by_side
-from ..header import Header, PartOfPicks, Picked
-from ..losses import WRONG, Loss
-from ..refusal import Refused, quote
-from ..sample import Inputs, Labels, permutation
-from .exact import Doubles, Integers, Vectors, full_precision, parts
-from .kernel import Kept, Kernel, Points, check_finite, feature_map
-from .ridge import Ridge, check_solution, outputs
-from .rule import COPIES, MIRRORED, Rule, check_share, check_sizes
+from ..refusal import Refused
+from ..sample import parts
+from .exact import Doubles, Integers, full_precision
+from .kernel import Kernel, Points, feature_map
+from .learned import Learned
+from .leaving_out import choose_widths
+from .ridge import PIECE, Ridge, outputs, targets_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from ..order import Arranged
+    from ..sample import Data, Progress
+    from .choices import Rule
+    from .rule import PickRule, Split
 
-    from numpy.typing import NDArray
-
-    from ..sample import Progress
-
-GAP = 0.5e-6  # half of the writer's, as what follows
-TOLERANCE = 0.5e-4
-LEAST_MARGIN = 0.5e-6
-STEP = 256  # examples whose vectors are made at a time
+GAP = 0.5e-6  # half of the writer's
 
 
-@dataclass(frozen=True)
-class LearnedNetwork:
-    """The network g: a sum over supports.
-
-    ``picked`` are the examples that it was learned from, in order; ``outputs`` are those of the whole sample.
-    """
-
-    rule: Rule
-    kernel: Kernel
-    supports: Points
-    coefficients: Doubles
-    picked: Integers
-    outputs: Doubles
-
-    def count(self, y: Labels, places: Integers, loss: Loss = WRONG) -> tuple[int, int]:
-        """Picks among some places of the sample, and the losses on the others there."""
-        left = np.setdiff1d(places, self.picked)
-        return len(places) - len(left), _errors(self.outputs[left], y[left], loss)
-
-    def count_errors(self, x: Inputs, y: Labels, loss: Loss = WRONG) -> int:
-        """Errors, or other losses, on stored inputs, counted as on the sample."""
-        check_finite(x)
-        count = 0
-        with full_precision():
-            for part in parts(len(x), 4 * STEP):
-                points = points_of(self.kernel, x[part])
-                kept = self._keep_kernel(points)
-                count += _errors(outputs(kept, self.coefficients, len(points)), y[part], loss)
-        return count
-
-    def check_weights(self, tensors: Mapping[str, NDArray[Any]], x: Inputs, y: Labels) -> None:
-        """Refuse weights of another network: their picks are these, and their residual is as small.
-
-        ``picks`` are inputs as stored, in the order of picking, and ``examples`` their places in the sample;
-        ``coefficients`` has a row for every copy of them: (copies, picks, classes). All others are what the
-        features took from the first of them (docs/howto/picks.md).
-        """
-        picks, given = tensors.get("picks"), tensors.get("coefficients")
-        if picks is None or not np.array_equal(picks, x[self.picked]):
-            raise Refused("Weights: their picks are not the examples that the rule picks from this sample.")
-        if not self._are_picked(tensors.get("examples"), x, y):
-            raise Refused("Weights: their examples are not the places of the picks in this sample.")
-        expected = self.kernel.features.known
-        for name in sorted({*expected, *tensors} - {"picks", "examples", "coefficients"}):
-            if name not in expected or not np.array_equal(tensors.get(name, ()), expected[name]):
-                raise Refused(
-                    f"Weights: {quote(name)} is not what the rule takes from the examples it starts with."
-                )
-        copies, (supports, classes) = COPIES[self.rule.copies], self.coefficients.shape
-        if given is None or given.shape != (copies, len(picks), classes):
-            raise Refused("Weights: their coefficients are not of the shape that the rule learns.")
-        order, start = [], 0
-        for size in (self.rule.first, *self.rule.batches):  # batch by batch, then copy by copy (10.6)
-            order.append(np.arange(copies)[:, None] * len(picks) + np.arange(start, start + size))
-            start += size
-        places = np.concatenate([each.ravel() for each in order])
-        solution = np.ascontiguousarray(given.reshape(supports, classes)[places], np.float64)
-        with full_precision():
-            kept = self._keep_kernel(self.supports)
-        check_solution(kept, solution, y[self.picked[places % len(picks)]], self.rule)
-
-    def _are_picked(self, places: NDArray[Any] | None, x: Inputs, y: Labels) -> bool:
-        """Return True if places are those of the picks, or of equal examples."""
-        if places is None or places.shape != self.picked.shape or places.dtype.kind not in "iu":
-            return False
-        if places.min() < 0 or places.max() >= len(x):
-            return False
-        return np.array_equal(x[places], x[self.picked]) and np.array_equal(y[places], y[self.picked])
-
-    def _keep_kernel(self, points: Points) -> Kept:
-        """The kernel of the supports with points."""
-        kept, everything = self.kernel.allocate(len(self.supports), len(points)), slice(None)
-        kept.set(everything, everything, self.supports, points)
-        return kept
-
-
-def points_of(kernel: Kernel, x: Inputs, progress: Progress | None = None) -> Points:
-    """The vectors of stored inputs."""
-
-    def made(part: slice) -> Vectors:
-        return kernel.vectors(x[part])
-
-    blocks = parts(len(x), min(STEP, -(-len(x) // 8)))
-    found = None
-    for block, some in zip(blocks, side_by_side(made, blocks), strict=True):
-        if found is None:
-            found = Points.empty(len(x), some.shape[1], kernel.blocks)
-        found.set(block, some)
-        if progress is not None:
-            progress(block.stop, len(x))
-    assert found is not None  # there is an example
-    return found
-
-
-def learn(
-    rule: Rule, header: Header, x: Inputs, y: Labels, progress: Progress | None = None
-) -> LearnedNetwork:
-    """Run a rule on the whole sample; raises :class:`Refused` where a decision is in doubt."""
-    check_sizes(rule, header.input_shape, examples=len(x), classes=header.classes)
-    check_finite(x)
+def learn_split(split: Split, data: Data, arranged: Arranged, progress: Progress | None = None) -> Learned:
+    """Learn from the known share; raises :class:`Refused` where a decision is in doubt."""
+    rule, first, classes = split.rule, arranged.known, split.classes
     with full_precision():
-        return _Run(rule, header, x, y).run(progress)
-
-
-def check_picks(
-    header: Header, rule: Rule, sample: tuple[Inputs, Labels], progress: Progress | None
-) -> LearnedNetwork:
-    """Check that the network that the rule learns makes no more errors than stated (section 10.6)."""
-    stated = header.extra
-    assert isinstance(stated, Picked)  # the statement is C-15
-    if (stated.first, stated.picks) != (rule.first, rule.picks):
-        raise Refused(
-            f"Facts: first is {stated.first} and picks {stated.picks}; the rule starts with {rule.first} "
-            f"examples and picks {rule.picks}."
+        features = feature_map(rule, data, first)
+        targets = targets_of(data.y[first], classes)
+        if rule.gamma is None:
+            gamma, ridge = choose_widths(rule, features, data, first, inputs=arranged.inputs, targets=targets)
+            rule = replace(rule, gamma=gamma, ridge=ridge)
+        assert rule.gamma is not None
+        kernel = Kernel(features, copies=rule.copies, gamma=rule.gamma)
+        supports = kernel.supports(data.x, first)
+        learner, targets = (
+            Ridge(rule, len(classes), picks=False),
+            np.tile(targets, (len(supports) // len(first), 1)),
         )
-    check_share(rule, sample[1], permutation(len(sample[1])), header.classes)
-    learned = learn(rule, header, *sample, progress)
-    places = counted_places(header, sample[1])
-    picks, errors = learned.count(sample[1], places, header.loss)
-    if isinstance(header.tally, PartOfPicks) and header.tally.picks != picks:
-        raise Refused(f"Facts: tally.picks is {header.tally.picks}; the rule picks {picks} of that part.")
-    check_count(header, errors, len(places) - picks, "the network that the rule learns")
-    return learned
+        for piece in parts(len(supports), PIECE):
+            learner.extend(kernel.between(supports[piece], supports[: piece.stop]), targets[piece])
+            if progress is not None:
+                progress(piece.stop, len(supports))
+        learner.solve()
+        coefficients = learner.coefficients
+        sums = kernel.sums(supports, supports, np.concatenate([coefficients, np.abs(coefficients)], axis=1))
+    rho = learner.check(sums[:, : len(classes)], sums[:, len(classes) :])
+    return Learned(
+        rule=rule,
+        classes=classes,
+        kernel=kernel,
+        supports=supports,
+        coefficients=coefficients,
+        rows=first,
+        picks=np.empty(0, np.int64),
+        sentences=(_describe(rule, len(first), rho),),
+        data=data,
+        progress=progress,
+    )
+
+
+def carry_out(rule: PickRule, data: Data, arranged: Arranged, progress: Progress | None = None) -> Learned:
+    """Pick and learn; raises :class:`Refused` where a decision is in doubt."""
+    with full_precision():
+        return _Run(rule, data, arranged).run(progress)
 
 
 class _Run:
     """The sample, and what was picked of it so far."""
 
-    def __init__(self, rule: Rule, header: Header, x: Inputs, y: Labels) -> None:
-        self._rule, self._x, self._y = rule, x, y
-        self._divisor, self._classes = header.scaling.divisor, header.classes
-        self._copies = COPIES[rule.copies]
+    def __init__(self, pick_rule: PickRule, data: Data, arranged: Arranged) -> None:
+        self._pick_rule, self._rule, self._data, self._arranged = pick_rule, pick_rule.rule, data, arranged
+        self._left = np.ones(len(data.y), bool)
 
-    def run(self, progress: Progress | None) -> LearnedNetwork:
-        """Pick, learn and count."""
-        rule, examples = self._rule, len(self._x)
-        first = permutation(examples)[: rule.first]
-        features = feature_map(rule, self._x[first], divisor=self._divisor, labels=self._y[first])
-        kernel = Kernel(rule, features)
-        points = points_of(kernel, self._x, progress)
-        capacity = rule.supports(rule.first + rule.picks)
+    def run(self, progress: Progress | None) -> Learned:
+        """Pick, and learn at last."""
+        rule, x, rows = self._rule, self._data.x, len(self._data.y)
+        assert rule.gamma is not None  # a message of picks names it
+        first, classes = self._arranged.known, self._pick_rule.classes
+        kernel = Kernel(feature_map(rule, self._data, first), copies=rule.copies, gamma=rule.gamma)
+        points = kernel.points(x, np.arange(rows), progress)
+        capacity = rule.supports(len(first) + sum(self._pick_rule.batches))
         supports = Points.empty(capacity, points.vectors.shape[1], kernel.blocks)
-        own = capacity if self._copies > 1 else 0  # supports that are no examples are points of their own
-        kept = kernel.allocate(capacity, examples + own)
-        ridge = Ridge(
-            kept, ridge=rule.ridge, classes=self._classes, kappa=2 if rule.copies == MIRRORED else 1
-        )
-        left = np.ones(examples, bool)
-        batch, picked, count = first, [first], 0
-        for size in (*rule.batches, None):
-            left[batch] = False
+        own = capacity if rule.supports(1) > 1 else 0  # supports that are no rows are points of their own
+        kept = kernel.allocate(capacity, rows + own)
+        learner, places = Ridge(rule, len(classes), picks=True), np.empty(0, np.int64)
+        batch, picked, count, rho = first, [first], 0, 0.0
+        for size in (*self._pick_rule.batches, None):
+            self._left[batch] = False
             new = slice(count, count + rule.supports(len(batch)))
-            where, seen = batch, examples
+            where, seen = batch, rows
             if own:
-                supports.set(new, kernel.supports_of(self._x[batch]))
-                before, seen = examples + new.start, examples + new.stop
+                made = kernel.supports(x, batch)
+                supports.vectors[new], supports.squares[new] = made.vectors, made.squares
+                before, seen = rows + new.start, rows + new.stop
                 where = np.arange(before, seen)
-                kept.set(new, slice(examples, seen), supports[new], supports[: new.stop])
-                kept.numbers[: new.start, before:seen] = kept.numbers[new, examples:before].T
+                kept.set(new, slice(rows, seen), supports[new], supports[: new.stop])
+                kept.numbers[: new.start, before:seen] = kept.numbers[new, rows:before].T
             else:
-                supports.set(new, points.vectors[batch])
-            kept.set(new, slice(examples), supports[new], points)
-            found = ridge.learn(where, np.tile(self._y[batch], self._copies), seen)[:examples]
-            count = new.stop
+                supports.vectors[new], supports.squares[new] = points.vectors[batch], points.squares[batch]
+            kept.set(new, slice(rows), supports[new], points)
+            targets = np.tile(targets_of(self._data.y[batch], classes), (rule.supports(1), 1))
+            for piece in parts(len(where), PIECE):
+                old = new.start + piece.stop
+                learner.extend(kept[slice(old), where[piece]].T, targets[piece])
+            places, count = np.concatenate([places, where]), new.stop
+            learner.solve()
+            found = outputs(kept, learner.coefficients, seen)
+            rho = learner.check(found[places], outputs(kept, np.abs(learner.coefficients), places))
             if progress is not None:
                 progress(count, capacity)
             if size is not None:
-                batch = self._choose(found, left, size)
+                batch = self._choose(found, size)
                 picked.append(batch)
-        return LearnedNetwork(
-            rule, kernel, supports, ridge.coefficients, np.concatenate(picked), outputs=found.copy()
+        batches = self._pick_rule.batches
+        told = f"It picks {sum(batches)} rows in {len(batches)} rounds, none of them in doubt."
+        return Learned(
+            rule=rule,
+            classes=classes,
+            kernel=kernel,
+            supports=supports,
+            coefficients=learner.coefficients,
+            rows=np.concatenate(picked),
+            picks=np.concatenate([np.empty(0, np.int64), *picked[1:]]),
+            sentences=(_describe(rule, len(first), rho), told),
+            data=self._data,
+            batches=tuple(batches),
+            found=found[:rows].copy(),
         )
 
-    def _choose(self, found: Doubles, left: np.ndarray, size: int) -> Integers:
-        """The examples with the smallest scores, if none of them is in doubt."""
-        candidates = np.flatnonzero(left)
-        margins = WRONG.distances(torch.from_numpy(found[candidates]), torch.from_numpy(self._y[candidates]))
-        scores = np.abs(margins.numpy() + self._rule.target)
+    def _choose(self, found: Doubles, size: int) -> Integers:
+        """The rows with the smallest scores, if none is in doubt; one without a class is never picked."""
+        places, classes = self._arranged.places, len(self._pick_rule.classes)
+        candidates = places[self._left[places] & (self._data.y[places] < classes)]
+        if size > len(candidates):
+            raise Refused(f"Rule: {size} rows are to be picked; {len(candidates)} are left.")
+        labels, own = self._data.y[candidates], np.arange(len(candidates))
+        values = found[candidates]
+        right = values[own, labels]
+        values[own, labels] = -np.inf
+        scores = np.abs(right - values.max(axis=1) + self._pick_rule.score)
         order = np.argsort(scores, kind="stable")
-        scores, candidates = scores[order], candidates[order]
-        self._check_gap(scores, candidates, size)
-        return candidates[:size]
+        if size < len(order):
+            self._settle(scores[order], candidates, order, size)
+        return candidates[order[:size]]
 
-    def _check_gap(self, scores: Doubles, candidates: Integers, size: int) -> None:
-        """Between the batch and the rest is a gap, or the examples around the border are all the same."""
-        if size == len(candidates) or scores[size] - scores[size - 1] > GAP:
+    def _settle(self, scores: Doubles, candidates: Integers, order: Integers, size: int) -> None:
+        """Refuse a batch without a gap behind it, unless the rows around the border are equal.
+
+        Then those that come first in the order of the sample are picked, on every machine.
+        """
+        if scores[size] - scores[size - 1] > GAP:
             return
         near = slice(
             np.searchsorted(scores, scores[size] - GAP),
             np.searchsorted(scores, scores[size - 1] + GAP, "right"),
         )
-        some = candidates[near]
-        if len({(int(self._y[i]), self._x[i].tobytes()) for i in some}) > 1:
+        some = candidates[order[near]]
+        if len({*zip(self._arranged.inputs[some].tolist(), self._data.y[some].tolist(), strict=True)}) > 1:
             raise Refused(
-                f"Rule: the scores of the examples {', '.join(map(str, some[:6]))} are within {GAP:g} of "
-                "each other, and some of them are picked."
+                f"Rule: the scores of rows {', '.join(map(str, some[:6]))} are within {GAP:g} of each other, "
+                "and some of them are picked."
             )
+        order[near] = np.sort(order[near])
 
 
-def _errors(found: Doubles, labels: Labels, loss: Loss) -> int:
-    """Outputs that are not right with room for rounding."""
-    far = loss.distances(torch.from_numpy(found), torch.from_numpy(labels)).numpy()
-    room = np.maximum(TOLERANCE * np.abs(found).max(axis=1, initial=0.0), LEAST_MARGIN)
-    right = (far > room) & np.isfinite(found).all(axis=1)
-    return int((~right).sum())
+def _describe(rule: Rule, first: int, rho: float) -> str:
+    """The classifier in words."""
+    kind = type(rule.features).__name__.lower()
+    return (
+        f"The rule starts with {first} known rows and learns from {kind}, with gamma {rule.gamma:g} and "
+        f"lambda {rule.ridge:g}; rounding moves no score by more than {rho:.1e}."
+    )

@@ -1,4 +1,4 @@
-"""Pictures as levels from 0 to 255, and their copies (docs/format.md, sections 10.3 and 10.5)."""
+"""Pictures as levels from 0 to 255, and their copies (docs/format.md, sections 7.4 and 7.5)."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def turn(pictures: Pictures, s: int) -> Pictures:
 
 
 def copies_of(pictures: Pictures, number: int) -> list[Pictures]:
-    """The copies of pictures, each by one support (10.5): all pictures as first copy, then as second, ..."""
+    """The copies of pictures, each one support (7.5): all pictures as first copy, then as second, ..."""
     moves: tuple[tuple[int, int], ...] = ()
     if number in (2, 3, 4, 5, 6):
         moves = SIDEWAYS + (CORNERS if number in (3, 5) else ())

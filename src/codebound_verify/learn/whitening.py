@@ -1,4 +1,4 @@
-"""Whitening and filters made of patches, rounded to integers beyond doubt (docs/format.md, section 10.4).
+"""Whitening and filters made of patches, rounded to integers beyond doubt (docs/format.md, section 7.4).
 
 The inverse root of a matrix is no finite sum: what float64 makes of it is off a little. Here every matrix
 comes with a bound of how much, which follows from its residual; products are as good as exact.
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .exact import Doubles, Singles
 
 ROOM = 0.5e-6  # of a unit: half of the writer's
+RESIDUAL = 1e-9  # the largest |W A W - 1|
 DOUBT = 0.25e-6  # of a unit: how far the numbers may be off
 LARGEST = 65_000  # row sum of a matrix of integers
 SLICE = 21  # bits: products of slices, summed over up to 2^9 columns, are below 2^53
@@ -54,8 +55,10 @@ def whitening_of(shifted: Doubles, ridge: float) -> Bounded:
     harmonic = scales[:, None] * scales / (scales[:, None] + scales)
     change = vectors @ (harmonic * (vectors.T @ _residual(root, shifted) @ vectors)) @ vectors.T
     root = _symmetric(root - change)
-    residual = np.linalg.norm(_residual(root, shifted))
-    return Bounded(root, float(0.51 * residual / math.sqrt(ridge)))
+    residual = float(np.linalg.norm(_residual(root, shifted)))
+    if not residual <= RESIDUAL:
+        raise Refused(f"Rule: the whitening is off by {residual:.2g}; at most {RESIDUAL:g} is allowed.")
+    return Bounded(root, 0.51 * residual / math.sqrt(ridge))
 
 
 def filters_of(root: Bounded, atoms: Doubles, ridge: float) -> Bounded:

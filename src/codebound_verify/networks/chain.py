@@ -1,24 +1,27 @@
-"""Chains of operations and the shapes of their tensors (docs/format.md, section 5.1)."""
+"""Chains of operations and the shapes of their tensors (docs/format.md, sections 8.6, 8.7 and 9)."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ..refusal import Refused, quote
+from ..refusal import Refused
 from .operations import KINDS, VIEWS, Misfit, Operation
 from .tensors import Shape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..arithmetic import Decoder
+    from .arithmetic import Decoder
 
 Layout: TypeAlias = tuple[tuple[str, Shape], ...]  # names and shapes of tensors, in message order
 
 LENGTH_LIMIT = 256
 SIZE_LIMIT = 1 << 16
-WORK_LIMIT = 1 << 30  # multiplications for one example: about a second
+RESULT_LIMIT = 1 << 22  # numbers in an output, or in a padded input of a convolution
+PATCH_LIMIT = 1 << 25  # numbers in the patches that a convolution multiplies
+WORK_LIMIT = 1 << 30  # multiplications: about a second
 CHOICES = {"table": 7, "views": 15}  # sizes that are one of so many, those that are refused included
 
 WIDTHS = (8, 16, 24, 32, 48, 64, 96, 128)  # of the first stage
@@ -34,10 +37,17 @@ ENDS = (
 
 @dataclass(frozen=True)
 class Chain:
-    """Operations that fit together; ``inputs[i]`` is the shape that operation i sees."""
+    """Operations that fit together.
+
+    Attributes:
+        operations: They.
+        inputs: The shape that each sees.
+        work: Multiplications for one example, all its views together.
+    """
 
     operations: tuple[Operation, ...]
     inputs: tuple[Shape, ...]
+    work: int
 
     def layout(self) -> Layout:
         """Names and shapes of all tensors; a bias follows its weight."""
@@ -87,7 +97,7 @@ def _read_size(decoder: Decoder, name: str) -> int:
 
 
 def read_stack(decoder: Decoder, input_shape: Shape, classes: int) -> Chain:
-    """The chain of a common pattern, which the message names as a point of a grid (section 5.6)."""
+    """The chain of a common pattern, which the message names as a point of a grid (8.7)."""
     operations: list[Operation] = []
     if views := decoder.uniform(16):
         operations.append(Operation("views", views=views))
@@ -106,24 +116,11 @@ def read_stack(decoder: Decoder, input_shape: Shape, classes: int) -> Chain:
     return fit(operations, input_shape, classes)
 
 
-def parse_chain(entries: Sequence[Sequence[object]], input_shape: Shape, classes: int) -> Chain:
-    """The chain that ``facts.extra.subject_chain`` of C-12b describes (section 7)."""
-    operations = []
-    for position, (kind, *values) in enumerate(entries):
-        known = KINDS.get(kind) if isinstance(kind, str) else None
-        if known is None or known.is_own or len(values) != len(known.sizes):
-            raise Refused(f"Header: subject_chain[{position}] is no operation: {quote([kind, *values])}.")
-        sizes = {}
-        for name, value in zip(known.sizes, values, strict=True):
-            low = 0 if name == "padding" else 1
-            if name == "bias":
-                valid = isinstance(value, bool)
-            else:
-                valid = type(value) is int and low <= value <= SIZE_LIMIT
-            if not valid:
-                raise Refused(f"Header: {name} of subject_chain[{position}] is {quote(value)}.")
-            sizes[name] = int(value)  # type: ignore[call-overload]
-        operations.append(Operation(str(kind), **sizes))
+def make_chain(entries: Sequence[Sequence[Any]], input_shape: Shape, classes: int) -> Chain:
+    """The chain of f, as the header lists it: its kinds and sizes were checked there."""
+    operations = [
+        Operation(kind, **dict(zip(KINDS[kind].sizes, sizes, strict=True))) for kind, *sizes in entries
+    ]
     return fit(operations, input_shape, classes)
 
 
@@ -132,19 +129,28 @@ def fit(operations: Sequence[Operation], input_shape: Shape, classes: int) -> Ch
     last = operations[-1]
     if last.kind != "linear" or last.out != classes:
         raise Refused(f"Chain: the last operation must be linear with {classes} outputs, one per class.")
-    inputs, work = [input_shape], 0
+    inputs, work, views = [input_shape], 0, VIEWS.get(operations[0].views, 1)
     for position, operation in enumerate(operations):
         kind, seen = KINDS[operation.kind], inputs[-1]
         try:
             _check_place(operations, position)
             inputs.append(kind.output(operation, seen))
+            _check_sizes(operation, seen, inputs[-1], views)
         except Misfit as why:
             raise Refused(f"Chain: operation {position} ({operation.kind}) {why}.") from None
-        work += kind.work(operation, seen)
-    work *= VIEWS.get(operations[0].views, 1)
+        work += views * kind.work(operation, seen)
     if work > WORK_LIMIT:
         raise Refused(f"Chain: one example takes {work} multiplications; at most {WORK_LIMIT} are allowed.")
-    return Chain(tuple(operations), tuple(inputs[:-1]))
+    return Chain(tuple(operations), tuple(inputs[:-1]), work)
+
+
+def _check_sizes(operation: Operation, seen: Shape, output: Shape, views: int) -> None:
+    """Refuse an operation that makes too many numbers of one example, all its views together."""
+    kind = KINDS[operation.kind]
+    if views * max(kind.padded(operation, seen), math.prod(output)) > RESULT_LIMIT:
+        raise Misfit(f"makes more than {RESULT_LIMIT} numbers out of one example")
+    if views * kind.patches(operation, seen) > PATCH_LIMIT:
+        raise Misfit(f"multiplies more than {PATCH_LIMIT} numbers in patches of one example")
 
 
 def _check_place(operations: Sequence[Operation], position: int) -> None:

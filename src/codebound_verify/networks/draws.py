@@ -1,4 +1,4 @@
-"""Random numbers of helpers, made of the outputs of a stream (docs/format.md, section 8)."""
+"""Random numbers of helpers, made of the outputs of a stream (docs/format.md, section 8.5)."""
 
 from __future__ import annotations
 
@@ -9,17 +9,11 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..arithmetic import Decoder
     from ..stream import Words
 
 BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
 SIGNS = 1 - 2 * BITS.astype(np.float32)  # of every byte, least significant bit first; 1 = minus
 HALVES = np.add.outer(BITS.sum(axis=1), BITS.sum(axis=1)).astype(np.uint8).ravel()  # popcounts of 16 bits
-
-
-def read_seed(decoder: Decoder) -> int:
-    """The seed of a stream, as a message gives it (4.8)."""
-    return decoder.gamma() - 1
 
 
 def signs(words: Words) -> NDArray[np.float32]:

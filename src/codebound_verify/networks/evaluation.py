@@ -1,402 +1,129 @@
-"""Evaluating networks in float64 and counting (docs/format.md, sections 5.1, 6 and 7).
-
-Float32 decides first, where its own error bound leaves no doubt; whatever it leaves open is for float64.
-"""
+"""Evaluating networks in float64, with room for all that is rounded (docs/format.md, section 8.10)."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import closing
-from functools import lru_cache, partial
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor
-from torch.nn import functional
 
-from ..checks import check_count, counted_part
-from ..cores import one_core, side_by_side
-from ..header import Header, Split
-from ..losses import WRONG, Loss
-from ..refusal import Refused
-from .operations import KINDS, NormalisedConv, relu
-from .rounding import Rounded, Whole, exact, gamma, lengths, with_lead
+from ..sample import parts
+from .images.batches import views
+from .operations import KINDS, relu
+from .rounding import Rounded, gamma, lengths
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from ..header import Scaling
-    from ..sample import Inputs, Labels, Progress
-    from ..weights import Floats
+    from numpy.typing import NDArray
+
+    from ..sample import Progress
     from .chain import Chain
     from .network import Network
-    from .operations import Layers, Operation, Weights
-    from .tensors import Shape
+    from .operations import Layers, Operation
+    from .scaling import Scaling
+    from .tensors import Doubles, Floats
+
+    Steps = Sequence[tuple[Operation, Layers]]
 
 TOLERANCE = 0.5e-4  # half of the writer's: rounding cannot make the verifier count more
 ROUNDING = 1e-5  # share of the largest logit that the error bound may have; twice the writer's
-NUMBERS = 1 << 25  # numbers in the largest intermediate result of a batch: 256 MiB
+NUMBERS = 3 << 22  # numbers in the largest intermediate result of a batch; more where weights are many
 BATCH = 4096  # the largest batch
-CACHED = 3 << 22  # numbers in an intermediate result of a batch that is fast; more where weights are many
-WARM_UP = 8  # examples that say nothing: the first time takes longer
-FEW = 8  # operations: leading digits are tried in every number of them below, then in powers of two
-NO_TRANSFORMS = partial(
-    torch.backends.nnpack.flags, enabled=False
-)  # whose convolutions are no sums of products
-PILOT = 64  # examples that say how much of a network float32 may compute
-
-Result = TypeVar("Result")
-
-
-class Logits(NamedTuple):
-    """Logits of a batch in float64, (batch, classes), with a bound of the error of every one, (batch,)."""
-
-    values: Tensor
-    error: Tensor
-
-
-Carrying: TypeAlias = Callable[[Rounded], Logits]
 
 
 class Evaluator:
-    """A network with its scaling: batches of stored inputs in, float64 logits out.
+    """A network as a function: stored inputs in, float64 logits with their room out."""
 
-    Args:
-        wide: The network as float64 evaluates it.
-        narrow: Faster ways to do so, the fastest first.
-        scaling: Its scaling.
-        widest: The most numbers that one example takes up.
-        largest: The largest batch.
-        workers: How many batches may be computed at the same time, by one core each.
-        progress: Called with the examples done and their total.
-    """
+    def __init__(self, chain: Chain, tensors: Mapping[str, Floats], scaling: Scaling) -> None:
+        self._shape, self._scaling = chain.inputs[0], scaling
+        self._steps = list(zip(chain.operations, prepare(chain, tensors), strict=True))
+        numbers = max(NUMBERS, 16 * max(tensor.size for tensor in tensors.values()))
+        self._batch = max(1, min(BATCH, numbers // chain.widest()))
 
-    def __init__(
-        self,
-        wide: Carrying,
-        narrow: Sequence[Carrying] = (),
-        *,
-        scaling: Scaling,
-        widest: int,
-        largest: int = BATCH,
-        workers: int = 1,
-        progress: Progress | None = None,
-    ) -> None:
-        self._wide, self._narrow, self._scaling = wide, narrow, scaling
-        self._workers = max(1, min(workers, NUMBERS // widest))
-        self._batch = max(1, min(BATCH, largest, NUMBERS // widest // self._workers))
-        self._progress = progress or (lambda done, total: None)
+    def blocks(
+        self, x: NDArray[Any], rows: NDArray[np.int64], progress: Progress | None = None
+    ) -> Iterator[tuple[NDArray[np.int64], Doubles, Doubles]]:
+        """Some rows of x, a batch at a time: their places, logits, and how large a difference has to be.
 
-    def logits(self, x: Inputs) -> Iterator[tuple[slice, Logits]]:
-        """The logits of consecutive batches of x, in float64."""
-        for part, found in self._over(len(x), lambda part: self._evaluate(self._wide, x[part])):
-            yield part, found
-            self._progress(min(part.stop, len(x)), len(x))
-
-    def predictions(self, x: Inputs, loss: Loss = WRONG) -> Iterator[Tensor]:
-        """The classes of the largest logits of consecutive batches, -1 where they are ambiguous (section 7).
-
-        Their order among each other does not count: they are in that of their numbers.
+        The room is infinite where the logits are too uncertain to say anything.
         """
-        asked = loss if loss.kind == "top" else WRONG
-        for _, logits in self.logits(x):
-            where = logits.values.topk(asked.named[0] if asked.kind == "top" else 1, dim=1).indices
-            clear = _is_right(logits, where[:, -1], 0.0, asked)
-            yield torch.where(clear[:, None], where.sort(1).values, -1)
+        for batch in parts(len(rows), self._batch):
+            part = rows[batch]
+            with torch.inference_mode():
+                logits = evaluate(self._steps, self._scale(x[part]))
+                largest = logits.values.abs().amax(1)
+                is_sure = (logits.error <= ROUNDING * largest) & logits.values.isfinite().all(1)
+                room = torch.where(is_sure, TOLERANCE * largest, torch.inf)
+            yield part, logits.values.numpy(), room.numpy()
+            if progress is not None:
+                progress(batch.stop, len(rows))
 
-    def count_errors(
-        self,
-        x: Inputs,
-        y: Labels,
-        loss: Loss = WRONG,
-        *,
-        theta: float = 0.0,
-        stated: int | None = None,
-    ) -> int:
-        """Errors by section 6, at margin ``theta``; or other losses, on examples that they are about.
+    def predict(
+        self, x: NDArray[Any], progress: Progress | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """The classes of the largest logits, and where rounding leaves them in doubt (9.1)."""
+        labels, is_in_doubt = np.zeros(len(x), np.int64), np.ones(len(x), np.bool_)
+        for part, values, room in self.blocks(x, np.arange(len(x)), progress):
+            labels[part] = values.argmax(1)
+            second, first = np.partition(values, (-2, -1), axis=1)[:, -2:].T
+            with np.errstate(invalid="ignore"):
+                is_in_doubt[part] = ~(first - second > room)
+        return labels, is_in_doubt
 
-        Args:
-            x: Inputs.
-            y: Their labels.
-            loss: The loss that is counted.
-            theta: The margin.
-            stated: The number is only compared with this one: where it is not above it, counting ends as soon
-                as that is certain, with all that was not looked at as errors.
-        """
-        right = done = 0
-        ways = self._decide(x, y, theta, loss)
-        with NO_TRANSFORMS(), closing(ways):
-            for found, decided in ways:
-                right, done = right + int(found.sum()), done + decided
-                if stated is not None and len(x) - right <= stated:
-                    self._progress(len(x), len(x))  # the others make no difference
-                    break
-                self._progress(done, len(x))
-        return len(x) - right
-
-    def _decide(
-        self, x: Inputs, y: Labels, theta: float, loss: Loss
-    ) -> Generator[tuple[Tensor, int], None, None]:
-        """Masks of examples that are certainly no errors, each with the number decided.
-
-        What the screen leaves open comes again at the end, and is right there alone: float64 takes as many at
-        once as it can, and first what seems right.
-        """
-
-        def wide(part: slice | Labels) -> Tensor:
-            logits = self._evaluate(self._wide, x[part])
-            return _is_right(logits, torch.from_numpy(y[part]), theta, loss)
-
-        with one_core():
-            narrow = self._fastest(x[:PILOT], y[:PILOT], theta, loss)
-        if narrow is None:
-            yield from ((found, len(found)) for _, found in self._over(len(x), wide))
-            return
-
-        def screened(part: slice) -> tuple[Tensor, Tensor, Tensor]:
-            logits, labels = self._evaluate(narrow, x[part]), torch.from_numpy(y[part])
-            return _screen(logits, labels, theta, loss)
-
-        likely: list[Labels] = []
-        others: list[Labels] = []
-        for part, (found, is_open, seem_right) in self._over(len(x), screened):
-            yield found & ~is_open, int((~is_open).sum())
-            for places, which in ((likely, seem_right), (others, ~seem_right)):
-                places.append(part.start + np.flatnonzero((is_open & which).numpy()))
-        rest = np.concatenate(likely + others)
-        again = self._over(len(rest), lambda part: wide(rest[part]))
-        yield from ((found, len(found)) for _, found in again)
-
-    def _fastest(self, x: Inputs, y: Labels, theta: float, loss: Loss) -> Carrying | None:
-        """The way that seems to be the fastest, float64 for what it leaves open included; None is float64.
-
-        What is open and seems wrong is left out: it is seldom looked at again.
-        """
-        if not self._narrow or not float32_is_sound():
-            return None
-        best, (_, least) = None, self._time(self._wide, x)
-        whole = least
-        for function in self._narrow:
-            logits, seconds = self._time(function, x)
-            labels = torch.from_numpy(y)
-            _, is_open, seems_right = _screen(logits, labels, theta, loss)
-            again = is_open & seems_right
-            seconds += whole * float(again.double().mean())
-            if seconds < least:
-                best, least = function, seconds
-        return best
-
-    def _time(self, function: Carrying, x: Inputs) -> tuple[Logits, float]:
-        self._evaluate(function, x[: min(WARM_UP, self._batch)])
-        start = time.perf_counter()
-        parts = [self._evaluate(function, x[at : at + self._batch]) for at in range(0, len(x), self._batch)]
-        seconds = time.perf_counter() - start
-        return Logits(*map(torch.cat, zip(*parts, strict=True))), seconds
-
-    def _over(self, count: int, function: Callable[[slice], Result]) -> Iterator[tuple[slice, Result]]:
-        """Results of ``function`` for consecutive batches of so many examples."""
-        parts = [slice(start, start + self._batch) for start in range(0, count, self._batch)]
-        found = side_by_side(function, parts, self._workers) if self._workers > 1 else map(function, parts)
-        yield from zip(parts, found, strict=True)
-
-    def _evaluate(self, carrying: Carrying, x: Inputs) -> Logits:
-        with torch.inference_mode():
-            return carrying(self._scale(x))
-
-    def _scale(self, x: Inputs) -> Rounded:
-        """(x / divisor - mean) / std in float64 (section 6)."""
-        ones = (1,) * (x.ndim - 2)
-        mean = np.array(self._scaling.mean).reshape(-1, *ones)
-        std = np.array(self._scaling.std).reshape(-1, *ones)
-        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite will be counted as an error
-            shares = x.astype(np.float64)
-            shares /= self._scaling.divisor
-            if mean.any() or (std != 1.0).any():
-                values = exact(torch.from_numpy((shares - mean) / std))
-                sizes = exact(torch.from_numpy((np.abs(shares) + np.abs(mean)) / std))
-            else:  # the same numbers, up to signs
-                values = sizes = exact(torch.from_numpy(shares))
-        whole = None
-        is_whole = x.dtype == np.uint8 and not mean.any() and (std == std.flat[0]).all()
-        if is_whole and float32_is_sound():  # else its sums of integers are not exact
-            whole = Whole(torch.from_numpy(x).float(), 1 / (self._scaling.divisor * float(std.flat[0])))
-        error = gamma(4, torch.float64) * lengths(sizes.values)
-        return Rounded(values.values, error, whole, is_relative=not mean.any())
+    def _scale(self, x: NDArray[Any]) -> Rounded:
+        """(x / divisor - mean) / std; what is not finite leaves infinite room."""
+        mean, std = self._scaling.constants(self._shape)
+        with np.errstate(over="ignore", invalid="ignore"):
+            shares = x.astype(np.float64) / self._scaling.divisor
+            values = torch.from_numpy((shares - mean) / std)
+            sizes = torch.from_numpy((np.abs(shares) + np.abs(mean)) / std)
+        return Rounded(values, gamma(4) * lengths(sizes), is_relative=not self._scaling.has_means)
 
 
-def _is_right(logits: Logits, y: Tensor, theta: float, loss: Loss = WRONG) -> Tensor:
-    """Mask of the examples that are no errors (section 6); logits that are not finite are errors."""
-    largest = logits.values.abs().amax(1)
-    is_wide = loss.distances(logits.values, y) - theta > TOLERANCE * largest
-    is_sure = (logits.error <= ROUNDING * largest) & logits.values.isfinite().all(1)
-    return is_wide & is_sure
+class NetworkScores:
+    """The logits of a network on the sample, as scores that are counted."""
+
+    def __init__(self, network: Network, progress: Progress | None = None) -> None:
+        self.classes, self.theta = network.classes, network.theta
+        self.evaluator = Evaluator(network.chain, network.tensors, network.scaling)
+        self._x, self._progress = network.x, progress
+
+    def blocks(self, rows: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], Doubles, Doubles]]:
+        """Blocks of these rows: their stored places, logits, and room."""
+        return self.evaluator.blocks(self._x, rows, self._progress)
 
 
-def _screen(logits: Logits, y: Tensor, theta: float, loss: Loss = WRONG) -> tuple[Tensor, Tensor, Tensor]:
-    """Masks of examples: certainly no errors, undecided, and no errors if nothing was rounded."""
-    largest, lead = logits.values.abs().amax(1), loss.distances(logits.values, y) - theta
-    error = logits.error
-    doubt = 1.43 * error  # two logits are off by no more than the root of 2 times all of them
-    is_sound = logits.values.isfinite().all(1) & (error <= largest / 4)
-    right = is_sound & (lead - doubt > (TOLERANCE + 4 * ROUNDING) * (largest + error))
-    return right, ~(right | (is_sound & (lead + doubt < 0))), lead > 0
+def prepare(chain: Chain, tensors: Mapping[str, Floats]) -> list[Layers]:
+    """The layers of each operation."""
+    found: list[Layers] = []
+    for position, (operation, seen) in enumerate(zip(chain.operations, chain.inputs, strict=True)):
+        kind, own = KINDS[operation.kind], {}
+        for weight in kind.tensors(operation, seen):
+            name = weight.removesuffix("weight")
+            bias = torch.from_numpy(tensors[f"{position}.{name}bias"]) if operation.bias else None
+            own[name] = kind.layer(operation, seen, torch.from_numpy(tensors[f"{position}.{weight}"]), bias)
+        found.append(own)
+    return found
 
 
-@lru_cache(maxsize=1)
-def float32_is_sound() -> bool:
-    """Return True if float32 sums of integers below 2^24 are exact on this machine.
-
-    Settings of torch and its libraries may replace it by shorter numbers, or sums of products by transforms.
-    """
-    random = torch.Generator().manual_seed(0)
-
-    def drawn(*shape: int) -> Tensor:
-        return torch.randint(-99, 100, shape, generator=random).float()
-
-    with NO_TRANSFORMS(), torch.inference_mode():
-        for kernel in (3, 5):
-            x, weight = drawn(32, 8, 9, 9), drawn(16, 8, kernel, kernel)
-            if not torch.equal(
-                functional.conv2d(x, weight).double(), functional.conv2d(x.double(), weight.double())
-            ):
-                return False
-        x, weight = drawn(64, 256), drawn(16, 256)
-        return torch.equal(
-            functional.linear(x, weight).double(), functional.linear(x.double(), weight.double())
-        )
-
-
-def chain_evaluator(
-    chain: Chain,
-    tensors: Mapping[str, Floats],
-    *,
-    header: Header,
-    progress: Progress | None = None,
-) -> Evaluator:
-    """An evaluator of a chain with these weights."""
-    weights: list[dict[str, Tensor]] = [{} for _ in chain.operations]
-    for name, values in tensors.items():
-        position, own = name.split(".", 1)
-        weights[int(position)][own] = torch.from_numpy(values)
-    layers = prepare(chain, weights)
-    narrow = [partial(evaluate, chain, some, dtype=torch.float32) for some in lead_layers(layers)]
-    return Evaluator(
-        partial(evaluate, chain, layers),
-        narrow,
-        scaling=header.scaling,
-        widest=chain.widest(),
-        largest=max(CACHED, 16 * max(map(np.size, tensors.values()))) // chain.widest(),
-        workers=torch.get_num_threads(),
-        progress=progress,
-    )
-
-
-def prepare(chain: Chain, weights: Sequence[Weights]) -> Sequence[Layers]:
-    """The layers of each operation, from its tensors."""
-
-    def layers(step: tuple[Operation, Shape, Weights]) -> Layers:
-        operation, seen, own = step
-        kind = KINDS[operation.kind]
-        names = [name.removesuffix("weight") for name in kind.tensors(operation, seen)]
-        return {
-            name: kind.layer(operation, seen, own[f"{name}weight"], own.get(f"{name}bias")) for name in names
-        }
-
-    return list(side_by_side(layers, zip(chain.operations, chain.inputs, weights, strict=True)))
-
-
-def lead_layers(layers: Sequence[Layers]) -> list[Sequence[Layers]]:
-    """The layers with leading digits in none of them, and in the first few, or the first 8, 16, 32, ..
-
-    What the first are off grows with every layer behind them. Layers of one operation count as one.
-    """
-    ahead = [{name: with_lead(layer) for name, layer in own.items()} for own in layers]
-    last = [at for at, own in enumerate(layers) if own]
-    counts = [count for count in range(len(last) + 1) if count < FEW or count.bit_count() == 1]
-    stops = [last[count - 1] + 1 if count else 0 for count in counts]
-    return [[*ahead[:stop], *layers[stop:]] for stop in stops]
-
-
-def evaluate(
-    chain: Chain, layers: Sequence[Layers], x: Rounded, *, dtype: torch.dtype = torch.float64
-) -> Logits:
-    """The logits of a batch (5.1), with their error.
-
-    Args:
-        chain: The operations.
-        layers: Their layers; only weights in use become float64.
-        x: The scaled inputs.
-        dtype: What all operations but views are computed in.
-    """
-    steps = list(zip(chain.operations, layers, strict=True))
-    if chain.operations[0].kind != "views":
-        return logits_of(steps, x.to(dtype))
-    return _average_views(steps, x, dtype)
-
-
-def logits_of(steps: Sequence[tuple[Operation, Layers]], x: Rounded) -> Logits:
-    """Logits of a batch after all operations, the last of them without a ReLU."""
-    for operation, own in steps[:-1]:
-        kind = KINDS[operation.kind]
-        x = kind.apply(operation, own, x)
-        if kind.has_relu:
-            x = relu(x)
-    last, own = steps[-1]
-    x = KINDS[last.kind].apply(last, own, x)
-    return Logits(x.values.double(), x.error)
-
-
-def _average_views(steps: Sequence[tuple[Operation, Layers]], x: Rounded, dtype: torch.dtype) -> Logits:
-    """The logits of a chain that begins with views, which are taken before anything becomes ``dtype``."""
-    from .images.batches import views
-    from .images.dictionary import features_of_views, mirror_indices
-
-    kind, (second, _) = steps[0][0].views, steps[1]
-    order = mirror_indices(second.table, second.pool, x.values.shape) if kind == 1 and second.table else None
-    if order is not None and steps[2][0].kind == "normalised conv":
-        found = _logits_of_both(steps[1:], x.to(dtype), order)
-    elif second.kind == "dictionary":
-        seen = features_of_views(second.table, second.pool, kind, x, dtype)
-        found = [logits_of(steps[2:], view) for view in seen]
-    else:
-        found = [logits_of(steps[1:], view.to(dtype)) for view in views(kind, x)]
+def evaluate(steps: Steps, x: Rounded) -> Rounded:
+    """The logits of a batch of scaled inputs: means over its views, where the chain begins with views."""
+    first = steps[0][0]
+    if first.kind != "views":
+        return _apply(steps, x)
+    found = [_apply(steps[1:], view) for view in views(first.views, x)]
     largest = torch.stack([view.values.abs().amax(1) for view in found]).mean(dim=0)
     error = torch.stack([view.error for view in found]).mean(dim=0)
     values = torch.stack([view.values for view in found]).mean(dim=0)
-    return Logits(values, error + gamma(len(found) + 1, torch.float64) * largest)
+    return Rounded(values, error + gamma(len(found) + 1) * largest)
 
 
-def _logits_of_both(
-    steps: Sequence[tuple[Operation, Layers]], x: Rounded, order: Sequence[int]
-) -> list[Logits]:
-    """Logits of images and of their mirror images; features are computed for the former alone."""
-    from .images.dictionary import features
-
-    (dictionary, _), (convolution, own), *rest = steps
-    (seen,) = features(dictionary.table, dictionary.pool, x)
-    found = logits_of(rest, relu(NormalisedConv().of_both(convolution, own, seen, order)))
-    return [Logits(*view) for view in zip(*(part.tensor_split(2) for part in found), strict=True)]
-
-
-def count_disagreements(first: Evaluator, second: Evaluator, x: Inputs, loss: Loss = WRONG) -> int:
-    """Inputs on which the answers differ or one of the two networks is ambiguous (section 7)."""
-    one, other = (torch.cat(list(network.predictions(x, loss))) for network in (first, second))
-    return int(((one != other) | (one < 0)).any(1).sum())
-
-
-def check_errors(header: Header, network: Network, evaluator: Evaluator, x: Inputs, y: Labels) -> None:
-    """Check that the decoded network makes no more errors than stated (section 6)."""
-    if isinstance(header.extra, Split) and network.split is not None:
-        prior = network.split * len(x) // 10
-        if header.extra.n_prior != prior:
-            raise Refused(
-                f"Facts: n_prior is {header.extra.n_prior}; "
-                f"{network.split}/10 of {len(x)} examples are {prior}."
-            )
-    part = counted_part(header, y)
-    x, y = x[part], y[part]
-    theta, stated = network.theta or 0.0, header.errors
-    errors = evaluator.count_errors(x, y, header.loss, theta=theta, stated=stated)
-    check_count(header, errors, len(x), "the decoded network")
+def _apply(steps: Steps, x: Rounded) -> Rounded:
+    """Logits of a batch after all operations, the last of them without a ReLU."""
+    for place, (operation, own) in enumerate(steps):
+        kind = KINDS[operation.kind]
+        x = kind.apply(operation, own, x)
+        if kind.has_relu and place < len(steps) - 1:
+            x = relu(x)
+    return x

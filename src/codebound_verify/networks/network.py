@@ -1,31 +1,34 @@
-"""The network that a message describes: architecture and tensors, or a head (docs/format.md, section 5)."""
+"""The network that a message describes, from its setting to its tensors (docs/format.md, section 8.1)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ..message import HEAD_AFTER_SPLIT, agree, read_scaling
-from ..refusal import Refused, quote
-from .chain import Chain, Layout, fit, read_chain, read_stack
-from .operations import Operation
+from ..refusal import Lacking, Refused, quote
+from ..weights import same_tensors
+from .arithmetic import Decoder, Witness, grid
+from .chain import Chain, Layout, read_chain, read_stack
+from .scaling import Scaling, check_constants, read_scaling
 from .tensors import TENSOR_LIMIT, Blocks, Content, Recipe, Shape, Static, Values, read_tensor, to_float32
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..arithmetic import Decoder
+    from ..container import Container
     from ..header import Header
-    from ..message import Message
-    from ..weights import Floats
+    from ..message import Bits
+    from ..sample import Data
+    from .tensors import Floats
 
+CLASSES_LIMIT = 1 << 16
+THETA_LIMIT = 8000
 ELEMENTS_LIMIT = 1 << 26
-UNITS = range(-12, 4)  # powers of 2 that biases are multiples of
-ENDS = ((1, -1), (3, 0), (4, 1))  # of four slots, those below belong to that integer
+COUNTING_LIMIT = 1 << 46  # rows times the multiplications of one
 
 Complete: TypeAlias = Callable[[str, Content | Static], Content]  # reads what stands in a block
 Making: TypeAlias = Callable[[Complete], Iterator[Values]]  # the numbers of each tensor in turn
@@ -33,12 +36,26 @@ Making: TypeAlias = Callable[[Complete], Iterator[Values]]  # the numbers of eac
 
 @dataclass(frozen=True)
 class Network:
-    """Content of a message: g as a chain with its tensors."""
+    """Content of a message: g as a chain with its tensors.
+
+    Attributes:
+        chain: Its operations.
+        tensors: As float32, by name.
+        scaling: Of the stored inputs.
+        theta: The margin of a claim on a bounded domain, else 0.
+        x: The stored inputs of the sample.
+    """
 
     chain: Chain
     tensors: Mapping[str, Floats]
-    split: int | None = None  # tenths of the sample that shaped the helper (C-10)
-    theta: float | None = None  # the margin of C-12a
+    scaling: Scaling
+    theta: float = 0.0
+    x: NDArray[Any] = field(default_factory=lambda: np.empty(0), repr=False)
+
+    @property
+    def classes(self) -> NDArray[np.int64]:
+        """Label of each logit."""
+        return np.arange(self.chain.operations[-1].out, dtype=np.int64)
 
     def check_weights(self, given: Mapping[str, NDArray[Any]]) -> None:
         """Check that weights that were handed over are the decoded tensors."""
@@ -51,157 +68,150 @@ class Network:
             raise Refused(f"Weights: {quote(wrong[0])} is not the tensor of the network that was certified.")
 
 
-def decode(message: Message, base: Mapping[str, Floats] | None = None) -> Network:
-    """Decode the rest of a message, and check that it ends where the header says.
+def read_network(
+    bits: Bits, container: Container, data: Data, base: Mapping[str, NDArray[Any]] | None
+) -> Network:
+    """Read the rest of a message behind the word of a network, and note its ledger.
 
     Args:
-        message: One that does not describe a rule, read up to its form or its options.
-        base: Tensors that the decoded ones are differences to, if the header names a base.
+        bits: The message, read up to there.
+        container: The file.
+        data: The sample, which the header names.
+        base: Tensors that the decoded ones are differences to; they are used if the header names a base.
     """
-    if message.form is not None:
-        return _decode_head(message, base or {})
-    decoder, header = message.decoder, message.header
-    chain = read_architecture(decoder, header)
-    message.close("architecture")
+    header = container.header
+    _check_known(header)
+    if data.is_cells:
+        raise Refused("Network: it reads numbers, and the sample has cells.")
+    starts = _check_base(header, base)
+    witness = Witness(container.witness)
+    decoder = Decoder(bits, witness)
+    shape = header.sample.input_shape
+    classes = decoder.size("classes - 1", CLASSES_LIMIT - 1) + 1
+    if classes != header.sample.classes:
+        raise Refused(f"Message: it is about {classes} classes; sample.classes is {header.sample.classes}.")
+    scaling = read_scaling(decoder, shape)
+    decoder.note("setting")
+    is_subspace, theta = decoder.bit(), _read_theta(decoder, header)
+    _agree(decoder.bit(), "tensors are differences to a base", starts is not None, "known.base is one")
+    decoder.note("options")
+    chain = (read_stack if decoder.bit() else read_chain)(decoder, shape, classes)
+    decoder.note("architecture")
     layout = chain.layout()
-    starts = _require_base(layout, base) if message.has_base and base is not None else {}
-    _check_sizes(layout)
-    values = (_read_tensors if message.scheme == 1 else _read_subspace)(message, layout)
-    return Network(chain, _complete(message, values, layout, starts), message.split, message.theta)
-
-
-def _decode_head(message: Message, base: Mapping[str, Floats]) -> Network:
-    """The network of a base, perhaps with other biases (docs/format-3.md, sections 5.7 and 10.9)."""
-    decoder, header, is_split = message.decoder, message.header, message.form == HEAD_AFTER_SPLIT
-    agree("a split", is_split, "the statement is C-10", header.statement == "C-10")
-    agree("no margin theta", True, "the statement is not C-12a", header.statement != "C-12a")
-    split = decoder.uniform(9) + 1 if is_split else None
-    read_scaling(decoder, header)
-    message.close("setting")
-    if decoder.bit():
-        linear = Operation("linear", out=header.classes, bias=1)
-        chain = fit([linear], header.input_shape, header.classes)
+    _check_sizes(chain, layout, header.sample.rows)
+    if starts is not None:
+        _check_layout(layout, starts)
+    if is_subspace:
+        making = _read_subspace(decoder, layout, has_base=starts is not None)
     else:
-        chain = read_architecture(decoder, header)
-    message.close("architecture")
-    layout = chain.layout()
-    starts = _require_base(layout, base)
-    _check_sizes(layout)
-    added = read_biases(decoder, layout[-1][1], header.classes)
-    message.close("biases")
-    message.finish_word()
-    message.finish()
-    tensors = {name: starts[name] for name, _ in layout}
-    if added is not None:
-        name, shape = layout[-1]
-        tensors[name] = _round(name, added.values(), shape, starts[name])
-    return Network(chain, tensors, split)
+        making = _read_tensors(decoder, layout)
+    decoder.finish()
+    tensors = _complete(making, Blocks(bits), layout, starts or {})
+    witness.finish()
+    check_constants(scaling, data.x)
+    return Network(chain, tensors, scaling, theta, data.x)
 
 
-def _complete(
-    message: Message, values: Making, layout: Layout, starts: Mapping[str, Floats]
-) -> Mapping[str, Floats]:
-    """The tensors, with the blocks behind the code word and with the base; nothing may be left over."""
-    blocks = Blocks(message.certificate.message, message.finish_word(), message.header.code_bits)
-
-    def complete(name: str, part: Content | Static) -> Content:
-        if isinstance(part, Content):
-            return part
-        content, bits = blocks.read(part)
-        message.add(f"block {name}", bits)
-        return content
-
-    tensors = {
-        name: _round(name, numbers, shape, starts.get(name))
-        for (name, shape), numbers in zip(layout, values(complete), strict=True)
-    }
-    message.finish()
-    return tensors
-
-
-def read_architecture(decoder: Decoder, header: Header) -> Chain:
-    """The chain of the message."""
-    if (architecture := decoder.gamma()) > 3:
-        raise Refused(f"Message: architecture {architecture} is unknown; 1 is a chain, 3 a stack.")
-    if architecture == 2:
+def _check_known(header: Header) -> None:
+    """Check that what is known are the rows that base and features learned from (4.1)."""
+    known = header.known
+    expected = max((made.rows for made in (known.base, known.features) if made is not None), default=0)
+    if known.rows != expected:
         raise Refused(
-            "Message: the architecture is code of others (a factory), which this program does not run."
+            f"Known: known.rows is {known.rows}; for this network it is {expected}, the rows that its base "
+            "or features learned from."
         )
-    if architecture == 3:
-        return read_stack(decoder, header.input_shape, header.classes)
-    return read_chain(decoder, header.input_shape, header.classes)
 
 
-def _check_sizes(layout: Layout) -> None:
-    """Check that the tensors are within the limits, one by one and together."""
+def _check_base(header: Header, base: Mapping[str, NDArray[Any]] | None) -> Mapping[str, NDArray[Any]] | None:
+    """The tensors of the base that the header names, or None if it names none."""
+    if (made := header.known.base) is None:
+        return None
+    if base is None:
+        raise Lacking("its base (--base)")
+    return same_tensors(base, made.sha256, "Base")
+
+
+def _read_theta(decoder: Decoder, header: Header) -> float:
+    """The margin of 9.2, which is there exactly where it is used."""
+    has_theta = decoder.bit()
+    is_used = header.original is not None and header.original.domain is not None
+    _agree(has_theta, "it has a margin theta", is_used, "original.domain is one")
+    return grid(decoder.signed("the exponent of theta", THETA_LIMIT)) if has_theta else 0.0
+
+
+def _agree(is_coded: int, what: str, is_expected: bool, why: str) -> None:
+    """Refuse a part that is coded or left out contrary to the header."""
+    if bool(is_coded) != is_expected:
+        raise Refused(
+            f"Message: that {what} is {'true' if is_coded else 'false'}, that {why} is "
+            f"{'true' if is_expected else 'false'}; they have to agree."
+        )
+
+
+def _check_sizes(chain: Chain, layout: Layout, rows: int) -> None:
+    """Check the tensors, one by one and together, and the work of counting."""
     sizes = [math.prod(shape) for _, shape in layout]
     if (total := sum(sizes)) > ELEMENTS_LIMIT:
         raise Refused(f"Message: the network has {total} elements; at most {ELEMENTS_LIMIT} are allowed.")
-    if (largest := max(sizes, default=0)) > TENSOR_LIMIT:
+    if (largest := max(sizes)) > TENSOR_LIMIT:
         raise Refused(f"Message: a tensor has {largest} elements; at most {TENSOR_LIMIT} are allowed.")
+    if (work := rows * chain.work) > COUNTING_LIMIT:
+        raise Refused(f"Message: all rows take {work} multiplications; at most {COUNTING_LIMIT} are allowed.")
 
 
-def _read_tensors(message: Message, layout: Layout) -> Making:
-    """Scheme 1: tensors that are coded one by one (4.3)."""
+def _check_layout(layout: Layout, base: Mapping[str, NDArray[Any]]) -> None:
+    """Check that the base has every tensor of the network."""
+    for name, shape in layout:
+        if name not in base:
+            raise Refused(f"Base: it has no tensor {name}; every tensor of the network must be in it.")
+        if base[name].shape != shape:
+            raise Refused(f"Base: tensor {name} has shape {base[name].shape}; the network needs {shape}.")
+
+
+def _read_tensors(decoder: Decoder, layout: Layout) -> Making:
+    """Tensors that are coded one by one (8.4)."""
     recipes: list[tuple[str, Recipe]] = []
     for name, shape in layout:
-        recipes.append((name, read_tensor(message.decoder, shape)))
-        message.close(name)
+        recipes.append((name, read_tensor(decoder, shape)))
+        decoder.note(name)
 
     def values(complete: Complete) -> Iterator[Values]:
-        while recipes:
+        while recipes:  # what a tensor was made of is let go with it
             name, recipe = recipes.pop(0)
             yield recipe.make(*[complete(name, part) for part in recipe.parts])
 
     return values
 
 
-def _read_subspace(message: Message, layout: Layout) -> Making:
-    """Scheme 2: tensors that are all made of the same integers (5.4)."""
+def _read_subspace(decoder: Decoder, layout: Layout, *, has_base: bool) -> Making:
+    """Tensors that are all made of the same integers (8.8)."""
     from .subspace import read_integers, read_subspace
 
-    subspace = read_subspace(message.decoder, sum(math.prod(shape) for _, shape in layout))
-    message.close("subspace")
-    integers = read_integers(message.decoder, subspace)
-    message.close("integers")
-    has_base = message.has_base
+    subspace = read_subspace(decoder, sum(math.prod(shape) for _, shape in layout))
+    decoder.note("subspace")
+    integers = read_integers(decoder, subspace)
+    decoder.note("integers")
     return lambda complete: subspace.values(complete("integers", integers), layout, has_base=has_base)
 
 
-def _round(name: str, numbers: Values, shape: Shape, base: Floats | None) -> Floats:
+def _complete(
+    making: Making, blocks: Blocks, layout: Layout, starts: Mapping[str, NDArray[Any]]
+) -> Mapping[str, Floats]:
+    """The tensors, with the blocks behind the code word and with the base."""
+
+    def complete(name: str, part: Content | Static) -> Content:
+        return part if isinstance(part, Content) else blocks.read(part, name)
+
+    return {
+        name: _round(name, numbers, shape, starts.get(name))
+        for (name, shape), numbers in zip(layout, making(complete), strict=True)
+    }
+
+
+def _round(name: str, numbers: Values, shape: Shape, base: NDArray[Any] | None) -> Floats:
     """The float32 tensor of a name that numbers, added to its base, make."""
     try:
         return to_float32(numbers, shape, base)
     except Refused as refused:
         raise Refused(f"{refused} The tensor is {name}.") from None
-
-
-def _require_base(layout: Layout, base: Mapping[str, Floats]) -> Mapping[str, Floats]:
-    """The base, if it has every tensor of the network."""
-    for name, shape in layout:
-        if name not in base:
-            raise Refused(f"Base: it has no tensor {name}; every tensor of the network must be in it.")
-        if base[name].shape != shape:
-            raise Refused(f"Base: tensor {name} has shape {base[name].shape}; the network needs {shape}.")
-    return base
-
-
-def read_biases(decoder: Decoder, shape: Shape, classes: int) -> Content | None:
-    """Read the biases that the last tensor of the base gains; None for none."""
-    if not decoder.bit():
-        return None
-    if shape != (classes,):
-        raise Refused(
-            f"Message: biases are added to a tensor of shape {shape}, which is not one for {classes} classes."
-        )
-    unit = UNITS[decoder.uniform(len(UNITS))]
-    found, start = [], 0
-    for _ in range(classes):
-        slot, start = decoder.slot(4), 0
-        for end, integer in ENDS:
-            if slot < end:
-                decoder.take(start, end - start, 4)
-                found.append(integer)
-                break
-            start = end
-    return Content(np.array(found, np.int32), 8 * unit)

@@ -1,6 +1,6 @@
-"""The operations of chains (docs/format.md, section 5.1): all that there is to say of each, in one class.
+"""The operations of chains (docs/format.md, section 8.6): all that there is to say of each, in one class.
 
-A new one is a class here, at the end of ``KINDS``; the chain, the evaluation and the limits follow from it.
+The chain, the evaluation and the limits follow from it.
 """
 
 from __future__ import annotations
@@ -13,32 +13,18 @@ from typing import TYPE_CHECKING, TypeAlias
 import torch
 from torch.nn import functional
 
-from ..rooms import room
-from .rounding import (
-    Layer,
-    Rounded,
-    add_mirrored,
-    filter_layer,
-    gamma,
-    lengths,
-    local,
-    local_layer,
-    matrix_layer,
-)
+from ..learn.dictionaries import tables
+from .rounding import Layer, Rounded, filter_layer, gamma, lengths, local, local_layer, matrix_layer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from torch import Tensor
 
-    from ..learn.dictionaries import Table
     from .tensors import Shape
 
-Weights: TypeAlias = "Mapping[str, Tensor]"
 Layers: TypeAlias = "Mapping[str, Layer]"  # by what stands before the names of its tensors: "", "a.", "b."
 
-RESULT_LIMIT = 1 << 22  # numbers in an intermediate result of one example
-PATCH_LIMIT = 1 << 25  # numbers in the patches that a convolution multiplies, for one example
 POOL_WORK = 16  # what a number that a pool reads counts as
 AT_ONCE = 1 << 22  # numbers in the patches or filters of a local convolution that are multiplied at once
 CACHED = 1 << 19  # numbers in patches that the cache of a core holds: 4 MiB
@@ -72,7 +58,6 @@ class Kind(ABC):
     """Behaviour of all operations of one kind; ``seen`` is the shape of an operation's input."""
 
     sizes: tuple[str, ...] = ()  # in the order of the message
-    is_own = False  # of a message alone, never of the network f
     has_relu = False  # after it, unless it is the last operation
 
     @abstractmethod
@@ -83,13 +68,19 @@ class Kind(ABC):
         """Its weights; each has a bias if the operation has one."""
         return {}
 
+    def padded(self, operation: Operation, seen: Shape) -> int:
+        """Numbers of the padded input of a convolution, for one example."""
+        return 0
+
     def patches(self, operation: Operation, seen: Shape) -> int:
         """Numbers in the patches of one example that it multiplies."""
         return 0
 
     def count_held(self, operation: Operation, seen: Shape) -> int:
         """The most numbers that one example takes up in it."""
-        return max(math.prod(seen), operation.out, self.patches(operation, seen))
+        return max(
+            math.prod(seen), operation.out, self.padded(operation, seen), self.patches(operation, seen)
+        )
 
     def work(self, operation: Operation, seen: Shape) -> int:
         """Multiplications for one example; what a pool reads counts too."""
@@ -120,7 +111,7 @@ class Linear(Kind):
         return operation.out * math.prod(seen)
 
     def apply(self, operation: Operation, own: Layers, x: Rounded) -> Rounded:
-        layer, flat = own[""], replace(x, values=x.values.flatten(1), whole=None)
+        layer, flat = own[""], x.move(lambda values: values.flatten(1))
         return layer.sums(flat, functional.linear, terms=layer.weight.shape[1])
 
     def layer(self, operation: Operation, seen: Shape, weight: Tensor, bias: Tensor | None) -> Layer:
@@ -134,21 +125,12 @@ class WindowKind(Kind):
     def window(self, operation: Operation, channels: int) -> Operation:
         """An operation with the window over an image of so many channels, and the channels that come out."""
 
-    def count_padded(self, window: Operation, seen: Shape) -> int:
-        """Numbers of the padded image, where one is made."""
-        return 0
-
     def output(self, operation: Operation, seen: Shape) -> Shape:
         _require_image(seen)
         window = self.window(operation, seen[0])
         if min(seen[1:]) + 2 * window.padding < window.kernel:
             raise Misfit(f"has a window of {window.kernel}, larger than its image {seen}")
-        result = (window.out, *window.pixels(seen))
-        if max(self.count_padded(window, seen), math.prod(result)) > RESULT_LIMIT:
-            raise Misfit(f"makes more than {RESULT_LIMIT} numbers out of one example")
-        if self.patches(operation, seen) > PATCH_LIMIT:
-            raise Misfit(f"multiplies more than {PATCH_LIMIT} numbers in patches of one example")
-        return result
+        return (window.out, *window.pixels(seen))
 
 
 class Conv(WindowKind):
@@ -160,8 +142,8 @@ class Conv(WindowKind):
     def window(self, operation: Operation, channels: int) -> Operation:
         return operation
 
-    def count_padded(self, window: Operation, seen: Shape) -> int:
-        return seen[0] * math.prod(side + 2 * window.padding for side in seen[1:])
+    def padded(self, operation: Operation, seen: Shape) -> int:
+        return _pad(seen, self.window(operation, seen[0]).padding)
 
     def tensors(self, operation: Operation, seen: Shape) -> Mapping[str, Shape]:
         return {"weight": (operation.out, seen[0], operation.kernel, operation.kernel)}
@@ -185,7 +167,6 @@ class NormalisedConv(Conv):
     """A convolution of stride 1 whose result has mean 0 and variance 1 in each example."""
 
     sizes = ("out", "kernel")
-    is_own = True
 
     def window(self, operation: Operation, channels: int) -> Operation:
         if operation.kernel % 2 == 0:
@@ -196,19 +177,6 @@ class NormalisedConv(Conv):
         from .images.batches import normalise
 
         return normalise(super().apply(operation, own, x))
-
-    def of_both(self, operation: Operation, own: Layers, x: Rounded, order: Sequence[int]) -> Rounded:
-        """Outputs for features, then for those of mirror images, all in one convolution.
-
-        The latter are the former in another order, read from the right: so the filters are read from there.
-        """
-        from .images.batches import normalise
-
-        sums = super().apply(operation, {"": add_mirrored(own[""], order)}, x)
-        one, other = sums.values.tensor_split(2, dim=1)
-        values = one.new_empty(2 * len(one), *one.shape[1:]).contiguous(memory_format=torch.channels_last)
-        values[: len(one)], values[len(one) :] = one, other.flip(3)
-        return normalise(Rounded(values, sums.error.repeat(2)))
 
 
 class LocalConv(Conv):
@@ -221,27 +189,21 @@ class LocalConv(Conv):
     def apply(self, operation: Operation, own: Layers, x: Rounded) -> Rounded:
         """Some rows and columns of pixels at a time."""
         kernel, stride, padding = operation.kernel, operation.stride, operation.padding
-        layer, batch = own[""], len(x.values)
-        padded = functional.pad(x.values, (padding,) * 4)
-        patches = padded.unfold(2, kernel, stride).unfold(
-            3, kernel, stride
-        )  # (batch, in, rows, columns, k, k)
+        layer = own[""]
+        patches = functional.pad(x.values, (padding,) * 4).unfold(2, kernel, stride).unfold(3, kernel, stride)
         rows, columns = patches.shape[2:4]  # of (batch, in, rows, columns, kernel, kernel)
         filters = layer.weight.reshape(rows, columns, *layer.weight.shape[1:])
         per_pixel = max(patches[:, :, 0, 0].numel(), filters[0, 0].numel())
         width = max(1, min(columns, AT_ONCE // per_pixel))
         height = max(1, AT_ONCE // per_pixel // width)
-        result = padded.new_empty(batch, operation.out, rows, columns)
+        values = patches.new_empty(len(x.values), operation.out, rows, columns)
         for top in range(0, rows, height):
             for left in range(0, columns, width):
                 r, s = slice(top, top + height), slice(left, left + width)
-                result[:, :, r, s] = torch.einsum(
-                    "bcrsij,rsocij->bors", patches[:, :, r, s], filters[r, s].to(padded.dtype)
+                values[:, :, r, s] = torch.einsum(
+                    "bcrsij,rsocij->bors", patches[:, :, r, s], filters[r, s].double()
                 )
-        if layer.bias is not None:
-            result += layer.bias.to(padded.dtype)[:, None, None]
-        error = layer.error(x, terms=layer.weight[0, 0].numel(), pixels=rows * columns)
-        return Rounded(result, error)
+        return layer.finish(x, values, terms=layer.weight[0, 0].numel(), pixels=rows * columns)
 
     def layer(self, operation: Operation, seen: Shape, weight: Tensor, bias: Tensor | None) -> Layer:
         return local_layer(weight, bias)
@@ -261,6 +223,9 @@ class Residual(WindowKind):
         out = operation.out
         return {"a.weight": (out, seen[0], 3, 3), "b.weight": (out, out, 3, 3)}
 
+    def padded(self, operation: Operation, seen: Shape) -> int:
+        return max(_pad(seen, 1), _pad(self.output(operation, seen), 1))
+
     def patches(self, operation: Operation, seen: Shape) -> int:
         pixels = math.prod(self.window(operation, seen[0]).pixels(seen))
         return max(seen[0], operation.out) * 9 * pixels
@@ -275,9 +240,8 @@ class Residual(WindowKind):
         shortcut = x.move(lambda image: functional.pad(image[:, :, ::stride, ::stride], sides))
         inner = relu(_convolve(x, own["a."], stride=stride, padding=1))
         outer = _convolve(inner, own["b."], stride=1, padding=1)
-        both = Rounded(outer.values + shortcut.values, outer.error + shortcut.error)
-        dtype = both.values.dtype
-        return relu(replace(both, error=both.error + local(lengths(both.values), gamma(2, dtype), dtype)))
+        both = outer.values + shortcut.values
+        return relu(Rounded(both, outer.error + shortcut.error + local(gamma(2), lengths(both))))
 
     def layer(self, operation: Operation, seen: Shape, weight: Tensor, bias: Tensor | None) -> Layer:
         is_first = weight.shape[1] == seen[0]  # both have the sides of the input, where they are as many
@@ -317,42 +281,35 @@ class GlobalAveragePool(Kind):
 
 
 class Dictionary(WindowKind):
-    """Fixed features of images (5.5)."""
+    """Fixed features of images (8.7)."""
 
     sizes = ("table", "pool")
-    is_own = True
 
     def window(self, operation: Operation, channels: int) -> Operation:
-        if not (tables := self._tables(operation)):
+        if not (found := tables(operation.table)):
             raise Misfit(f"has number {operation.table}, and there is no such dictionary")
-        filters = sum(len(table.filters) for table in tables)
+        filters = sum(len(table.filters) for table in found)
         return replace(operation, out=channels * (1 + filters), kernel=operation.pool, stride=operation.pool)
 
     def count_held(self, operation: Operation, seen: Shape) -> int:
         """The patches of one plane at a time."""
-        patches = (table.size**2 * math.prod(seen[1:]) for table in self._tables(operation))
+        patches = (table.size**2 * math.prod(seen[1:]) for table in tables(operation.table))
         return max(math.prod(seen), *patches)
 
     def work(self, operation: Operation, seen: Shape) -> int:
-        taps = sum(table.filters[..., 0, 0].size * table.size**2 for table in self._tables(operation))
+        taps = sum(table.filters[..., 0, 0].size * table.size**2 for table in tables(operation.table))
         return taps * math.prod(seen)
 
     def apply(self, operation: Operation, own: Layers, x: Rounded) -> Rounded:
         from .images.dictionary import features
 
-        (found,) = features(operation.table, operation.pool, x)
-        return found
-
-    def _tables(self, operation: Operation) -> tuple[Table, ...]:
-        found: tuple[Table, ...] = room("dictionaries").tables(operation.table)
-        return found
+        return features(operation.table, operation.pool, x)
 
 
 class Views(WindowKind):
     """Views of the input, each of its shape; the logits of the rest of the chain are averaged over them."""
 
     sizes = ("views",)
-    is_own = True
 
     def window(self, operation: Operation, channels: int) -> Operation:
         if operation.views not in VIEWS:
@@ -380,6 +337,11 @@ KINDS: dict[str, Kind] = {  # ids count from 1
 }
 
 
+def _pad(seen: Shape, padding: int) -> int:
+    """Numbers of an image with its padding."""
+    return seen[0] * math.prod(side + 2 * padding for side in seen[1:])
+
+
 def _require_image(seen: Shape) -> None:
     if len(seen) != 3:
         raise Misfit(f"needs an image (channels, height, width); it sees {seen}")
@@ -392,24 +354,21 @@ def relu(x: Rounded) -> Rounded:
 
 def _mean(values: Tensor, x: Rounded, numbers: int) -> Rounded:
     """Means of so many numbers each: a mean is shorter by the root of their number."""
-    dtype = values.dtype
-    return Rounded(
-        values, (x.error + local(lengths(x.values), gamma(numbers + 1, dtype), dtype)) / math.sqrt(numbers)
-    )
+    return Rounded(values, (x.error + local(gamma(numbers + 1), lengths(x.values))) / math.sqrt(numbers))
 
 
 def _convolve(x: Rounded, layer: Layer, *, stride: int, padding: int) -> Rounded:
     """A convolution with a weight and perhaps a bias, of few examples at a time."""
-    kernel, terms = layer.weight.shape[2], layer.weight[0].numel()
-    pixels = math.prod(Operation("conv", 0, kernel, stride, padding).pixels(tuple(x.values.shape[1:])))
+    terms = layer.weight[0].numel()
+    window = Operation("conv", kernel=layer.weight.shape[2], stride=stride, padding=padding)
+    pixels = math.prod(window.pixels(tuple(x.values.shape[1:])))
 
     def convolved(values: Tensor, weight: Tensor) -> Tensor:
-        def part(some: Tensor) -> Tensor:
-            return functional.conv2d(some, weight, stride=stride, padding=padding)
-
-        if values.dtype == torch.float32:  # lays out no patches
-            return part(values)
-        return in_parts(part, values, numbers=terms * pixels)
+        return in_parts(
+            lambda part: functional.conv2d(part, weight, stride=stride, padding=padding),
+            values,
+            numbers=terms * pixels,
+        )
 
     return layer.sums(x, convolved, terms=terms, pixels=pixels)
 

@@ -1,104 +1,68 @@
-"""Claims about the original network f, by way of g: distance on a domain, or disagreements (section 7).
-
-Reached when the statement is C-12a (f and g are near each other on a whole domain) or C-12b (they seldom
-disagree on fresh unlabelled inputs), and the weights of f are given.
-"""
+"""The network f that was given: its distance from g, its predictions (docs/format.md, section 9)."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..checks import too_many
 from ..refusal import Refused
-from ..sample import Inputs, Progress, canonical_inputs, count_repeats, count_shared, sample_sha256
 from ..weights import same_tensors
-from .chain import Chain, Layout, parse_chain
-from .evaluation import Evaluator, chain_evaluator, count_disagreements
+from .chain import Chain, make_chain
 from .operations import KINDS
-from .rounding import NO_NORM, SPECTRAL_ROUNDING, filter_norm, matrix_norm
+from .rounding import NO_NORM, SPECTRAL_ROUNDING, filter_norm, matrix_norm, spectral_cost
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ..header import Disagreement, Domain, Header, Scaling
-    from ..weights import Floats
+    from numpy.typing import NDArray
+
+    from ..header import Header
     from .network import Network
-    from .tensors import Doubles, Shape
+    from .scaling import Scaling
+    from .tensors import Doubles, Floats, Shape
 
 POOLS = ("max pool", "average pool", "global average pool")  # of norm at most 1
+COST_LIMIT = 1 << 38  # of all spectral norms: some minutes
 
 
-def check_domain(header: Header, domain: Domain, network: Network, subject: Mapping[str, Floats]) -> None:
-    """Check that theta covers the distance of f and g on the whole domain (section 7.1)."""
-    assert network.theta is not None  # the statement is C-12a
-    same_tensors(subject, domain.subject_sha256, "Subject")
-    _require_layout(subject, network.chain.layout())
+def original_network(header: Header, network: Network, subject: Mapping[str, NDArray[Any]]) -> Network:
+    """The network f, from its weights and the chain of the header; inputs are scaled as for g (9.1)."""
+    original = header.original
+    assert original is not None  # else nobody asks
+    assert original.chain is not None
+    chain = make_chain(original.chain, header.sample.input_shape, header.sample.classes)
+    tensors = same_tensors(subject, original.sha256, "Subject")
+    _require_layout(tensors, chain)
+    return replace(network, chain=chain, tensors=tensors)
+
+
+def check_domain(f: Network, g: Network, domain: tuple[float, float]) -> None:
+    """Check that the sample is in the domain, and that theta covers the distance of f and g on it (9.2)."""
+    low, high = domain
+    if not (low <= g.x.min() and g.x.max() <= high):
+        raise Refused(
+            f"Original: stored values go from {g.x.min():.6g} to {g.x.max():.6g}; the domain is "
+            f"[{low:.6g}, {high:.6g}]."
+        )
+    if f.chain.operations != g.chain.operations:
+        raise Refused("Original: its chain is not that of g; on a domain both have one.")
     try:
-        distance = deviation(network.chain, subject, network.tensors, scaling=header.scaling, domain=domain)
+        distance = deviation(g.chain, f.tensors, g.tensors, scaling=g.scaling, domain=domain)
     except NO_NORM as error:
-        raise Refused(f"C-12a: a spectral norm cannot be computed ({error}).") from None
+        raise Refused(f"Original: a spectral norm cannot be computed ({error}).") from None
     needed = math.sqrt(2) * distance
-    if not network.theta >= needed:
+    if not g.theta >= needed:
         raise Refused(
-            f"C-12a: the margin theta is {network.theta:.6g}; "
-            f"the margins of f and g can differ by {needed:.6g}."
+            f"Original: the margin theta is {g.theta:.6g}; the margins of f and g can differ by {needed:.6g}."
         )
 
 
-def subject_evaluator(
-    header: Header, extra: Disagreement, subject: Mapping[str, Floats], progress: Progress | None
-) -> Evaluator:
-    """The original network f of C-12b, if its tensors are those that the header names."""
-    same_tensors(subject, extra.subject_sha256, "Subject")
-    chain = parse_chain(extra.subject_chain, header.input_shape, header.classes)
-    _require_layout(subject, chain.layout())
-    return chain_evaluator(chain, subject, header=header, progress=progress)
-
-
-def check_disagreements(
-    header: Header,
-    extra: Disagreement,
-    networks: tuple[Evaluator, Evaluator],
-    *,
-    unlabelled: Inputs,
-    sample: Inputs,
-    allow_copies: bool,
-) -> None:
-    """Check that the networks disagree on no more unlabelled inputs than stated (section 7).
-
-    The inputs must be fresh: none of them occurs in the sample, and few occur twice.
-    """
-    x = canonical_inputs(unlabelled)
-    if len(x) != extra.n_unlabelled or x.shape[1:] != header.input_shape:
-        raise Refused(
-            f"Unlabelled: found {len(x)} inputs of shape {x.shape[1:]}; the certificate is about "
-            f"{extra.n_unlabelled} of shape {header.input_shape}."
-        )
-    if (found := sample_sha256(x, np.zeros(len(x), np.int64))) != extra.unlabelled_sha256:
-        raise Refused(
-            f"Unlabelled: the inputs have SHA-256 {found}; "
-            f"the certificate is about {extra.unlabelled_sha256}."
-        )
-    if shared := count_shared(sample, x):
-        raise Refused(
-            f"Unlabelled: {shared} of the {len(x)} inputs occur in the sample; they have to be a fresh draw."
-        )
-    repeats = count_repeats(x, np.zeros(len(x), np.int64))
-    if reasons := too_many(repeats, "unlabelled inputs", allow_copies=allow_copies):
-        raise Refused(*reasons)
-    if (count := count_disagreements(*networks, x, header.loss)) > extra.disagreements:
-        raise Refused(
-            f"Facts: f and g disagree on {count} of {len(x)} unlabelled inputs; "
-            f"the certificate states {extra.disagreements}."
-        )
-
-
-def _require_layout(subject: Mapping[str, Floats], layout: Layout) -> None:
-    found = {name: values.shape for name, values in subject.items()}
+def _require_layout(subject: Mapping[str, Floats], chain: Chain) -> None:
+    found, layout = {name: values.shape for name, values in subject.items()}, chain.layout()
     if found != dict(layout):
         differing = sorted({*found.items(), *layout} - (found.items() & {*layout}))
         raise Refused(
@@ -109,42 +73,45 @@ def _require_layout(subject: Mapping[str, Floats], layout: Layout) -> None:
 
 
 def deviation(
-    chain: Chain, f: Mapping[str, Floats], g: Mapping[str, Floats], *, scaling: Scaling, domain: Domain
+    chain: Chain,
+    f: Mapping[str, Floats],
+    g: Mapping[str, Floats],
+    *,
+    scaling: Scaling,
+    domain: tuple[float, float],
 ) -> float:
     """An upper bound of the Euclidean distance of the outputs of f and g over all inputs of the domain."""
-    e, m = 0.0, _input_norm(chain.inputs[0], scaling, domain)
+    e, m, cost = 0.0, _input_norm(chain.inputs[0], scaling, domain), 0
     for position, (operation, seen) in enumerate(zip(chain.operations, chain.inputs, strict=True)):
         if operation.kind in POOLS:
             continue
         if operation.kind not in ("linear", "conv"):
-            raise Refused(
-                f"C-12a: the chain has a {operation.kind} operation, which this statement does not allow."
-            )
-        norm, weight = matrix_norm, f"{position}.weight"
+            raise Refused(f"Original: on a domain its chain may have no {operation.kind}.")
+        weight, frequencies, norm = f"{position}.weight", 1, matrix_norm
         if operation.kind == "conv":
             height, width = (side + 2 * operation.padding for side in seen[1:])
-            norm = partial(filter_norm, grid=(height, width))
-        a = norm(f[weight].astype(np.float64))
-        u = norm(g[weight].astype(np.float64) - f[weight].astype(np.float64))
+            frequencies, norm = height * width, partial(filter_norm, grid=(height, width))
+        cost += 2 * spectral_cost(f[weight].shape[:2], frequencies)
+        if cost > COST_LIMIT:
+            raise Refused(f"Original: its spectral norms take more than {COST_LIMIT} multiplications.")
+        a = norm(f[weight])
+        u = norm(g[weight].astype(np.float64) - f[weight])
         bias = change = 0.0
         if operation.bias:
             name = f"{position}.bias"
             repeats = math.sqrt(math.prod(KINDS[operation.kind].output(operation, seen)[1:]))  # pixels
             bias = repeats * _length(f[name].astype(np.float64))
-            change = repeats * _length(g[name].astype(np.float64) - f[name].astype(np.float64))
+            change = repeats * _length(g[name].astype(np.float64) - f[name])
         e, m = (a + u) * e + u * m + change, a * m + bias
     return e
 
 
-def _input_norm(shape: Shape, scaling: Scaling, domain: Domain) -> float:
-    channels = shape[0] if len(shape) == 3 else 1
-    mean, std = (np.broadcast_to(np.array(values), channels) for values in (scaling.mean, scaling.std))
-    per_channel = math.prod(shape) // channels
+def _input_norm(shape: Shape, scaling: Scaling, domain: tuple[float, float]) -> float:
+    """The norm of the largest scaled inputs."""
+    mean, std = scaling.constants(shape)
     with np.errstate(over="ignore", invalid="ignore"):  # an infinite norm is more than any theta covers
-        low, high = (
-            np.abs((value / scaling.divisor - mean) / std) for value in (domain.input_low, domain.input_high)
-        )
-        return math.sqrt(per_channel * float((np.maximum(low, high) ** 2).sum()))
+        ends = [np.abs((value / scaling.divisor - mean) / std) for value in domain]
+        return _length(np.broadcast_to(np.maximum(*ends), shape).ravel())
 
 
 def _length(vector: Doubles) -> float:

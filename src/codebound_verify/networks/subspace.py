@@ -1,4 +1,4 @@
-"""Networks whose tensors are one fixed function of a few coded integers (docs/format.md, section 5.4)."""
+"""Networks whose tensors are one fixed function of a few coded integers (docs/format.md, section 8.8)."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..arithmetic import grid
 from ..refusal import Refused
 from ..stream import Stream, Words
-from .draws import quarters, read_seed
-from .tensors import Content, Doubles, Shape, Static, Values, as_matrix, read_exponent, read_inner
+from .arithmetic import grid
+from .draws import quarters
+from .tensors import Content, Doubles, Shape, Static, Values, as_matrix, read_inner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..arithmetic import Decoder
+    from .arithmetic import Decoder
     from .chain import Layout
 
 SIZE_LIMIT = 1 << 20
@@ -71,9 +71,9 @@ def read_subspace(decoder: Decoder, elements: int) -> Subspace:
     size = decoder.size("the size d of a subspace", SIZE_LIMIT)
     entries = 1 << decoder.uniform(3)
     decoder.work.spend((START_WORK + entries) * elements)
-    step = grid(read_exponent(decoder))
+    step = grid(decoder.exponent())
     has_zero_head = bool(decoder.bit())
-    return Subspace(size, entries, step, has_zero_head, read_seed(decoder))
+    return Subspace(size, entries, step, has_zero_head, decoder.seed())
 
 
 def read_integers(decoder: Decoder, subspace: Subspace) -> Content | Static:

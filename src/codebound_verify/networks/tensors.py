@@ -1,4 +1,4 @@
-"""The codes of tensors (docs/format.md, sections 4.3 to 4.7 and 4.14)."""
+"""The codes of tensors (docs/format.md, section 8.4), but for those of ``papers``."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arithmetic import Context, Decoder, Flags, grid
 from ..refusal import Refused
 from ..rooms import room
+from .arithmetic import Context, Decoder, Flags, grid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from ..weights import Floats
+    from ..message import Bits
 
+Floats: TypeAlias = NDArray[np.float32]
 Shape: TypeAlias = tuple[int, ...]
 Integers: TypeAlias = NDArray[np.signedinteger[Any]]  # as short as their limit allows
 Doubles: TypeAlias = NDArray[np.float64]
 
-EXPONENT_LIMIT = 1000  # of a step
 SLOTS = 1 << 16  # sum of the frequencies of a static table
 STATE_BYTES = 5  # of a lane at the start of a block
 LOWEST = 1 << 24  # a lane with a lower state takes a word
@@ -36,7 +36,7 @@ TILE = 1 << 18  # elements computed at a time
 NARROWEST = 1 << 10  # columns of a tile, if there are that many
 ELSEWHERE = (2, 7)  # modes whose elements are not inside the code word
 INNER_MODES = (1, 2, 3, 4, 7, 14)
-OF_THE_PAPERS = range(8, 14)  # modes that the papers' compressors write
+MODES_OF_PAPERS = range(8, 14)
 BELL_LIMIT = 255  # absolute value of an integer under a bell
 BELL_TOP = 1 << 30  # U_0
 DECAYS = (  # r of a bell, one per width
@@ -82,7 +82,7 @@ class Content:
 
 @dataclass(frozen=True)
 class Static:
-    """A tensor whose ``count`` elements are in a block behind the code word (4.7)."""
+    """A tensor whose ``count`` elements are in a block behind the code word (mode 7)."""
 
     count: int
     limit: int
@@ -105,13 +105,13 @@ def narrowest(limit: int) -> np.dtype[np.signedinteger[Any]]:
 
 
 def as_matrix(shape: Shape) -> tuple[int, int]:
-    """The rows and columns of a tensor (4.3)."""
+    """The rows and columns of a tensor."""
     rows = shape[0] if len(shape) > 1 else 1
     return rows, math.prod(shape) // rows
 
 
 def read_coded(decoder: Decoder, mode: int, shape: Shape) -> Content | Static:
-    """The rest of a tensor of mode 1 to 7 or 14 (4.3)."""
+    """The rest of a tensor of mode 1 to 7 or 14."""
     rows, columns = as_matrix(shape)
     if mode not in ELSEWHERE:
         decoder.coded.spend(rows * columns)
@@ -119,7 +119,7 @@ def read_coded(decoder: Decoder, mode: int, shape: Shape) -> Content | Static:
 
 
 def read_inner(decoder: Decoder, shape: Shape) -> Content | Static:
-    """An inner tensor (4.8): coded integers of which something else is made."""
+    """An inner tensor: coded integers of which something else is made."""
     if (count := math.prod(shape)) > TENSOR_LIMIT:
         raise Refused(f"Message: an inner tensor has {count} elements; at most {TENSOR_LIMIT} are allowed.")
     decoder.inner.spend(count)
@@ -129,7 +129,7 @@ def read_inner(decoder: Decoder, shape: Shape) -> Content | Static:
 
 
 def to_float32(values: Values, shape: Shape, base: Floats | None) -> Floats:
-    """Values rounded once to float32, as differences to ``base`` where there is one (4.6, 5.3)."""
+    """Values rounded once to float32, as differences to ``base`` where there is one (8.3)."""
     result = np.empty((values.rows, values.columns), np.float32)
     start = None if base is None else base.reshape(result.shape)
     for part in _tiles(values):
@@ -158,20 +158,14 @@ def _tiles(values: Values) -> Iterator[tuple[slice, slice]]:
             )
 
 
-def read_exponent(decoder: Decoder) -> int:
-    """The index j of a step (4.6)."""
-    if abs(j := decoder.signed()) > EXPONENT_LIMIT:
-        raise Refused(f"Message: the step has exponent {j}; -1000 to 1000 is allowed.")
-    return j
-
-
 def _adaptive(decoder: Decoder, rows: int, columns: int) -> Content:
-    """Mode 1 (4.4)."""
-    exponent = read_exponent(decoder)
+    """Mode 1."""
+    exponent = decoder.exponent()
     limit = decoder.size("the largest element L", 1 << 12)
     rows_flagged, columns_flagged = decoder.bit(), decoder.bit()
-    live_rows = _live(decoder, rows) if rows_flagged else range(rows)
-    live_columns = _live(decoder, columns) if columns_flagged else range(columns)
+    flags = Flags()  # one context for both
+    live_rows = _live(decoder, flags, rows) if rows_flagged else range(rows)
+    live_columns = _live(decoder, flags, columns) if columns_flagged else range(columns)
     kind = decoder.uniform(4)
     stride = decoder.gamma() if kind == 3 else 0
 
@@ -206,9 +200,8 @@ def _adaptive(decoder: Decoder, rows: int, columns: int) -> Content:
     return Content(result.ravel(), exponent, limit)
 
 
-def _live(decoder: Decoder, count: int) -> Sequence[int]:
+def _live(decoder: Decoder, flags: Flags, count: int) -> Sequence[int]:
     """The rows or columns whose flag is 1."""
-    flags = Flags()
     return array("q", (place for place in range(count) if flags.read(decoder)))
 
 
@@ -219,7 +212,7 @@ def _zeros(decoder: Decoder, rows: int, columns: int) -> Content:
 
 def _dense(decoder: Decoder, rows: int, columns: int) -> Content:
     """Mode 3."""
-    exponent = read_exponent(decoder)
+    exponent = decoder.exponent()
     limit = decoder.size("the largest element L", 1 << 20)
     values = (decoder.uniform(2 * limit + 1) - limit for _ in range(rows * columns))
     return Content(np.fromiter(values, narrowest(limit), rows * columns), exponent, limit)
@@ -227,7 +220,7 @@ def _dense(decoder: Decoder, rows: int, columns: int) -> Content:
 
 def _enumerative(decoder: Decoder, rows: int, columns: int) -> Content:
     """Mode 4."""
-    exponent = read_exponent(decoder)
+    exponent = decoder.exponent()
     limit = decoder.size("the largest element L", 1 << 20)
     result = np.zeros(rows * columns, narrowest(limit))
     where, count = _mask(decoder, rows * columns)
@@ -274,8 +267,8 @@ def borders(width: int) -> tuple[int, ...]:
 
 
 def _bell(decoder: Decoder, rows: int, columns: int) -> Content:
-    """Mode 14: integers under a bell-shaped law, that of a logistic density (4.14)."""
-    exponent = read_exponent(decoder)
+    """Mode 14: integers under a bell-shaped law, that of a logistic density."""
+    exponent = decoder.exponent()
     starts = borders(decoder.uniform(len(DECAYS)))
     total = starts[-1]
 
@@ -289,7 +282,7 @@ def _bell(decoder: Decoder, rows: int, columns: int) -> Content:
 
 
 def _mask(decoder: Decoder, count: int) -> tuple[NDArray[np.bool_], int]:
-    """Mask of the non-zero elements, and their number (4.5)."""
+    """Mask of the non-zero elements, and their number."""
     left = non_zeros = decoder.uniform(count + 1)
     where = bytearray(count)
     for place in range(count):
@@ -304,8 +297,8 @@ def _mask(decoder: Decoder, count: int) -> tuple[NDArray[np.bool_], int]:
 
 
 def _static(decoder: Decoder, rows: int, columns: int) -> Static:
-    """Mode 7: the table of 4.7."""
-    exponent = read_exponent(decoder)
+    """Mode 7: the frequencies of a block."""
+    exponent = decoder.exponent()
     limit = decoder.size("the largest element L", 1 << 12)
     frequencies = [decoder.gamma() - 1 for _ in range(2 * limit + 1)]
     if sum(frequencies) != SLOTS:
@@ -330,28 +323,28 @@ CODES: dict[int, Callable[[Decoder, int, int], Content | Static]] = {
 def read_tensor(decoder: Decoder, shape: Shape) -> Recipe:
     """The next tensor."""
     mode = decoder.gamma()
-    if mode in OF_THE_PAPERS:
-        recipe: Recipe = room("codes of the papers").READERS[mode](decoder, shape)
-        return recipe
+    if mode in MODES_OF_PAPERS:
+        made: Recipe = room("codes of the papers").READERS[mode](decoder, shape)
+        return made
     if mode not in CODES:
         raise Refused(f"Message: there is no tensor mode {mode}; modes are 1 to {max(CODES)}.")
     return Recipe((read_coded(decoder, mode, shape),), Content.values)
 
 
 class Blocks:
-    """The bytes from bit ``start`` of a message on; a block is a whole number of them."""
+    """The blocks behind the code word, each a whole number of bytes from the next bit on."""
 
-    def __init__(self, message: bytes, start: int, code_bits: int) -> None:
-        shift = start & 7
-        span = np.frombuffer(message + b"\0", np.uint8)[start >> 3 :]
+    def __init__(self, bits: Bits) -> None:
+        self._bits = bits
+        shift = bits.place & 7
+        span = np.frombuffer(bits.data + b"\0", np.uint8)[bits.place >> 3 :]
         if shift:
             span = (span[:-1] << np.uint8(shift)) | (span[1:] >> np.uint8(8 - shift))
-        self._bytes = span[: (code_bits - start) // 8]
-        self._next = 0
+        self._bytes = span[: (bits.count - bits.place) // 8]
 
-    def read(self, table: Static) -> tuple[Content, int]:
-        """The elements of one block, and the bits that it has."""
-        head = self._bytes[self._next : self._next + STATE_BYTES * table.lanes]
+    def read(self, table: Static, name: str) -> Content:
+        """The elements of the next block; the ledger notes its bits for the tensor of a name."""
+        head, tail = np.split(self._bytes, [STATE_BYTES * table.lanes])
         if head.size < STATE_BYTES * table.lanes:
             raise Refused("Message: it ends inside a block.")
         padded = np.zeros((table.lanes, 8), np.uint8)
@@ -359,14 +352,15 @@ class Blocks:
         state = padded.view(">i8")[:, 0].astype(np.int64)
         if (state < LOWEST).any():
             raise Refused("Message: a block starts with a state below 2^24.")
-        tail = self._bytes[self._next + head.size :]
         words = tail[: tail.size // 2 * 2].view(">u2")
         result, used = (_in_turn if table.lanes < FEW_LANES else _side_by_side)(table, state, words)
         if (state != LOWEST).any():
             raise Refused("Message: a block does not end in the state 2^24.")
-        size = head.size + 2 * used
-        self._next += size
-        return Content(result, table.exponent, table.limit), 8 * size
+        self._bytes = tail[2 * used :]
+        size = 8 * (head.size + 2 * used)
+        self._bits.place += size
+        self._bits.ledger.append((f"block {name}", size))
+        return Content(result, table.exponent, table.limit)
 
 
 def _slots(table: Static) -> tuple[Integers, NDArray[np.int64], NDArray[np.int64]]:

@@ -7,23 +7,25 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import mpmath
-import numpy as np
 
-from ..checks import limit_of, set_apart
+from ..claim import limit_of
+from ..counting import Scores, recount
 from ..formulas import DIGITS
-from ..sample import Labels, permutation
+from ..header import Limit
+from ..losses import EACH_CLASS, OF_CLUSTERS, Question
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    import numpy as np
     from numpy.typing import NDArray
 
     from ..header import Header
+    from ..order import Arranged
+    from ..sample import Data
 
 
 @dataclass(frozen=True)
 class ClassRow:
-    """Errors on the examples of one class, picks among them, and their limit; None without examples."""
+    """Errors on the rows of one class, picks among them, and their limit; None without rows."""
 
     label: int
     errors: int
@@ -33,23 +35,27 @@ class ClassRow:
 
 
 def class_table(
-    header: Header, y: Labels, count: Callable[[NDArray[np.int64]], tuple[int, int]]
+    header: Header,
+    data: Data,
+    arranged: Arranged,
+    scores: Scores,
+    picked: NDArray[np.int64] | None,
 ) -> tuple[ClassRow, ...]:
     """The errors on every class; their limits, at delta over the classes, hold at once (C-17).
 
-    ``count`` has the picks among some places of the sample, and the errors on the others there.
+    There are none of clusters, whose rows are not draws of their own.
     """
-    places = permutation(len(y))[set_apart(header) :] if set_apart(header) else np.arange(len(y))
-    rows = []
+    if header.claim.on in OF_CLUSTERS:
+        return ()
+    tallies = recount(Question(on=EACH_CLASS), header, data, arranged, scores, picked)
     with mpmath.workdps(DIGITS):
-        share = mpmath.mpf(header.delta) / header.classes
-    for label in range(header.classes):
-        own = places[y[places] == label]
-        if not len(own):
-            rows.append(ClassRow(label, 0, 0, None))
-            continue
-        picks, errors = count(own)
-        exact = limit_of(header, picks + errors, len(own), share)
-        bound = min(1.0, math.nextafter(float(exact), math.inf))
-        rows.append(ClassRow(label, errors, len(own), bound, picks))
+        share = mpmath.mpf(header.claim.delta) / len(tallies)
+    rows = []
+    for label, tally in zip(scores.classes.tolist(), tallies, strict=True):
+        bound = None
+        if tally.n:
+            limit = Limit(bound=1.0, errors=tally.errors, n=tally.n, of=tally.of, picks=tally.picks)
+            exact = limit_of(header, limit, share)
+            bound = min(1.0, math.nextafter(float(exact), math.inf))
+        rows.append(ClassRow(label, tally.errors, tally.n, bound, tally.picks or 0))
     return tuple(rows)

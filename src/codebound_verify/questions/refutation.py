@@ -1,26 +1,38 @@
-"""Test errors, and a test that they refute the printed bound (docs/format.md, section 7)."""
+"""Test errors, and a test that they refute the printed bound."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ..formulas import probability_of_more
-from ..losses import WRONG
+import mpmath
+import numpy as np
+from mpmath import mpf
+
+from ..counting import judge_block
+from ..formulas import DIGITS, tail_ratio
+from ..losses import OF_CLUSTERS, Question, is_about
+from ..order import count_shared
 from ..refusal import Refused
-from ..sample import Inputs, canonical_inputs, canonical_labels, count_shared
+from ..sample import Data, as_labels, as_stored
 
 if TYPE_CHECKING:
-    from ..header import Header
-    from ..learn.picking import LearnedNetwork
-    from ..networks.evaluation import Evaluator
+    from collections.abc import Callable, Iterator
 
+    from numpy.typing import NDArray
+
+    from ..header import Header
+
+    Array = NDArray[Any]
+    Blocks = Iterator[tuple[NDArray[np.int64], Array, Array]]
+
+ROUNDING = mpf("1e-30")  # far above what rounding can do to a tail
 LEVEL = 1e-3  # test errors less likely than this, were the bound true, refute it
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Errors of the network that the bound is about, on examples that took no part in making it.
+    """Errors of the classifier that the bound is about, on examples that took no part in making it.
 
     ``shared`` of them occur in the sample too. ``tail`` is the probability of so many errors or more, were
     the risk as large as the bound; ``refuted`` says that it is below the level.
@@ -35,37 +47,73 @@ class Comparison:
 
 
 def compare_with_test(
-    header: Header, network: Evaluator | LearnedNetwork, sample: Inputs, test: tuple[Inputs, Inputs]
+    header: Header,
+    question: Question,
+    classes: NDArray[np.int64],
+    blocks_of: Callable[[Data], Blocks],
+    *,
+    data: Data,
+    test: tuple[Array, Array],
 ) -> Comparison:
-    """Count errors on test examples as on the sample, and compare them with the printed bound."""
-    x = canonical_inputs(test[0])
-    labels = canonical_labels(test[1], len(x))
-    if x.shape[1:] != header.input_shape or labels.min() < 0 or labels.max() >= header.classes:
-        raise Refused(
-            f"Test data: inputs of shape {header.input_shape} with labels from 0 to {header.classes - 1} are "
-            f"expected; found shape {x.shape[1:]} and labels from {labels.min()} to {labels.max()}."
-        )
-    possible = header.loss.possible(labels)
-    if not possible.any():
-        raise Refused(f"Test data: the loss {header.loss.text} is about none of the examples.")
-    x, labels = x[possible], labels[possible]
-    errors = network.count_errors(x, labels, loss=header.loss)
-    return judge(header, errors, len(x), count_shared(sample, x))
+    """Count errors on test examples as on the sample, and compare them with the printed bound.
+
+    ``blocks_of`` has the scores of other data. Of parts the bound is the largest limit, so it holds for
+    all of their rows together.
+    """
+    if question.on in OF_CLUSTERS:
+        raise Refused("Test data: the claim is about clusters, and test examples are not compared with it.")
+    x = as_stored(test[0], is_cells=data.is_cells)
+    if x.shape[1:] != data.x.shape[1:]:
+        raise Refused(f"Test data: inputs have shape {x.shape[1:]}; {data.x.shape[1:]} is expected.")
+    tested = Data(x, as_labels(test[1], len(x)), data.is_cells)
+    about, right = is_about(question, tested.y), np.zeros(len(x), dtype=bool)
+    for rows, values, room in blocks_of(tested):
+        right[rows], is_possible, _ = judge_block(question, classes, 0.0, tested.y[rows], values, room)
+        about[rows] &= is_possible
+    if not about.any():
+        raise Refused(f"Test data: the loss {question.loss} on {question.on} is about none of the examples.")
+    return judge(header, int((about & ~right).sum()), int(about.sum()), count_shared(data.x, x[about]))
 
 
 def judge(header: Header, errors: int, n: int, shared: int) -> Comparison:
     """Compare test errors with the printed bound."""
-    does = "errs" if header.loss == WRONG else f"incurs the loss {header.loss.text}"
-    seen = f"{header.subject} {does} on {errors} of {n} test examples, of which {shared} occur in the sample"
-    tail = probability_of_more(errors, n, header.bound)
+    claim = header.claim
+    does = "errs" if claim.loss == "wrong" else f"incurs the loss {claim.loss}"
+    seen = f"{claim.subject} {does} on {errors} of {n} test examples, of which {shared} occur in the sample"
+    tail = probability_of_more(errors, n, claim.bound)
     refuted = bool(tail < LEVEL)
     if refuted:
         meaning = (
             f". Were the bound true, so many would be seen with probability below {LEVEL:g}: the file is in "
             "order and what it claims is not to be believed. Look for copies (inside the sample, or of test "
-            "examples in it), for a base that saw the sample, for test data of another distribution, and for "
-            "a network that does not answer for one example at a time."
+            "examples in it), for tables, features or a base that saw the counted rows, for test data of "
+            "another distribution, and for a network that does not answer for one example at a time."
         )
     else:
         meaning = "; that does not contradict the bound."
     return Comparison(errors, n, shared, float(tail), refuted, seen + meaning)
+
+
+def probability_of_more(errors: int, n: int, risk: float) -> mpf:
+    """P(Bin(n, risk) >= errors), rounded up: how likely so many test errors are, or more, at that risk.
+
+    Example:
+        >>> mpmath.nstr(probability_of_more(17, 50, 0.3), 8)
+        '0.31612138'
+    """
+    with mpmath.workdps(DIGITS):
+        p = mpf(risk)
+        if errors <= 0 or p >= 1:
+            return mpf(1)
+        if p <= 0:
+            return mpf(0)
+        if errors > n * p:  # by symmetry: right answers of a network that is right with probability 1 - p
+            return min(mpf(1), _lower_tail(n - errors, n, right=p) * (1 + ROUNDING))
+        return 1 - _lower_tail(errors - 1, n, right=1 - p) * (1 - ROUNDING)
+
+
+def _lower_tail(k: int, n: int, *, right: mpf) -> mpf:
+    """P(Bin(n, 1 - right) <= k), from its largest term downwards."""
+    choose = mpmath.loggamma(n + 1) - mpmath.loggamma(k + 1) - mpmath.loggamma(n - k + 1)
+    largest = mpmath.exp(choose + k * mpmath.log(1 - right) + (n - k) * mpmath.log(right))
+    return largest * tail_ratio(k, n, odds=right / (1 - right))

@@ -5,66 +5,75 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
-import cbound_writer as writer
 import numpy as np
 import pytest
+from file_worlds import made
+from file_writer import edited
 from worlds.commands import Terminal, python
+from worlds.files import sha256_of
 
-from codebound_verify import data
+from codebound.holdout.sealed import SealSettings, look, seal
+from codebound.sample.arrays import from_arrays
+from codebound_verify import __main__ as program
 from codebound_verify.__main__ import _fold, main
-from codebound_verify.files import GivenFiles, verdict_record, verify_file
-from codebound_verify.refusal import Refused
 
 
 @pytest.fixture
-def files(tmp_path):
-    case = writer.linear_case()
-    np.savez(tmp_path / "sample.npz", x=case.x, y=case.y)
-    (tmp_path / "true.cbound").write_bytes(case.data())
-    case.fields["claim"]["bound"] = 0.001
-    (tmp_path / "false.cbound").write_bytes(case.data())
-    return tmp_path
+def place(folder):
+    """A folder of a certificate, and the same file with a false bound beside it."""
+    place = folder("first_table")
+    data = (place / "certificate.cbound").read_bytes()
+    (place / "false.cbound").write_bytes(edited(data, {"claim.bound": 0.001}))
+    return place
 
 
-def run(capsys, *arguments) -> tuple[int, str, str]:
-    try:
-        status = main([str(argument) for argument in arguments])
-    except SystemExit as stop:
-        status = stop.code
-    captured = capsys.readouterr()
-    return status, captured.out, captured.err
+def beside(place, name="false.cbound"):
+    return place / name, "--data", place / "sample.npz", "--scores", place / "scores.safetensors"
 
 
-def test_accept(files, capsys):
-    status, out, _ = run(capsys, files / "true.cbound", "--data", files / "sample.npz")
-    assert status == 0
-    assert out.startswith("ACCEPT\nWith probability at least 1 - 0.05")
-    assert "400 examples" in out
-    assert "The file declares:" in out
+@pytest.fixture
+def run(capsys):
+    def run(*arguments) -> tuple[int, str, str]:
+        try:
+            status = main([str(argument) for argument in arguments])
+        except SystemExit as stop:
+            status = stop.code
+        return (status, *capsys.readouterr())
+
+    return run
+
+
+def test_accepted_and_refused(place, run):
+    status, out, err = run(place)
+    assert (status, err) == (0, "")
+    assert out.startswith("ACCEPT, recounted")
+    assert "\n2 bits.\nChecked:\n  - " in out
+    status, out, _ = run(*beside(place), "--format", "json", "--max-error", "0.5")
+    record = json.loads(out)
+    assert (status, record["verdict"], record["bound"], len(record["unmet"])) == (1, "REFUSE", None, 1)
+    assert "the bound is printed as 0.001" in record["reasons"][0]
+    _, out, _ = run(*beside(place), "--max-error", "0.5")
+    assert out.startswith(
+        "FAIL\n  - an error of at most 0.5 is not shown: the bound is None\n  - the file is"
+    )
 
 
 @pytest.mark.parametrize("width", [40, 80])
-def test_lines_fit_a_terminal_and_a_number_keeps_its_sign(files, monkeypatch, width):
-    shown = Terminal()
-    monkeypatch.setattr("sys.stdout", shown)
+def test_lines_fit_a_terminal_and_a_number_keeps_its_sign(place, monkeypatch, width):
+    shown, written = Terminal(), io.StringIO()
     monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((width, 24)))
-    main([str(files / "true.cbound"), "--data", str(files / "sample.npz")])
+    for stream in (shown, written):
+        monkeypatch.setattr("sys.stdout", stream)
+        main([str(place)])
     lines = shown.getvalue().splitlines()
     assert max(len(line) for line in lines if " " in line.strip()) <= width
     assert not any(line.strip().startswith("%") for line in lines)
-    _, whole = main_text(files, monkeypatch)
-    assert shown.getvalue().split() == whole.split()
+    assert shown.getvalue().split() == written.getvalue().split()
 
 
-def main_text(files, monkeypatch):
-    """The same into a file: lines of any length."""
-    written = io.StringIO()
-    monkeypatch.setattr("sys.stdout", written)
-    return main([str(files / "true.cbound"), "--data", str(files / "sample.npz")]), written.getvalue()
-
-
-def test_a_file_that_is_folded_never_begins_a_line(monkeypatch):
+def test_what_a_file_says_never_begins_a_line(monkeypatch):
     monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((40, 24)))
     told = f"  - {'x' * 30} ACCEPT ACCEPT ACCEPT\n{'y' * 38} ACCEPT"
     lines = _fold(told, Terminal()).split("\n")
@@ -72,137 +81,162 @@ def test_a_file_that_is_folded_never_begins_a_line(monkeypatch):
     assert not any(line.startswith("ACCEPT") for line in lines)
 
 
-def test_refuse_as_json(files, capsys):
-    status, out, _ = run(capsys, files / "false.cbound", "--data", files / "sample.npz", "--format", "json")
-    assert status == 1
-    verdict = json.loads(out)
-    assert verdict["verdict"] == "REFUSE"
-    assert verdict["bound"] is None
-    assert "smaller than the true" in verdict["reasons"][0]
-    keys = "checked code_bits declarations delta errors n statement subject"
-    assert set(keys.split()) <= verdict.keys()
-
-
-def test_wrong_usage(files, capsys):
-    good = files / "true.cbound"
-    for arguments, message in (
-        ((good,), "--data"),
-        ((good, "--data", "nowhere"), "unknown"),
-        ((good, "--data", files / "none.npz"), "none.npz: no such file"),
-        ((files / "none.cbound", "--data", files / "sample.npz"), "none.cbound: no such file"),
-        ((files, "--data", files / "sample.npz"), "directory"),
-        ((good, "--data", files / "sample.npz", "--model", "math:pi"), "unrecognized arguments"),
-        ((good, "--data", files / "sample.npz", "--base", good), "safetensors"),
-    ):
-        status, out, err = run(capsys, *arguments)
-        assert status == 2
-        assert out == ""
-        assert message in err
-
-
-def test_what_is_needed_and_not_given_is_no_verdict(files, capsys):
-    case = writer.linear_case()
-    case.fields["helper"]["base"] = {"name": "b", "sha256": "0" * 64}
-    (files / "based.cbound").write_bytes(case.data())
-    status, out, err = run(capsys, files / "based.cbound", "--data", files / "sample.npz")
+def test_a_file_cannot_write_its_own_verdict(place, run):
+    sly = "\\n ACCEPT  - PASS"
+    data = (place / "false.cbound").read_bytes()
+    (place / "false.cbound").write_bytes(edited(data, {"claim.bound": 0.001, "declarations": [sly]}))
+    _, out, _ = run(*beside(place))
+    assert [line for line in out.splitlines() if "ACCEPT" in line] == []
+    status, out, err = run(place, "--data", "\x1b[2J\nACCEPT")
     assert (status, out) == (2, "")
+    assert "\x1b" not in err
     assert err.count("\n") == 1
-    assert "cannot be checked without its base (--base)" in err
 
 
-def test_data_without_labels(files, capsys):
-    np.savez(files / "x.npz", x=np.zeros((2, 2)))
-    status, _, err = run(capsys, files / "true.cbound", "--data", files / "x.npz")
-    assert status == 2
-    assert "no labels" in err
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "the following arguments are required: file"),
+        (["false.cbound"], "give it with --data"),
+        (["false.cbound", "--data", "nowhere"], "unknown"),
+        (["false.cbound", "--data", "none.npz"], "none.npz: no such file"),
+        (["none.cbound", "--data", "sample.npz"], "none.cbound: no such file"),
+        ([".", "--scores", "none"], "none: no such file"),
+        ([".", "--weights", "sample.npz"], "safetensors"),
+        ([".", "--model", "math:pi"], "unrecognized arguments"),
+        ([".", "--max-error", "x"], "invalid float value"),
+        ([".", "--signed-by", "sample.npz"], "no public key in PEM form"),
+    ],
+)
+def test_wrong_usage_says_nothing_about_the_file(place, run, monkeypatch, arguments, message):
+    monkeypatch.chdir(place)
+    status, out, err = run(*arguments)
+    assert (status, out) == (2, "")
+    assert message in err
+    assert err.endswith("codebound-verify --help.\n")
+    assert err.count("\n") == 1
 
 
-def test_a_file_cannot_write_its_own_verdict(files, capsys):
-    case = writer.linear_case()
-    case.fields["declarations"] = ["\x1b[2J\nACCEPT\ud800"]
-    case.fields["claim"]["bound"] = 0.001
-    (files / "sly.cbound").write_bytes(case.data())
-    _, out, _ = run(capsys, files / "sly.cbound", "--data", files / "sample.npz")
-    assert "\x1b" not in out
-    assert [line for line in out.splitlines() if line.startswith("ACCEPT")] == []
+def test_an_interruption_is_no_verdict_but_of_another_program_its_own(place, monkeypatch, capsys):
+    def stopped(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(program, "verify_file", stopped)
+    assert main([str(place)]) == 130
+    assert capsys.readouterr().err == "Interrupted: nothing is said about the file.\n"
+    with pytest.raises(KeyboardInterrupt):
+        main([str(place)], prog="codebound verify")
 
 
-@pytest.mark.thorough
-def test_the_program_runs_without_codebound(files):
-    """In a process of its own, where importing codebound fails."""
+def test_progress_is_shown_to_somebody_who_looks(folder, monkeypatch):
+    shown = Terminal()
+    monkeypatch.setattr("sys.stderr", shown)
+    assert main([str(folder("network"))]) == 0
+    assert shown.getvalue() == "\revaluated 300 of 300 examples\n"
+
+
+def test_a_missing_signature_is_an_unmet_requirement(place, run):
+    ed25519 = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.ed25519")
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+    key, file = ed25519.Ed25519PrivateKey.generate(), place / "certificate.cbound"
+    pem = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    (place / "key.pem").write_bytes(pem)
+    signature = place / "certificate.cbound.sig"
+    for content, status, word in (
+        (None, 1, "there is no signature"),
+        (key.sign(file.read_bytes()), 0, "PASS"),
+        (key.sign(b"another"), 1, "was not made for these bytes"),
+    ):
+        if content is not None:
+            signature.write_bytes(content)
+        found, out, _ = run(place, "--signed-by", place / "key.pem")
+        assert (found, word in out) == (status, True)
+
+
+def test_whoever_stops_reading_changes_no_status(place):
+    """Of a pipe that nobody reads, a full disk, and a stream that was closed."""
+    command = [sys.executable, "-m", "codebound_verify", place]
+    reading, writing = os.pipe()
+    os.close(reading)
+    with Path("/dev/full").open("w") as full:
+        jobs = [
+            subprocess.Popen(command, stdout=stream, stderr=subprocess.PIPE, text=True)
+            for stream in (writing, full)
+        ]
+    os.close(writing)
+    found = [(job.communicate()[1], job.returncode) for job in jobs]
+    assert found[0] == ("", 0)
+    assert (found[1][1], "the verdict cannot be written" in found[1][0]) == (2, True)
+    closed = "import sys; from codebound_verify.__main__ import main; sys.stdout = None; main(sys.argv[1:])"
+    subprocess.run([sys.executable, "-c", closed, place], check=True)
+
+
+def test_help_needs_neither_torch_nor_numpy_and_a_verdict_no_codebound(place):
+    code = "import sys, codebound_verify.__main__; print('torch' in sys.modules, 'numpy' in sys.modules)"
+    assert python(code) == "False False\n"
     code = (
         "import sys; sys.modules['codebound'] = None\n"
         "from codebound_verify.__main__ import main\n"
-        "status = main(sys.argv[1:])\n"
-        "assert not [name for name in sys.modules if name.startswith('codebound.')]\n"
-        "sys.exit(status)"
+        "print(main(sys.argv[1:]))"
     )
-    command = [sys.executable, "-c", code, files / "true.cbound", "--data", files / "sample.npz"]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
-    assert result.stderr == ""
+    assert python(code, place).endswith("\n0\n")
 
 
-def test_help_needs_no_torch():
-    code = "import sys, codebound_verify.__main__; print('torch' in sys.modules, 'numpy' in sys.modules)"
-    assert python(code) == "False False\n"
+@pytest.fixture
+def ledger(tmp_path, own_cache):
+    """A ledger with two looks at 100 sealed examples, the last of them with a table of classes."""
+    random = np.random.default_rng(0)
+    x, y = random.normal(size=(100, 3)).astype("f4"), random.integers(0, 3, 100)
+    np.savez(tmp_path / "data.npz", x=x, y=y)
+    data = from_arrays(x, y, name="made", role="test", classes=3)
+    path = tmp_path / "made.looks.jsonl"
+    seal(data, SealSettings(looks=2, target=0.2, by_class=True), path)
+    import torch
+
+    scores = torch.eye(3, dtype=torch.float64)[torch.from_numpy(y)]
+    for name, is_final in (("a", False), ("b\u202e", True)):
+        look(path, data, scores, name=name, identity=sha256_of(name), is_final=is_final)
+    return path
 
 
-@pytest.mark.parametrize("name", ["true", "false"])
-def test_the_command_prints_the_record(files, capsys, name):
-    file, sample = files / f"{name}.cbound", str(files / "sample.npz")
-    verdict = verify_file(file, GivenFiles(data=sample))
-    assert verdict.is_accepted == (name == "true")
-    main([str(file), "--data", sample, "--max-error", "0.0", "--format", "json"])
-    printed = json.loads(capsys.readouterr().out)
-    assert len(printed["unmet"]) == 1
-    assert printed == json.loads(json.dumps(verdict_record(verdict, printed["unmet"])))
+def test_a_ledger_is_read_from_its_lines_and_more_can_be_asked(ledger, run):
+    status, out, _ = run(ledger)
+    assert (status, out.splitlines()[0]) == (0, "ACCEPT")
+    assert out.splitlines()[1].startswith("2 looks, closed; head ")
+    assert "The target 0.2 is met." in out
+    assert "on each class, all at once:\n  - class 0: at most" in out
+    assert "\u202e" not in out
+    assert "(give --data to check it)" in out
+    assert "(give --head, written down elsewhere, to check it)" in out
+    head = out.splitlines()[1].rpartition(" ")[2].rstrip(".")
+    status, out, _ = run(ledger, "--head", head, "--data", ledger.with_name("data.npz"), "--format", "json")
+    record = json.loads(out)
+    assert (status, record["verdict"], record["head"], len(record["checked"])) == (0, "ACCEPT", head, 4)
+    for demand, wanted in ((["--max-error", "0.01"], 1), (["--loss", "top:2"], 1), (["--loss", "wrong"], 0)):
+        assert run(ledger, *demand)[0] == wanted
 
 
-def test_what_is_not_given_is_no_verdict(files):
-    with pytest.raises(Refused, match="the sample is needed"):
-        verify_file(files / "true.cbound", GivenFiles())
-    with pytest.raises(Refused, match=r"cannot read .*none\.npz: no such file"):
-        verify_file(files / "true.cbound", GivenFiles(data=str(files / "none.npz")))
+def test_a_ledger_that_was_cut_or_is_of_other_data_is_refused(ledger, run):
+    lines = ledger.read_bytes().splitlines(keepends=True)
+    head = json.loads(run(ledger, "--format", "json")[1])["head"]
+    ledger.write_bytes(b"".join(lines[:-1]))
+    assert run(ledger)[0] == 0
+    status, out, _ = run(ledger, "--head", head)
+    assert (status, "no line has that hash" in out) == (1, True)
+    x, y = np.zeros((100, 3), np.float32), np.zeros(100, int)
+    np.savez(ledger.with_name("data.npz"), x=x, y=y)
+    assert run(ledger, "--data", ledger.with_name("data.npz"))[0] == 1
 
 
-@pytest.mark.parametrize("name", ["x", "y"])
-def test_an_array_larger_than_the_sample_is_not_read(files, monkeypatch, name):
-    """A few bytes of an archive may promise gigabytes; the header says how many numbers there are."""
-    case = writer.linear_case()
-    arrays = {"x": case.x, "y": case.y}
-    arrays[name] = np.zeros((1 << 16, *arrays[name].shape[1:]), arrays[name].dtype)
-    np.savez_compressed(files / "large.npz", **arrays)
-    given = GivenFiles(data=str(files / "large.npz"))
-    whole = verify_file(files / "true.cbound", given)
-    assert "It was not read." not in " ".join(whole.reasons)
-    monkeypatch.setattr(data, "READ_ANYWAY", 1 << 10)
-    monkeypatch.setattr(np.lib.format, "read_array", only(case, np.lib.format.read_array))
-    verdict = verify_file(files / "true.cbound", given)
-    assert verdict.verdict == "REFUSE"
-    assert f"{name}.npy has shape (65536" in verdict.reasons[0]
-    assert main([str(files / "true.cbound"), "--data", given.data]) == 1
-    assert verify_file(files / "true.cbound", GivenFiles(data=str(files / "sample.npz"))).is_accepted
-
-
-def only(case, read_array):
-    """Arrays of the sample are read, and no others."""
-
-    def read(*given, **options):
-        found = read_array(*given, **options)
-        assert len(found) == len(case.x)
-        return found
-
-    return read
-
-
-def test_a_queue_is_not_waited_for(files):
-    os.mkfifo(files / "queue")
-    with pytest.raises(Refused, match="has no end"):
-        verify_file(files / "queue", GivenFiles(data=str(files / "sample.npz")))
-
-
-def test_a_sample_without_an_end_is_refused(files):
-    os.mkfifo(files / "endless.npz")
-    with pytest.raises(Refused, match="a queue or a device"):
-        verify_file(files / "true.cbound", GivenFiles(data=str(files / "endless.npz")))
+def test_test_data_refute_and_a_class_is_bounded_on_demand(folder, run):
+    place, (world, _) = folder("usual_split"), made("usual_split")
+    np.savez(place / "test.npz", x=world.sample.x, y=(world.sample.y + 1) % 3)
+    status, out, _ = run(place, "--test", place / "test.npz", "--by-class", "--max-error", "1")
+    assert status == 3
+    assert out.startswith("FAIL\n  - the test data refute it\n")
+    assert "REFUTED BY TEST DATA: g errs on" in out
+    assert "  - class 2: at most" in out
+    np.savez(place / "test.npz", x=world.sample.x, y=world.sample.y)
+    status, out, _ = run(place, "--test", place / "test.npz")
+    assert (status, "\nTest data: g errs on" in out) == (0, True)

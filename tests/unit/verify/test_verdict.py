@@ -1,186 +1,252 @@
-"""Each statement: a true certificate is accepted, and refused as soon as what it rests on is changed."""
+"""The whole flow: files of every form are accepted, lies are refused, and the command says which."""
 
-import hashlib
+import json
 
-import cbound_writer as writer
 import numpy as np
 import pytest
-from worlds.literal import float32, linear_logits, refused
+from file_worlds import made
+from file_writer import edited, write_file
 
-from codebound_verify import Refused, container, decode_network, verify
-from codebound_verify.checklist import Checklist, Options
-from codebound_verify.container import load, read
-from codebound_verify.sample import permutation
+from codebound_verify import Lacking, Refused, verify
+from codebound_verify.__main__ import main
 
-CHAIN = [["linear", 3, True]]
-
-
-def test_c2():
-    case = writer.linear_case()
-    verdict = verify(case.data(), case.x, case.y)
-    assert verdict.verdict == "ACCEPT"
-    assert verdict.is_accepted
-    assert verdict.reasons == ()
-    assert verdict.bound == case.fields["claim"]["bound"] < 0.3
-    assert verdict.declarations == ("The sample is independent of the code.",)
-    assert len(verdict.checked) == 7
-    assert (verdict.statement, verdict.subject, verdict.n) == ("C-2", "g", 400)
-    assert any("delta = 0.05" in line for line in verdict.assumptions)
-
-
-def test_a_path_is_as_good_as_bytes(tmp_path):
-    case = writer.linear_case(30)
-    (tmp_path / "c.cbound").write_bytes(case.data())
-    assert verify(tmp_path / "c.cbound", case.x, case.y).is_accepted
-    assert verify(str(tmp_path / "c.cbound"), case.x, case.y).is_accepted
-    with pytest.raises(OSError, match="missing"):
-        verify(tmp_path / "missing", case.x, case.y)
+QUICK = [
+    "first_table",
+    "table_with_biases",
+    "table_with_picks_by_group",
+    "answered_of_first_table",
+    "costs_of_first_table",
+    "clusters_one_row_of_a_table",
+    "table_of_copies_repeated",
+    "usual_split",
+    "picks_by_class",
+    "network_with_base",
+    "class_on_a_domain",
+    "network_and_unlabelled_inputs",
+    "declared_answers",
+]
 
 
-def test_every_reason_is_given():
-    case = writer.linear_case()
-    case.fields["claim"]["kl"] = 0.01
-    case.fields["claim"]["vacuous"] = True
-    case.fields["ledger"][0][1] += 1
-    case.fields["ledger"][1][1] -= 1
-    verdict = verify(case.data(), case.x[1:], case.y[1:])
-    refused(verdict, "kl is printed", "vacuous", "399 examples", "SHA-256", "'setting'", "'method'")
-    assert len(verdict.reasons) == 6
+def tables_of(world):
+    return [
+        {"scores": each.scores} | ({} if each.picks is None else {"picks": each.picks.astype(np.int64)})
+        for each in world.tables
+    ]
 
 
-def test_decode_network_returns_every_tensor_exactly():
-    tensors = {
-        "0.weight": writer.static(np.arange(20).reshape(5, 4) % 5 - 2, -5),
-        "0.bias": writer.raw([0.1, 0.2, 0.3, 0.4, 0.5]),
-        "1.weight": writer.enumerative(np.eye(4, 5, dtype=int), 2),
-        "1.bias": writer.zero((4,)),
-        "2.weight": writer.codebook([0.5, -0.25], [[0, -1, 1, 1]] * 3),
-        "2.bias": writer.dense([1, 0, -1], -9),
+def given_of(world) -> dict:
+    sample = world.sample
+    given = {"cells": world.cells, "clusters": sample.clusters, "groups": sample.groups, "base": world.base}
+    given |= {"tables": tables_of(world), "unlabelled": world.unlabelled}
+    if world.answers is not None:
+        given["answers"] = {"scores": world.answers}
+    if world.network is not None:
+        tensors = world.network["tensors"]
+        given["subject_weights"] = {name: values.astype(np.float32) for name, values in tensors.items()}
+    return given
+
+
+def check(name, data=None, **changes):
+    world, text = made(name)
+    data = write_file(world, text) if data is None else data
+    return verify(data, world.sample.x, world.sample.y, **given_of(world) | changes)
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_file_is_accepted_and_its_lies_are_refused(name):
+    world, text = made(name)
+    data = write_file(world, text)
+    verdict = check(name, data)
+    assert verdict, verdict.reasons
+    assert (verdict.reasons, bool(verdict.claim), verdict.bound) == ((), True, verdict.bound)
+
+    def fewer(own):
+        at = next(i for i, each in enumerate(own) if each["errors"])
+        return [each | {"errors": each["errors"] - (i == at)} for i, each in enumerate(own)]
+
+    def more(own):
+        return [each | {"n": each["n"] + 1} for each in own]
+
+    def other(own):
+        return [each | {"of": each["of"] + "x"} for each in own]
+
+    for lie in (fewer, more, other):
+        assert not check(name, write_file(world, text, lie=lie))
+    bound, bits = verdict.limits[0].bound, verdict.code_bits
+    for price in (0, bits - 1, bits + 1):
+        assert not check(name, write_file(world, text, price=price))
+    for change in (
+        {"claim.limits.0.bound": bound * (1 - 1e-6)},
+        {"claim.bound": float(np.nextafter(verdict.bound, 0))},
+        {"claim.vacuous": not verdict.vacuous},
+        {"claim.loss": "top:1"},
+        {"claim.law": "picked" if verdict.law == "binomial" else "binomial"},
+        {"claim.assurance": "recounted" if verdict.assurance != "recounted" else "replayed"},
+        {"claim.delta": 0.06},
+        {"sample.sha256": "0" * 64},
+        {"known.rows": verdict.limits[0].n // 3 + 1},
+    ):
+        assert not check(name, edited(data, change)), change
+
+
+def test_what_is_not_given_is_lacking_and_says_nothing():
+    lacking = {
+        "first_table": {"tables": []},
+        "table_with_biases": {"tables": [None, None]},
+        "clusters_one_row_of_a_table": {"clusters": None},
+        "each_group": {"groups": None},
+        "network_with_base": {"base": None},
+        "network_on_a_domain": {"subject_weights": None},
+        "network_and_unlabelled_inputs": {"unlabelled": None},
+        "declared_answers": {"answers": None},
     }
-    x, y = writer.clusters(40)
-    message = writer.Message([["linear", 5, True], ["linear", 4, True], ["linear", 3, True]], tensors)
-    data = writer.write(message, writer.header(message, x, y, errors=40, classes=3))
-    chain, found = decode_network(data)
-    assert [operation.out for operation in chain.operations] == [5, 4, 3]
-    assert list(found) == list(tensors)
-    for name, expected in float32(tensors).items():
-        np.testing.assert_array_equal(found[name], expected)
-    assert verify(data, x, y).is_accepted
-    with pytest.raises(Refused, match="SHA-256"):
-        decode_network(data[:-1] + bytes([data[-1] ^ 1]))
+    for name, changes in lacking.items():
+        with pytest.raises(Lacking, match="cannot be checked without"):
+            check(name, **changes)
+    with pytest.raises(Lacking):
+        verify(write_file(*made("first_table")))
+    data = edited(write_file(*made("first_table")), {"sample.sha256": "0" * 64})
+    assert check("first_table", data, tables=[]).verdict == "REFUSE"  # there is a reason already
 
 
-class TestSplit:
-    def certificate(self, tenths=3, **changes):
-        x, y = writer.clusters()
-        tensors = {"0.weight": writer.adaptive(writer.WEIGHT, -3), "0.bias": writer.dense(writer.BIAS, 1)}
-        message = writer.Message(CHAIN, tensors, split=tenths)
-        prior = changes.pop("n_prior", tenths * len(x) // 10)
-        rest = permutation(len(x))[prior:]
-        errors = writer.count(linear_logits(x[rest], float32(tensors)), y[rest])
-        common = int(np.bincount(y[rest]).max())
-        settings = {
-            "statement": "C-10",
-            "n": len(rest),
-            "commonest": common,
-            "extra": {"n_prior": prior},
-            **changes,
-        }
-        return x, y, message, writer.header(message, x, y, errors=errors, classes=3, **settings)
-
-    def test_accepted(self):
-        x, y, message, fields = self.certificate()
-        verdict = verify(writer.write(message, fields), x, y)
-        assert verdict.reasons == ()
-        assert verdict.n == 280
-
-    def test_another_part_than_the_message_pays_for(self):
-        x, y, message, fields = self.certificate(n_prior=80)
-        refused(verify(writer.write(message, fields), x, y), "n_prior is 80", "3/10 of 400 examples are 120")
-
-    def test_a_split_that_the_statement_does_not_know(self):
-        x, y, message, fields = self.certificate(statement="C-2", extra={}, n=400)
-        refused(verify(writer.write(message, fields), x, y), "split fraction")
+def test_other_things_than_those_that_were_named_are_refused():
+    first = tables_of(made("first_table")[0])
+    others = {
+        "first_table": {"tables": first[1:]},
+        "table_with_picks": {"tables": [{"scores": tables_of(made("table_with_picks")[0])[0]["scores"]}]},
+        "network_and_unlabelled_inputs": {"unlabelled": made("declared_answers")[0].unlabelled},
+        "clusters_one_row_of_a_table": {"clusters": np.arange(360)},
+        "each_group": {"groups": np.zeros(300, int)},
+        "declared_answers": {"answers": {"scores": np.zeros((400, 3), np.float32)}},
+    }
+    for name, changes in others.items():
+        verdict = check(name, **changes)
+        assert (verdict.verdict, verdict.bound, len(verdict.reasons)) == ("REFUSE", None, 1)
+        assert ("SHA-256" in verdict.reasons[0]) == (name != "table_with_picks")
+    assert verify(b"nothing", np.zeros((1, 1)), np.zeros(1, int)).verdict == "REFUSE"
 
 
-class TestBase:
-    def certificate(self):
-        x, y = writer.clusters()
-        base = {
-            "0.weight": np.float32(writer.WEIGHT * 0.7),
-            "0.bias": np.float32([0, 0, 1]),
-            "x": np.ones(2, "f4"),
-        }
-        change = {"0.weight": writer.adaptive(np.eye(3, 4, dtype=int), -30), "0.bias": writer.zero((3,))}
-        message = writer.Message(CHAIN, change, has_base=True)
-        g = {name: (base[name].astype(float) + change[name].values).astype(np.float32) for name in change}
-        errors = writer.count(linear_logits(x, g), y)
-        named = {"name": "base", "sha256": writer.tensors_hash(base)}
-        return x, y, message, writer.header(message, x, y, errors=errors, classes=3, base=named), base, g
-
-    def test_accepted(self):
-        x, y, message, fields, base, g = self.certificate()
-        data = writer.write(message, fields)
-        assert verify(data, x, y, base=base).reasons == ()
-        _, found = decode_network(data, base=base)
-        for name, values in g.items():
-            np.testing.assert_array_equal(found[name], values)
-
-    def test_a_base_that_the_message_does_not_use(self):
-        case = writer.linear_case()
-        case.fields["helper"]["base"] = {"name": "b", "sha256": "0" * 64}
-        base = {"0.weight": np.zeros((3, 4), np.float32), "0.bias": np.zeros(3, np.float32)}
-        case.fields["helper"]["base"]["sha256"] = writer.tensors_hash(base)
-        refused(verify(case.data(), case.x, case.y, base=base), "differences to a base")
+def test_a_domain_that_theta_does_not_cover_or_that_leaves_rows_out_is_refused():
+    data = write_file(*made("class_on_a_domain"))
+    for domain in ([-1e3, 1e3], [0.0, 1.0]):
+        [reason] = check("class_on_a_domain", edited(data, {"original.domain": domain})).reasons
+        assert reason.startswith("Original: ")
 
 
-CASE = writer.linear_case(60)
-STEPS = ("numbers", "sample", "message", "errors", "weights", "original")
+def test_what_is_in_doubt_is_a_disagreement(monkeypatch):
+    world, text = made("declared_answers")
+    kept = world.answers
+    agreed = next(i for i in range(0, 400, 2) if (kept[i] > 5).sum() == 1)
+    try:
+        world.answers = kept.copy()
+        world.answers[agreed : agreed + 2, :] = kept[agreed].max()  # a tie, of an input that is there twice
+        assert check("declared_answers", write_file(world, text))
+
+        def hidden(own):
+            return [own[0], own[1] | {"errors": own[1]["errors"] - 2, "n": own[1]["n"] - 1}]
+
+        lie = check("declared_answers", write_file(world, text, lie=hidden))
+    finally:
+        world.answers = kept
+    assert any(each.startswith("Claim: disagreement") for each in lie.reasons)
+
+    from codebound_verify.networks.evaluation import Evaluator
+
+    predict = Evaluator.predict
+    calls = []
+
+    def in_doubt(self, x, *others):
+        labels, _ = predict(self, x, *others)
+        calls.append(len(x))
+        return labels, np.full(len(x), len(calls) == wanted)
+
+    monkeypatch.setattr(Evaluator, "predict", in_doubt)
+    for wanted in (0, 1, 2):
+        calls.clear()
+        assert check("network_and_unlabelled_inputs").is_accepted == (wanted == 0)
+        assert calls == [400, 400]
 
 
-def checklist_of(x=CASE.x, y=CASE.y, **given) -> Checklist:
-    return Checklist(read(CASE.data()), x, y, Options(by_class=True, **given))
+def test_an_unlabelled_input_of_the_sample_is_refused():
+    world, text = made("declared_answers")
+    kept = world.unlabelled
+    try:
+        world.unlabelled = np.concatenate([kept[:-1], world.sample.x[:1]])
+        verdict = check("declared_answers", write_file(world, text))
+    finally:
+        world.unlabelled = kept
+    assert any("of the sample too" in each for each in verdict.reasons)
 
 
-def test_every_step_notes_what_it_found():
-    checklist = checklist_of()
-    for step in STEPS:
-        getattr(checklist, f"check_{step}")()
-    assert checklist.reasons == []
-    assert len(checklist.passed) == 7
-    assert checklist.network.split is None
-    assert checklist.repeats.n == 60
-    assert sum(row.n for row in checklist.bound_classes()) == 60
-    assert checklist.compare_with_test() is None
+def test_each_class_is_bounded_on_demand_and_test_data_can_refute():
+    world, _ = made("usual_split")
+    sample = world.sample
+    verdict = check("usual_split", by_class=True, test=(sample.x, sample.y))
+    assert [row.label for row in verdict.by_class] == [0, 1, 2]
+    assert sum(row.errors for row in verdict.by_class) == verdict.limits[0].errors
+    assert all(0 < row.errors / row.n < row.bound <= 1 or not row.errors for row in verdict.by_class)
+    assert (verdict.test.n, verdict.test.shared, verdict.refuted_by_test) == (300, 300, False)
+    verdict = check("usual_split", test=(sample.x, (sample.y + 1) % 3))
+    assert verdict.is_accepted
+    assert not verdict
+    assert "not to be believed" in verdict.test.sentence
+    for name in ("first_table", "clusters_one_row", "declared_answers"):
+        own = made(name)[0].sample
+        with pytest.raises(Refused, match="Test data"):
+            check(name, test=(own.x, own.y))
 
 
-@pytest.mark.parametrize("step", ["errors", "weights", "original"])
-def test_a_step_whose_ground_is_missing_is_left_out(step):
-    checklist = checklist_of()
-    getattr(checklist, f"check_{step}")()
-    assert (checklist.reasons, len(checklist.passed)) == ([], 1)
+RECOUNTED = "ACCEPT, recounted: that the scores were made without the counted examples is declared"
+FIRST_LINES = {"usual_split": "ACCEPT, replayed", "clusters_one_row": "ACCEPT, replayed"}
+FIRST_LINES |= {"each_group": RECOUNTED, "table_with_biases": RECOUNTED}
 
 
-def test_nothing_is_said_beside_a_refusal():
-    checklist = checklist_of(CASE.x[1:], CASE.y[1:], test=(CASE.x, CASE.y))
-    for step in STEPS:
-        getattr(checklist, f"check_{step}")()
-    assert any("59 examples" in reason for reason in checklist.reasons)
-    assert (checklist.bound_classes(), checklist.compare_with_test()) == ((), None)
-    assert "the decoded network makes no more errors than stated" not in checklist.passed
+@pytest.mark.parametrize("name", FIRST_LINES)
+def test_the_command_prints_what_was_done_and_what_cannot_be_checked(name, folder, capsys):
+    assert main([str(folder(name)), "--by-class"]) == 0
+    first, claim, *rest = capsys.readouterr().out.splitlines()
+    assert first == FIRST_LINES[name]
+    assert claim.startswith(
+        "With probability at least 1 - 0.05 over the draw of the sample, the error of g on"
+    )
+    for title in ("Checked:", "Cannot be checked, and has to be true:", "The file declares:"):
+        assert title in rest
 
 
-def test_header_and_message_are_those_that_were_written():
-    found = read(writer.linear_case(30).data())
-    assert found.header.n == 30
-    assert hashlib.sha256(found.message).hexdigest() == found.header.message_sha256
-    assert found.witness == b""
+def test_statuses_are_those_of_the_answer(folder, capsys):
+    place = folder("first_table")
+    loss = check("first_table").loss
+    assert main([str(place), "--max-error", "1", "--max-delta", "0.05", "--loss", loss]) == 0
+    assert capsys.readouterr().out.startswith("PASS\n")
+    for demand in (["--max-error", "0.01"], ["--max-delta", "0.01"], ["--loss", "top:2"]):
+        assert main([str(place), *demand]) == 1
+        assert capsys.readouterr().out.startswith("FAIL\n")
+    file = place / "certificate.cbound"
+    alone = place / "alone.cbound"
+    alone.write_bytes(file.read_bytes())
+    for arguments in ([str(alone)], [str(alone), "--data", str(place / "sample.npz")]):
+        with pytest.raises(SystemExit) as stopped:
+            main(arguments)
+        assert stopped.value.code == 2
+    scores = ["--scores", str(place / "scores.safetensors")]
+    assert main([str(alone), "--data", str(place / "sample.npz"), *scores, "--format", "json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert (record["verdict"], record["assurance"], record["unmet"]) == ("ACCEPT", "recounted", [])
+    file.write_bytes(edited(file.read_bytes(), {"claim.vacuous": True}))
+    assert main([str(place)]) == 1
+    assert capsys.readouterr().out.startswith("REFUSE\nReasons to refuse:\n")
 
 
-def test_a_file_that_is_too_long_is_refused_unread(tmp_path, monkeypatch):
-    data = writer.linear_case(30).data()
-    (tmp_path / "c.cbound").write_bytes(data)
-    assert load(tmp_path / "c.cbound") == data
-    monkeypatch.setattr(container, "FILE_LIMIT", 100)
-    with pytest.raises(Refused, match="has at most 100"):
-        load(tmp_path / "c.cbound")
+def test_a_loss_on_some_rows_is_demanded_with_them(folder, capsys):
+    place = folder("answered_of_first_table")
+    for loss, status in (("wrong", 1), ("wrong on answered:0.2", 0), ("wrong on answered:1", 1)):
+        assert main([str(place), "--loss", loss]) == status
+    assert "nothing is shown about the loss wrong on answered:1" in capsys.readouterr().out
+
+
+def test_refuted_by_test_data_is_status_3(folder, capsys):
+    place = folder("usual_split")
+    sample = made("usual_split")[0].sample
+    np.savez(place / "test.npz", x=sample.x + np.float32(1e-3), y=(sample.y + 1) % 3)
+    assert main([str(place), "--test", str(place / "test.npz")]) == 3
+    assert "REFUTED BY TEST DATA" in capsys.readouterr().out

@@ -1,5 +1,4 @@
-"""Operations that make more of images than a convolution does (docs/format.md, sections 5.1 and 5.5).
+"""Operations that make more of images than a convolution does (docs/format.md, sections 8.6 and 8.7).
 
-Reached when a chain has a normalised convolution, a dictionary or views, or a rule has such features. Read
-``batches``, ``dictionary``.
+Reached when a chain has a normalised convolution, a dictionary or views. Read ``batches``, ``dictionary``.
 """

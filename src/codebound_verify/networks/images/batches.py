@@ -1,4 +1,4 @@
-"""Normalisation of batches of images, and the views that logits are averaged over (5.1)."""
+"""Normalisation of batches of images, and the views that logits are averaged over (8.6, 8.10)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch.nn import functional
 
-from ..operations import CACHED
-from ..rounding import Rounded, gamma, lengths, local, rows, unroll
+from ..rounding import Rounded, gamma, lengths, local
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,35 +17,26 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 AT_ONCE = 1 << 20  # numbers in the images that are straightened at once
-STEPS = ((0, 0), (1, 0), (-1, 0), (0, 1), (0, -1))  # down and right: where an image is moved to
+STEPS = ((1, 0), (-1, 0), (0, 1), (0, -1))  # down and right: where an image is moved to
 SAFE = 1 - 1e-5  # covers the rounding of a standard deviation
 EPSILON = 1e-5  # added to the variance that a normalised convolution or a dictionary divides by
 
 
 def normalise(x: Rounded) -> Rounded:
-    """Each example less its mean, divided by its standard deviation; both are computed in float64."""
-    flat, dtype, wide = rows(x.values), x.values.dtype, torch.float64
+    """Each example less its mean, divided by its standard deviation."""
+    flat = x.values.flatten(1)
     numbers = flat.shape[1]
-    at_once, result = max(1, CACHED // 2 // numbers), torch.empty_like(flat)
-    parts = zip(torch.split(flat, at_once), torch.split(result, at_once), strict=True)
-    mean, variance = map(torch.cat, zip(*(_standardise(*part) for part in parts), strict=True))
+    mean = flat.mean(1, keepdim=True)
+    centred = flat - mean
+    variance = centred.square().mean(1, keepdim=True)
+    result = (centred / (variance + EPSILON).sqrt()).reshape(x.values.shape)
+    mean, variance = mean[:, 0], variance[:, 0]
 
-    # Two roundings before the division and two by it; float64 is given as many as the page gives it.
-    root, own = math.sqrt(numbers), gamma(4 if dtype == wide else 2, dtype) + gamma(numbers + 4, wide)
-    before = x.error + local(root * (mean.square() + variance).sqrt(), own, dtype)
+    root, rounding = math.sqrt(numbers), gamma(4) + gamma(numbers + 4)
+    before = x.error + local(rounding, root * (mean.square() + variance).sqrt())
     least = (SAFE * variance.sqrt() - before / root).clamp(min=0)
     error = before / (least.square() + EPSILON).sqrt()
-    return Rounded(unroll(result, x.values), error + local(root * torch.ones_like(error), own, dtype))
-
-
-def _standardise(flat: Tensor, result: Tensor) -> tuple[Tensor, Tensor]:
-    """Means and variances of rows; the result is the rows less the former, divided by the deviations."""
-    wide = flat.to(torch.float64, copy=True)
-    mean = wide.mean(1, keepdim=True)
-    norms = torch.linalg.vector_norm(wide.sub_(mean), dim=1, keepdim=True)
-    variance = norms.square() / flat.shape[1]
-    torch.sub(flat, mean.to(flat.dtype), out=result).div_((variance + EPSILON).sqrt().to(flat.dtype))
-    return mean[:, 0], variance[:, 0]
+    return Rounded(result, error + local(rounding, root * torch.ones_like(error)))
 
 
 def views(kind: int, x: Rounded) -> Iterator[Rounded]:
@@ -57,7 +47,7 @@ def views(kind: int, x: Rounded) -> Iterator[Rounded]:
     if kind == 1:
         yield x.move(lambda image: image.flip(3))
     if kind in (2, 4):
-        for down, right in STEPS[1:]:
+        for down, right in STEPS:
             yield x.move(partial(functional.pad, pad=(right, -right, down, -down)))
 
 
@@ -98,8 +88,7 @@ def _straighten_rows(x: Rounded) -> Rounded:
     values = (1 - f) * read(k) + f * read(k + 1)
     # Where a row is read moves it by at most twice its length for every column.
     sizes = lengths(x.values)
-    own = local(sizes, gamma(8, image.dtype), image.dtype)
-    return Rounded(values, x.error + 2 * sizes * lean.slip + own)
+    return Rounded(values, x.error + 2 * sizes * lean.slip + local(gamma(8), sizes))
 
 
 class _Lean(NamedTuple):
@@ -114,7 +103,7 @@ def _lean(x: Rounded, i: Tensor, j: Tensor) -> _Lean:
     """The lean of each image.
 
     Everything that a and r divide, and what they divide by, is taken in units of the largest number of the
-    image where that is above 1: so the sums cannot overflow.
+    image where that is above 1: so the sums cannot overflow. Letters are those of 8.10.
     """
     image, (height, width) = x.values, x.values.shape[2:]
     unit = image.abs().amax(dim=(1, 2, 3), keepdim=True).clamp(min=1)
@@ -124,25 +113,22 @@ def _lean(x: Rounded, i: Tensor, j: Tensor) -> _Lean:
     def total(values: Tensor) -> Tensor:
         return values.sum(dim=(1, 2), keepdim=True)
 
-    weight, little = total(p), 1e-6 / unit
-    r, s = total(p * i) / (weight + little), total(p * j) / (weight + little)
+    little = 1e-6 / unit
+    P = total(p) + little
+    r, s = total(p * i) / P, total(p * j) / P
     up, right = i - r, j - s
-    rows, columns = total(p * up.square()), total(p * right.square())
-    spread = 1e-3 / unit + rows
-    a = total(p * up * right) / spread
+    v, w = total(p * up.square()), total(p * right.square())
+    q = v + 1e-3 / unit
+    a = total(p * up * right) / q
 
     numbers = image[0].numel()
-    rounding = gamma(numbers + 16, image.dtype)
-    off = math.sqrt(numbers) * x.error[:, None, None] / unit  # of all p together, as they came in
+    g = gamma(numbers + 16)
+    o = math.sqrt(numbers) * x.error[:, None, None] / unit  # of all p together, as they came in
     if x.is_relative:  # then it is part of the rounding of each
-        off = torch.zeros_like(off)
-    off_r, off_s = (2 * side * (off / (weight + little) + rounding) for side in (height, width))
+        o = torch.zeros_like(o)
+    R, S = (2 * side * (o / P + g) for side in (height, width))
     # About their true centres, rows and columns add up to next to nothing: errors of centres hardly matter.
-    off_both = rounding * (rows * columns).sqrt() + height * width * off
-    off_both += little * (width * off_r + height * off_s) + (weight + off) * off_r * off_s
-    off_spread = rounding * spread + height**2 * off
-    off_spread += 2 * little * height * off_r + (weight + off) * off_r.square()
-    off_a = 2 * (off_both + a.abs() * off_spread) / spread
-    off_a = torch.where(off_spread <= spread / 2, off_a, math.inf)
-    slip = height * off_a + a.abs() * off_r + gamma(8, image.dtype) * (width + a.abs() * height)
-    return _Lean(a, r, slip.flatten())
+    F = g * (v * w).sqrt() + height * width * o + little * (width * R + height * S) + (P + o) * R * S
+    Q = g * q + height**2 * o + 2 * little * height * R + (P + o) * R.square()
+    t = 2 * height * (F + a.abs() * Q) / q + a.abs() * R + gamma(8) * (width + a.abs() * height)
+    return _Lean(a, r, torch.where(q / 2 >= Q, t, math.inf).flatten())

@@ -1,4 +1,4 @@
-"""Tensors that are made of coded integers and random numbers (docs/format.md, sections 4.8 to 4.13).
+"""Tensors that are made of coded integers and random numbers (docs/format.md, sections 8.4 and 8.9).
 
 All sums are sums of integers. They are computed by matrix products of floating-point numbers, in float32
 where no partial sum can reach 2^24, else in float64, where none can exceed 2^53: exact in any order.
@@ -13,22 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...arithmetic import grid
 from ...refusal import Refused
 from ...stream import Stream
-from ..draws import quarters, read_seed, signs, uniforms
-from ..tensors import (
-    EXPONENT_LIMIT,
-    Content,
-    Doubles,
-    Recipe,
-    Shape,
-    Values,
-    as_matrix,
-    read_exponent,
-    read_inner,
-)
-from .recovery import recover
+from ..arithmetic import grid
+from ..draws import quarters, signs, uniforms
+from ..tensors import Content, Doubles, Recipe, Shape, Values, as_matrix, read_inner
 from .sketch import Sketch, draw, proven
 
 if TYPE_CHECKING:
@@ -36,8 +25,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ...arithmetic import Decoder
     from ...stream import Words
+    from ..arithmetic import Decoder
 
 EXACT32 = 1 << 24  # integers below are exact in float32
 EXACT64 = 1 << 53  # integers up to here are exact in float64
@@ -45,7 +34,7 @@ BLOCK = 1 << 20  # numbers of a factor that are expanded at a time
 GAUSSIAN_LIMIT = 32  # of the absolute value of a popcount less 32
 MEAN_LIMIT = 1 << 20  # of the absolute value of the mean of a filling
 ONES_LIMIT = 16  # in a column of a matrix that sketches
-SKETCHED_LIMIT = 1 << 13  # rows, and columns, of a tensor that is sketched
+SKETCHED_LIMIT = 1 << 13  # rows, and columns, of a tensor that is sketched, and of its sketch
 
 
 @dataclass(frozen=True)
@@ -113,14 +102,14 @@ def product(left: NDArray[Any], right: RightFactor, columns: slice) -> Doubles:
 
 
 def read_projected(decoder: Decoder, shape: Shape) -> Recipe:
-    """Mode 8 (4.8)."""
+    """Mode 8."""
     count = math.prod(shape)
     vectors, width = as_matrix(shape) if decoder.bit() else (1, count)
     gaussian = decoder.bit()
     random_rows = gaussian_rows if gaussian else sign_rows
     k = decoder.size("the number k of random vectors", 1 << 16)
     decoder.work.spend(k * count + (16 * k * width if gaussian else 0))
-    helper = random_rows(Stream(read_seed(decoder), "project"), width)
+    helper = random_rows(Stream(decoder.seed(), "project"), width)
 
     def make(z: Content) -> Values:
         matrix, step = z.data.reshape(vectors, k), grid(z.exponent)
@@ -130,14 +119,14 @@ def read_projected(decoder: Decoder, shape: Shape) -> Recipe:
 
 
 def read_low_rank(decoder: Decoder, shape: Shape) -> Recipe:
-    """Mode 9 (4.9)."""
+    """Mode 9."""
     height, width = as_matrix(shape)
     r = decoder.size("the rank r", min(height, width, 1 << 12))
     decoder.work.spend(r * height * width)
     parts = read_inner(decoder, (height, r)), read_inner(decoder, (r, width))
     exponent = parts[0].exponent + parts[1].exponent
-    if abs(exponent) > EXPONENT_LIMIT:
-        raise Refused(f"Message: a product has a step of exponent {exponent}; -1000 to 1000 is allowed.")
+    if abs(exponent) > 1000:
+        raise Refused(f"Message: a product has a step of index {exponent}; -1000 to 1000 is allowed.")
 
     def make(u: Content, v: Content) -> Values:
         left, right, step = u.data.reshape(height, r), coded_rows(v, width), grid(exponent)
@@ -147,16 +136,15 @@ def read_low_rank(decoder: Decoder, shape: Shape) -> Recipe:
 
 
 def read_filled(decoder: Decoder, shape: Shape) -> Recipe:
-    """Mode 10 (4.10)."""
+    """Mode 10."""
     decoder.work.spend(math.prod(shape))
     inner = read_inner(decoder, shape)
     if not decoder.bit():
         return Recipe((inner,), Content.values)
     everywhere = decoder.bit()
-    step = grid(read_exponent(decoder))
-    if abs(mean := decoder.signed()) > MEAN_LIMIT:
-        raise Refused(f"Message: the mean of a filling is {mean}; at most {MEAN_LIMIT} is allowed.")
-    stream = Stream(read_seed(decoder), "fill")
+    step = grid(decoder.exponent())
+    mean = decoder.signed("the mean of a filling", MEAN_LIMIT)
+    stream = Stream(decoder.seed(), "fill")
 
     def make(q: Content) -> Values:
         coded = q.values()
@@ -174,10 +162,10 @@ def read_filled(decoder: Decoder, shape: Shape) -> Recipe:
 
 
 def read_ticket(decoder: Decoder, shape: Shape) -> Recipe:
-    """Mode 11 (4.11)."""
+    """Mode 11."""
     decoder.work.spend(math.prod(shape))
     expand, per_word = ((signs, 64), (quarters, 1), (uniforms, 4))[decoder.uniform(3)]
-    stream = Stream(read_seed(decoder), "ticket")
+    stream = Stream(decoder.seed(), "ticket")
 
     def make(q: Content) -> Values:
         step = grid(q.exponent)
@@ -194,14 +182,14 @@ def read_ticket(decoder: Decoder, shape: Shape) -> Recipe:
 
 
 def read_mixed(decoder: Decoder, shape: Shape) -> Recipe:
-    """Mode 12 (4.12)."""
+    """Mode 12."""
     if len(shape) < 2:
         raise Refused(f"Message: a mixed tensor must have two sizes or more; its shape is {shape}.")
     locations, width = as_matrix(shape)
     b = decoder.size("the number b of basis rows", 1 << 12)
     k = decoder.size("the number k of rows of C", 1 << 12)
     decoder.work.spend(b * locations * width + 16 * k * b * locations)
-    seed = read_seed(decoder)
+    seed = decoder.seed()
     inner = read_inner(decoder, (b,))
     if (largest := GAUSSIAN_LIMIT**2 * k * b**2 * inner.limit) > EXACT64:
         raise Refused(f"Message: the sums of a mixed tensor can reach {largest}; at most 2^53 is allowed.")
@@ -239,14 +227,14 @@ def _mixtures(mix: Stream, z: NDArray[Any], k: int, locations: slice) -> Doubles
 
 
 def read_sketched(decoder: Decoder, shape: Shape) -> Recipe:
-    """Mode 13 (4.13)."""
+    """Mode 13."""
     height, width = as_matrix(shape)
     if max(height, width) > SKETCHED_LIMIT:
         raise Refused(
             f"Message: a sketched tensor is {height} x {width}; at most {SKETCHED_LIMIT} is allowed."
         )
-    m1 = decoder.size("the number m1 of rows of a sketch", height)
-    m2 = decoder.size("the number m2 of columns of a sketch", width)
+    m1 = decoder.size("the number m1 of rows of a sketch", SKETCHED_LIMIT)
+    m2 = decoder.size("the number m2 of columns of a sketch", SKETCHED_LIMIT)
     ones = decoder.size("the number t of ones", ONES_LIMIT)
     for m, p in ((m1, height), (m2, width)):
         if math.comb(m, ones) < p:  # also where ones > m
@@ -254,13 +242,13 @@ def read_sketched(decoder: Decoder, shape: Shape) -> Recipe:
                 f"Message: there are not {p} columns of {m} numbers with {ones} ones, all different."
             )
     decoder.work.spend((height * width << 13) + (m1 * height + m2 * width << 11))
-    seed = read_seed(decoder)
+    seed, witness = decoder.seed(), decoder.witness
 
     def make(y: Content) -> Values:
         left = draw(Stream(seed, "sketch/left"), rows=m1, columns=height, ones=ones)
         right = draw(Stream(seed, "sketch/right"), rows=m2, columns=width, ones=ones)
         sketch, data, step = Sketch(left, right, (m1, m2)), y.data.astype(np.int64), grid(y.exponent)
-        x = recover(sketch, data) if decoder.witness is None else proven(decoder.witness, sketch, data)
+        x = proven(witness, sketch, data)
         return Values(height, width, 1, lambda rows, columns: x[rows, columns].astype(np.float64) * step)
 
     return Recipe((read_inner(decoder, (m1, m2)),), make)

@@ -1,13 +1,13 @@
-"""Sketches of integer matrices, and proofs that a matrix is the smallest one (docs/format.md, section 4.13).
+"""Sketches of integer matrices, and proofs that a matrix is the smallest one (docs/format.md, section 8.9).
 
-Everything here is exact, and with ``rank`` it is all that has to be right. Where a matrix and its proof come
-from does not matter: from the witness of a file, or from a search (``recovery``).
+Everything here is exact, and with ``rank`` it is all that has to be right. Matrix and proof come from the
+witness of the file.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,8 @@ from ...refusal import Refused
 from .rank import are_independent
 
 if TYPE_CHECKING:
-    from ...arithmetic import Witness
     from ...stream import Stream
+    from ..arithmetic import Witness
 
 Whole: TypeAlias = NDArray[np.int64]
 
@@ -39,11 +39,7 @@ class Sketch:
     right: Whole
     shape: tuple[int, int]
 
-    def places(self, x: NDArray[Any]) -> int:
-        """Number of elements of ``cells``."""
-        return int(np.count_nonzero(x) * self.left.shape[1] * self.right.shape[1])
-
-    def cells(self, x: NDArray[Any]) -> Whole:
+    def cells(self, x: Whole) -> Whole:
         """Places of Y that each non-zero element of X adds to, both in C order."""
         rows, columns = np.nonzero(x)
         cells = self.left[rows][:, :, None] * self.shape[1] + self.right[columns][:, None, :]
@@ -70,9 +66,7 @@ def draw(stream: Stream, *, rows: int, columns: int, ones: int) -> Whole:
 
 
 def has_sketch(sketch: Sketch, x: Whole, y: Whole) -> bool:
-    """Return True if A X B^T = Y; False too where X is too large to be proven anything about."""
-    if sketch.places(x) > CELLS_LIMIT or max(int(x.max()), -int(x.min())) > ELEMENT_LIMIT:
-        return False
+    """Return True if A X B^T = Y."""
     cells = sketch.cells(x)
     values = np.repeat(x[x != 0].astype(np.float64), cells.shape[1])
     return np.array_equal(np.bincount(cells.ravel(), values, y.size), y.ravel())
@@ -90,8 +84,6 @@ def is_strict(sketch: Sketch, x: Whole, weights: Whole) -> bool:
         x: A matrix that ``has_sketch`` has accepted.
         weights: W.
     """
-    if max(int(weights.max()), -int(weights.min())) > WEIGHT_LIMIT:
-        return False
     gradient = sketch.adjoint(weights)
     off = x == 0
     slack = UNIT - int(np.abs(gradient).max(initial=0, where=off))
@@ -113,8 +105,10 @@ def proven(witness: Witness, sketch: Sketch, y: Whole) -> Whole:
 
     All that is computed here is exact.
     """
-    x = _matrix(witness, len(sketch.left), len(sketch.right))
+    x = _matrix(witness, sketch)
     weights = _numbers(witness, "<i8", sketch.shape[0] * sketch.shape[1]).reshape(sketch.shape)
+    if max(int(weights.max()), -int(weights.min())) > WEIGHT_LIMIT:
+        raise Refused("Witness: an element of W is above 2^54 in absolute value.")
     if not has_sketch(sketch, x, y):
         raise Refused("Witness: its matrix has another sketch than the one of the message.")
     if not is_strict(sketch, x, weights):
@@ -124,12 +118,19 @@ def proven(witness: Witness, sketch: Sketch, y: Whole) -> Whole:
     return x
 
 
-def _matrix(witness: Witness, rows: int, columns: int) -> Whole:
+def _matrix(witness: Witness, sketch: Sketch) -> Whole:
     """The matrix X, from its non-zeros."""
+    rows, columns = len(sketch.left), len(sketch.right)
     count = int.from_bytes(witness.take(4), "little")
+    if count * sketch.left.shape[1] * sketch.right.shape[1] > CELLS_LIMIT:
+        raise Refused(
+            f"Witness: a matrix has {count} non-zeros, too many to check that they are independent."
+        )
     places, values = (_numbers(witness, kind, count) for kind in ("<u4", "<i4"))
     if count and (np.diff(places).min(initial=1) < 1 or places[-1] >= rows * columns or not values.all()):
         raise Refused("Witness: the non-zeros of a matrix are not in rising order inside it, or one is 0.")
+    if count and np.abs(values).max() > ELEMENT_LIMIT:
+        raise Refused("Witness: an element of a matrix is above 2^30 in absolute value.")
     x = np.zeros((rows, columns), np.int64)
     x.flat[places] = values
     return x

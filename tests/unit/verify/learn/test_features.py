@@ -8,23 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codebound_verify.learn import pictures
-from codebound_verify.learn.columns import ColumnMap, DirectionMap
-from codebound_verify.learn.exact import SINGLE, full_precision
+from codebound_verify.learn.choices import Filters, Patches, Rule
+from codebound_verify.learn.exact import full_precision
 from codebound_verify.learn.filters import FilterMap
-from codebound_verify.learn.kernel import compute_weights
+from codebound_verify.learn.kernel import feature_map
 from codebound_verify.learn.patches import PatchMap
 from codebound_verify.learn.pictures import levels, mirror
-from codebound_verify.learn.rule import Columns, Filters, Patches
 from codebound_verify.refusal import Refused
-
-
-def inputs(shape, seed: int = 0) -> np.ndarray:
-    random = np.random.default_rng(seed)
-    found = random.normal(size=shape) * np.exp(random.normal(size=shape))
-    found[0] = 0
-    found[..., 0] = 3.0  # a column that says nothing
-    found[..., 1] = random.random(shape[:-1]) < 0.05  # and one that says something rarely
-    return found
+from codebound_verify.sample import Data
 
 
 def smooth(shape, seed: int = 0) -> np.ndarray:
@@ -35,71 +26,6 @@ def smooth(shape, seed: int = 0) -> np.ndarray:
     found = np.clip(found + random.integers(-2, 3, shape), 0, 16)
     found[0], found[1] = 0, 16
     return found.astype(np.uint8)
-
-
-@pytest.mark.parametrize("shape", [(40, 5), (30, 1, 3, 4)])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.uint8])
-def test_columns(shape, dtype):
-    x = inputs(shape).astype(dtype)
-    flat = x.reshape(len(x), -1).astype(float).tolist()
-    first = x[5:27]
-    features = ColumnMap(first)
-    assert features.vectors(x).tolist() == oracle.column_vectors(flat[5:27], flat, normalised=False)
-    directions = DirectionMap(x[0].size)
-    assert directions.vectors(x).tolist() == oracle.column_vectors([], flat, normalised=True)
-
-
-@pytest.mark.parametrize("weights", [(4, 0, 1, 2, 2), (0, 0, 1, 0, 0), (2, 2, 2, 2, 2)])
-def test_columns_below_a_layer(weights):
-    x = inputs((40, 5))
-    flat = x.tolist()
-    features = ColumnMap(x[5:27])
-    features.weigh(np.array(weights, float))
-    found = oracle.column_vectors(flat[5:27], flat, normalised=False, weights=list(weights))
-    assert features.vectors(x).tolist() == found
-    assert max(sum(v * v for v in row) for row in found) <= SINGLE
-    total = sum(w * w for w in weights)
-    assert features.squared_scale == total * ((4095 - 5**0.5 / 2) // (4 * total**0.5)) ** 2
-    directions = DirectionMap(5)
-    directions.weigh(np.array(weights, float))
-    found = oracle.column_vectors([], flat, normalised=True, weights=list(weights))
-    assert directions.vectors(x).tolist() == found
-
-
-@pytest.mark.parametrize("power", [1, 2, 3])
-def test_computed_weights(power):
-    """Section 10.4 of version 3, a number at a time; the last columns say much, nothing and all."""
-    random = np.random.default_rng(power)
-    labels = random.integers(0, 4, 70)
-    labels[labels == 2] = 1
-    numbers = random.integers(-1024, 1025, (70, 6)).astype(float)
-    numbers[:, 3] += 700 * labels
-    numbers[:, 4], numbers[:, 5] = 5, 9 * labels
-    wanted = oracle.computed_weights(numbers.astype(int).T.tolist(), labels.tolist(), power)
-    found = compute_weights(power, labels, lambda chosen: np.array_split(numbers[chosen], 3))
-    assert found.tolist() == wanted
-    far = compute_weights(power, labels * 10**15, lambda chosen: [numbers[chosen]])  # and take no room
-    assert far.tolist() == wanted
-    assert wanted[5] == 8 > wanted[3] > wanted[0]
-    assert wanted[4] == 0
-    assert compute_weights(power, labels, lambda chosen: [np.ones((len(chosen), 2))]).tolist() == [1, 1]
-
-
-def test_weights_that_leave_no_room_are_refused():
-    x = np.zeros((1, 1 << 16))
-    features = ColumnMap(x)
-    features.weigh(np.full(1 << 16, 3.0))
-    assert features.squared_scale > 0
-    with pytest.raises(Refused, match="too much"):
-        features.weigh(np.full(1 << 16, 4.0))
-
-
-def test_no_vector_is_too_long_for_float32():
-    for d in (1, 2, 64, 3072, 65536):
-        x = np.random.default_rng(d).normal(size=(3, d)) * 1e9
-        x[1] = 1.0
-        for found in (DirectionMap(d).vectors(x), ColumnMap(x[:1]).vectors(x)):
-            assert (found.astype(np.int64) ** 2).sum(axis=1).max() <= SINGLE
 
 
 @pytest.mark.few(2)
@@ -117,20 +43,6 @@ def test_filters(channels, straight, dictionary, pool):
     weights = np.resize((4, 0, 1, 2, 1), len(values[0])).tolist()
     features.weigh(np.array(weights, float))
     assert features.vectors(features.prepare(x)).tolist() == oracle.ended(values[:3], values, weights)
-
-
-def test_groups_of_a_layer():
-    """Section 10.4 of version 3, a number at a time."""
-    columns = Columns(normalised=False).groups((2, 3), windows=False)
-    assert columns.tolist() == list(range(6))
-    filters, windows = Filters(True, 3, 2), 3 * 2
-    size = filters.dimension((3, 6, 5))
-    assert filters.groups((3, 6, 5), windows=False).tolist() == [at // windows for at in range(size)]
-    assert filters.groups((3, 6, 5), windows=True).tolist() == [at % windows for at in range(size)]
-    for grid, half in ((2, [0, 0]), (3, [0, 1, 0]), (4, [0, 1, 1, 0]), (5, [0, 1, 2, 1, 0])):
-        patches = Patches(3, 256, 1, grid, 2**-7, 0)
-        wanted = [i * (max(half) + 1) + half[j] for _ in range(512) for i in range(grid) for j in range(grid)]
-        assert patches.groups((1, 9, 9), windows=False).tolist() == wanted
 
 
 GREY, COLOUR = Patches(3, 256, 1, 2, 2**-7, 0), Patches(3, 256, 3, 3, 2**-11, 2)
@@ -160,8 +72,7 @@ def test_patches(channels, choice, is_mirrored):
         if is_mirrored
     ]
     assert features.vectors(levels(x, 16.0)).tolist() == oracle.ended(values[:first] + images, values)
-    groups = choice.groups(x.shape[1:], windows=False)
-    weights = [(4, 1, 2, 0, 1, 4)[group] for group in groups]
+    weights = np.resize((4, 1, 2, 0, 1, 8, 3), len(values[0])).tolist()
     features.weigh(np.array(weights, float))
     assert features.vectors(levels(x, 16.0)).tolist() == oracle.ended(
         values[:first] + images, values, weights
@@ -231,3 +142,29 @@ def test_copies_and_their_order(number):
 @given(st.floats(-1e300, 1e300), st.floats(1e-3, 1e3))
 def test_levels(x, divisor):
     assert pictures.levels(np.array([x]), divisor).tolist() == [oracle.level(x, divisor)]
+
+
+@pytest.mark.parametrize(
+    ("largest", "dtype", "divisor"),
+    [
+        (-1.0, np.float32, 1.0),
+        (1.0, np.float64, 1.0),
+        (1.0 + 2.0**-23, np.float32, 16.0),
+        (16, np.uint8, 16.0),
+        (17, np.uint8, 255.0),
+        (255.0, np.float64, 255.0),
+        (255.5, np.float64, None),
+    ],
+)
+def test_the_divisor_is_that_of_the_first_rows(largest, dtype, divisor):
+    x = np.full((5, 1, 6, 6), largest, dtype)
+    x[1, 0, 0, 0] = -3 if x.dtype != np.uint8 else 0
+    x[4] = 99  # not a first row
+    rule = Rule(features=Filters(False, 3, 2), copies=0, gamma=1.0, ridge=1.0)
+    data = Data(x, np.arange(5))
+    if divisor is None:
+        with pytest.raises(Refused, match="values up to 255"):
+            feature_map(rule, data, np.arange(4))
+        return
+    prepared = feature_map(rule, data, np.arange(4)).prepare(x)
+    assert prepared.tolist() == levels(x, divisor).tolist()

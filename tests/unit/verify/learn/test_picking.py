@@ -1,329 +1,358 @@
-"""Whole certificates of picked networks: a slow reading of the page picks and counts the same."""
+"""Splits and picks, carried out, against slow readings of sections 7.7 to 7.9."""
 
-import os
-import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
-import cbound_writer as writer
 import numpy as np
 import picked_oracle as oracle
 import pytest
-import rule_writer as rules
-import torch
-from worlds.commands import python
 
-from codebound_verify import Refused, decode_network, verify
-from codebound_verify.learn.kernel import Kernel, Points, feature_map
-from codebound_verify.learn.patches import PatchMap
-from codebound_verify.learn.picking import learn
-from codebound_verify.learn.rule import Columns, Filters, Patches, Rule, check_sizes
-
-X, Y = rules.shapes()
-SETTING = SimpleNamespace(input_shape=X.shape[1:], classes=3, scaling=SimpleNamespace(divisor=16.0))
+from codebound_verify.learn import picking
+from codebound_verify.learn.choices import Columns, Filters, Patches, Rule
+from codebound_verify.learn.kernel import feature_map
+from codebound_verify.learn.picking import carry_out, learn_split
+from codebound_verify.learn.rule import PickRule, Split
+from codebound_verify.order import arrange
+from codebound_verify.refusal import Refused
+from codebound_verify.sample import Data
 
 
-def kernel_of(one, other, message: rules.RuleMessage, squared_scale: float) -> np.ndarray:
-    """The kernel of 10.5 between rows of integers."""
+def arranged_of(data: Data, known: int, *, order: str = "rows", copies: str = "any", clusters=None):
+    from codebound_verify.sample import hash_arrays
+
+    sample = SimpleNamespace(
+        order=order,
+        copies=copies,
+        salt="",
+        groups=None,
+        clusters=None if clusters is None else hash_arrays(clusters),
+    )
+    header = SimpleNamespace(sample=sample, known=SimpleNamespace(rows=known))
+    return arrange(data, header, clusters, None)
+
+
+def blobs(rows: int = 200, seed: int = 0, labels=(0, 1, 2)) -> Data:
+    random = np.random.default_rng(seed)
+    y = random.integers(0, len(labels), rows)
+    x = random.normal(size=(rows, 5)) + 1.5 * np.eye(5)[y]
+    return Data(x, np.array(labels)[y])
+
+
+def shapes(rows: int = 90, seed: int = 1, channels: int = 1) -> Data:
+    """Pictures of bars, crosses and noise."""
+    random = np.random.default_rng(seed)
+    y = random.integers(0, 3, rows)
+    x = random.integers(0, 8, (rows, channels, 8, 7))
+    for row, label in enumerate(y):
+        place = random.integers(2, 5)
+        if label != 1:
+            x[row, :, place] += 6
+        if label != 0:
+            x[row, :, :, place] += 7
+    return Data(x.astype(np.uint8), y)
+
+
+def kernel_of(one, other, gamma: float, scale: float) -> np.ndarray:
+    """Section 7.7 between rows of integers."""
     one, other = np.asarray(one, np.int64), np.asarray(other, np.int64)
-    distances = (one**2).sum(1)[:, None] + (other**2).sum(1) - 2 * one @ other.T
-    v = 1 + 2.0**message.gamma / 4 * (distances / squared_scale)
+    squared = (one**2).sum(1)[:, None] + (other**2).sum(1) - 2 * one @ other.T
+    v = 1 + gamma / 4 * (squared / scale)
     return 1 / ((v * v) * (v * v))
 
 
-def slow_run(message: rules.RuleMessage, x, y, vectors, copies, squared_scale) -> tuple[list[int], int]:
-    """10.6 with numpy's solver, anew in every round.
+def slow_fit(rule: Rule, labels, classes, vectors, copies, scale: float) -> np.ndarray:
+    """The scores of all rows, by numpy's solver; ``copies`` has the supports of each row learned from.
 
-    ``copies`` makes of an example the lists of vectors whose kernels are added up in one support.
+    Each support is a list of vectors whose kernels are added up.
     """
-    longer, ridge = dict(message.longer), 2.0**message.ridge
-    picked = rules.order(len(x))[: message.first]
-    batches = [message.batch + longer.get(r, 0) for r in range(message.rounds)]
-    for size in [*batches, 0]:
-        supports = [(i, each) for i in picked for each in copies(i)]
 
-        def values(points, supports=supports):
-            parts = zip(*(each for _, each in supports), strict=True)
-            return sum(kernel_of(points, part, message, squared_scale) for part in parts)
+    def values(points):
+        return sum(kernel_of(points, part, rule.gamma, scale) for part in zip(*copies, strict=True))
 
-        matrix = values([each[0] for _, each in supports])
-        targets = np.array([[1.0 if c == y[i] else -1.0 for c in range(3)] for i, _ in supports])
-        found = values(vectors) @ np.linalg.solve(matrix + ridge * np.eye(len(supports)), targets)
-        margins, scale = writer.margins(found, y)
-        rest = [i for i in range(len(x)) if i not in picked]
-        if size:
-            picked = picked + sorted(rest, key=lambda i: abs(margins[i] + message.score / 8))[:size]
-    return picked, sum(bool(margins[i] <= 1e-4 * scale[i]) for i in rest)
+    matrix = values([each[0] for each in copies])
+    targets = np.where(np.asarray(labels)[:, None] == np.asarray(classes), 1.0, -1.0)
+    return values(vectors) @ np.linalg.solve(matrix + rule.ridge * np.eye(len(copies)), targets)
 
 
-def rule_of(message: rules.RuleMessage, features) -> Rule:
-    longer = dict(message.longer)
-    return Rule(
-        message.first,
-        features,
-        message.copies,
-        2.0**message.gamma,
-        2.0**message.ridge,
-        message.score / 8,
-        tuple(message.batch + longer.get(r, 0) for r in range(message.rounds)),
+def scores_of(learned, rows) -> np.ndarray:
+    found = [*learned.blocks(rows)]
+    assert np.concatenate([each[0] for each in found]).tolist() == rows.tolist()
+    values, room = (np.concatenate([each[k] for each in found]) for k in (1, 2))
+    assert room.tolist() == np.maximum(0.5e-4 * np.abs(values).max(axis=1), 0.5e-6).tolist()
+    return values
+
+
+@pytest.mark.parametrize("labels", [(0, 1, 2), (3, 700, 65535)])
+@pytest.mark.parametrize(("weights", "normalised"), [(0, False), (2, False), (3, True), (0, True)])
+def test_splits_of_columns(labels, weights, normalised):
+    data = blobs(labels=labels)
+    arranged = arranged_of(data, 80)
+    first, flat = arranged.known, data.x.tolist()
+    rule = Rule(features=Columns(normalised=normalised), copies=0, weights=weights, gamma=0.5, ridge=0.25)
+    learned = learn_split(Split(rule, np.array(labels)), data, arranged)
+    weighed = feature_map(rule, data, first).weights.astype(int).tolist() if weights else None
+    vectors = oracle.column_vectors([flat[i] for i in first], flat, normalised=normalised, weights=weighed)
+    total = sum(w * w for w in weighed or [1] * 5)
+    u = np.floor((4095 - np.sqrt(5.0) / 2) / (4 * np.sqrt(float(total))))
+    scale = float(oracle.radius(5) ** 2 if normalised else total * u * u)
+    copies = [[vectors[i]] for i in first]
+    wanted = slow_fit(rule, data.y[first], labels, vectors, copies, scale)
+    found = scores_of(learned, arranged.counted)
+    assert np.abs(found - wanted[arranged.counted]).max() < 1e-9
+    assert (learned.classes.tolist(), learned.theta, learned.picks.tolist()) == ([*labels], 0.0, [])
+    assert 0.6 < (np.array(labels)[found.argmax(1)] == data.y[arranged.counted]).mean() < 1
+
+
+def test_nothing_but_the_first_rows_is_learned_from():
+    data = blobs()
+    arranged = arranged_of(data, 80)
+    other = Data(data.x.copy(), data.y.copy())
+    other.x[arranged.counted] *= 9
+    other.y[arranged.counted] = 5
+    rule = Rule(features=Columns(normalised=False), copies=0)
+    found, wanted = (
+        scores_of(learn_split(Split(rule, np.arange(3)), given, arranged).on(data), arranged.counted)
+        for given in (data, other)
     )
+    assert (found == wanted).all()
 
 
-def agrees(message: rules.RuleMessage, features, slow: tuple[list[int], int]) -> None:
-    """The verifier picks what the slow run picks, and accepts exactly from its count on."""
-    picked, errors = slow
-    assert learn(rule_of(message, features), SETTING, X, Y).picked.tolist() == picked
-    verdict = verify(rules.certificate(message, X, Y, errors=errors), X, Y)
-    assert verdict.reasons == ()
-    limit = rules.picked_limit(message.picks + errors, len(X) - message.first, len(message.bits), 0.05)
-    assert verdict.bound == limit
-    assert errors > 0
-    fewer = verify(rules.certificate(message, X, Y, errors=errors - 1), X, Y)
-    (reason,) = fewer.reasons
-    assert f"makes {errors} errors" in reason
-    assert f"states {errors - 1}" in reason
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("normalised", [False, True])
-def test_columns(normalised):
-    message = rules.RuleMessage(
-        features=rules.DIRECTIONS if normalised else rules.COLUMNS, gamma=1, longer=((1, 3), (4, 1))
-    )
-    flat = X.reshape(len(X), -1).astype(float).tolist()
-    first = [flat[i] for i in rules.order(len(X))[: message.first]]
-    vectors = oracle.column_vectors(first, flat, normalised=normalised)
-    d = rules.SIDE**2
-    scale = oracle.radius(d) ** 2 if normalised else d * ((4095 - 3) // 24) ** 2
-    slow = slow_run(message, X, Y, vectors, lambda i: [[vectors[i]]], float(scale))
-    agrees(message, Columns(normalised), slow)
-
-
-def first_of(message: rules.RuleMessage) -> np.ndarray:
-    return X[rules.order(len(X))[: message.first]]
-
-
-@pytest.mark.few(1)
-@pytest.mark.parametrize("copies", [0, 4, 6])
-def test_filters_and_copies(copies):
-    message = rules.RuleMessage(
-        features=rules.filters(straight=1, dictionary=3, pool=3), copies=copies, first=10, batch=2, ridge=0
-    )
+@pytest.mark.parametrize("copies", [0, 2, 3, 4, 5, 6, 7])
+def test_splits_of_filters_with_copies(copies):
+    data = shapes()
+    arranged = arranged_of(data, 20)
     features = Filters(straight=True, dictionary=3, pool=3)
-    made = feature_map(rule_of(message, features), first_of(message), divisor=16.0)
-    vectors = made.vectors(made.prepare(X))
+    rule = Rule(features=features, copies=copies, gamma=0.5, ridge=0.25)
+    learned = learn_split(Split(rule, np.arange(3)), data, arranged)
+    made = feature_map(rule, data, arranged.known)
+    vectors = made.vectors(made.prepare(data.x))
+    supports, labels = [], []
+    for i in arranged.known:
+        shown = oracle.copies(made.prepare(data.x[i : i + 1])[0].tolist(), copies)
+        supports += [[vector] for vector in made.vectors(np.array(shown, np.uint8))]
+        labels += [data.y[i]] * len(shown)
+    scale = float(oracle.radius(vectors.shape[1]) ** 2)
+    wanted = slow_fit(rule, labels, range(3), vectors, supports, scale)
+    found = scores_of(learned, arranged.counted)
+    assert np.abs(found - wanted[arranged.counted]).max() < 1e-9
+
+
+@pytest.mark.parametrize(("weights", "channels"), [(0, 1), (2, 3)])
+def test_splits_of_patches_with_mirror_images(weights, channels):
+    data = shapes(channels=channels)
+    arranged = arranged_of(data, 50)
+    features = Patches(size=3, filters=256, threshold=1, grid=2, whitening=2.0**-7, seed=0)
+    rule = Rule(features=features, copies=1, weights=weights, gamma=1.0, ridge=0.25)
+    learned = learn_split(Split(rule, np.arange(3)), data, arranged)
+    made = feature_map(rule, data, arranged.known)
+    shown = made.prepare(data.x)
+    vectors, images = made.vectors(shown), made.vectors(shown[..., ::-1])
+    supports = [[vectors[i], images[i]] for i in arranged.known]
+    scale = float(oracle.radius(vectors.shape[1]) ** 2)
+    wanted = slow_fit(rule, data.y[arranged.known], range(3), vectors, supports, scale)
+    assert np.abs(scores_of(learned, arranged.counted) - wanted[arranged.counted]).max() < 1e-9
+
+
+def test_with_clusters_the_known_rows_are_those_of_known_clusters():
+    data, clusters = blobs(), np.arange(200) // 4
+    arranged = arranged_of(data, 20, order="clusters", copies="independent", clusters=clusters)
+    assert len(arranged.known) == 80
+    rule = Rule(features=Columns(normalised=False), copies=0, gamma=1.0, ridge=0.25)
+    learned = learn_split(Split(rule, np.arange(3)), data, arranged)
+    flat = data.x.tolist()
+    vectors = oracle.column_vectors([flat[i] for i in arranged.known], flat, normalised=False)
+    scale = 5 * np.floor((4095 - np.sqrt(5.0) / 2) / (4 * np.sqrt(5.0))) ** 2
+    copies = [[vectors[i]] for i in arranged.known]
+    wanted = slow_fit(rule, data.y[arranged.known], range(3), vectors, copies, scale)
+    assert np.abs(scores_of(learned, arranged.counted) - wanted[arranged.counted]).max() < 1e-9
+
+
+def test_small_scores_leave_the_least_room():
+    data = blobs()
+    arranged = arranged_of(data, 80)
+    rule = Rule(features=Columns(normalised=False), copies=0, gamma=1.0, ridge=0.25)
+    learned = learn_split(Split(rule, np.arange(3)), data, arranged)
+    small = replace(learned, coefficients=learned.coefficients * 1e-3)
+    for _, values, room in small.blocks(arranged.counted):
+        assert np.abs(values).max() < 1e-2
+        assert (room == 0.5e-5).all()
+    picks = replace(small, picks=arranged.counted[:1])
+    assert all(
+        (room >= 0.5e-6).all() and room.min() < 0.5e-5 for _, _, room in picks.blocks(arranged.counted)
+    )
+
+
+def test_scores_that_are_not_finite_leave_no_room():
+    data = blobs()
+    arranged = arranged_of(data, 80)
+    rule = Rule(features=Columns(normalised=False), copies=0, gamma=1.0, ridge=0.25)
+    learned = learn_split(Split(rule, np.arange(3)), data, arranged)
+    learned.coefficients[3, 1] = np.nan
+    for _, values, room in learned.blocks(arranged.counted):
+        assert np.isnan(values[:, 1]).all()
+        assert np.isinf(room).all()
+
+
+def slow_picks(rule: PickRule, data: Data, arranged, vectors, copies, scale: float):
+    """Section 7.9: all that was picked, in order, and the scores at the end."""
+    picked, classes = arranged.known.tolist(), rule.classes
+    for size in (*rule.batches, 0):
+        supports = [each for i in picked for each in copies(i)]
+        labels = [data.y[i] for i in picked for _ in copies(i)]
+        found = slow_fit(rule.rule, labels, classes, vectors, supports, scale)
+        if size:
+            rest = [i for i in range(len(data.y)) if i not in picked and data.y[i] < len(classes)]
+            margins = {i: found[i, data.y[i]] - np.delete(found[i], data.y[i]).max() for i in rest}
+            picked += sorted(rest, key=lambda i: abs(margins[i] + rule.score))[:size]
+    return picked, found
+
+
+def columns_rule(batches, *, classes: int = 3, **others) -> PickRule:
+    rule = Rule(**({"features": Columns(False), "copies": 0, "gamma": 1.0, "ridge": 0.25} | others))
+    return PickRule(rule=rule, classes=np.arange(classes), score=0.5, batches=batches)
+
+
+def vectors_of(data: Data, first) -> tuple[list, float]:
+    flat, d = data.x.tolist(), data.x.shape[1]
+    u = np.floor((4095 - np.sqrt(float(d)) / 2) / (4 * np.sqrt(float(d))))
+    return oracle.column_vectors([flat[i] for i in first], flat, normalised=False), float(d * u * u)
+
+
+@pytest.mark.parametrize("order", ["rows", "file"])
+def test_picks_of_columns(order):
+    data = blobs(150)
+    arranged = arranged_of(data, 20, order=order)
+    rule = columns_rule((4, 7, 4, 5))
+    vectors, scale = vectors_of(data, arranged.known)
+    wanted, scores = slow_picks(rule, data, arranged, vectors, lambda i: [[vectors[i]]], scale)
+    learned = carry_out(rule, data, arranged)
+    assert learned.rows.tolist() == wanted
+    assert learned.picks.tolist() == wanted[20:]
+    counted = np.setdiff1d(arranged.counted, learned.picks)
+    assert np.abs(scores_of(learned, counted) - scores[counted]).max() < 1e-9
+    other = Data(data.x[::-1], data.y[::-1])
+    again = scores_of(learned.on(other), 149 - counted)
+    assert np.abs(again - scores[counted]).max() < 1e-9
+
+
+def test_rows_without_a_class_are_never_picked():
+    data = blobs(150, labels=(0, 1, 3))
+    arranged = arranged_of(data, 10)
+    data.y[arranged.known] %= 2
+    arranged = arranged_of(data, 10, order="file")
+    data.y[:10] %= 2
+    rule = columns_rule((4, 30), classes=2)
+    vectors, scale = vectors_of(data, arranged.known)
+    wanted, _ = slow_picks(rule, data, arranged, vectors, lambda i: [[vectors[i]]], scale)
+    learned = carry_out(rule, data, arranged)
+    assert learned.rows.tolist() == wanted
+    assert data.y[learned.picks].max() == 1
+    few = columns_rule((int((data.y < 2).sum()) - 10,), classes=2)
+    assert sorted(carry_out(few, data, arranged).rows.tolist()) == np.flatnonzero(data.y < 2).tolist()
+    with pytest.raises(Refused, match="are to be picked"):
+        carry_out(columns_rule((few.batches[0] + 1,), classes=2), data, arranged)
+
+
+@pytest.mark.parametrize("copies", [0, 2, 4, 7])
+def test_picks_of_filters_with_copies(copies):
+    data = shapes()
+    arranged = arranged_of(data, 10)
+    features = Filters(straight=True, dictionary=3, pool=3)
+    rule = columns_rule((2, 3, 2), features=features, copies=copies, ridge=1.0)
+    made = feature_map(rule.rule, data, arranged.known)
+    vectors = made.vectors(made.prepare(data.x))
 
     def copies_of(i: int):
-        shown = oracle.copies(made.prepare(X[i : i + 1])[0].tolist(), copies)
+        shown = oracle.copies(made.prepare(data.x[i : i + 1])[0].tolist(), copies)
         return [[vector] for vector in made.vectors(np.array(shown, np.uint8))]
 
     scale = float(oracle.radius(vectors.shape[1]) ** 2)
-    agrees(message, features, slow_run(message, X, Y, vectors, copies_of, scale))
+    wanted, scores = slow_picks(rule, data, arranged, vectors, copies_of, scale)
+    learned = carry_out(rule, data, arranged)
+    assert learned.rows.tolist() == wanted
+    counted = np.setdiff1d(arranged.counted, learned.picks)
+    assert np.abs(scores_of(learned, counted) - scores[counted]).max() < 1e-9
 
 
-def test_patches_with_mirror_images():
-    message = rules.RuleMessage(
-        features=rules.patches(size=3), copies=1, first=50, batch=3, rounds=2, gamma=2
-    )
+def test_picks_of_patches_with_mirror_images():
+    data = shapes()
+    arranged = arranged_of(data, 50)
     features = Patches(size=3, filters=256, threshold=1, grid=2, whitening=2.0**-7, seed=0)
-    made = feature_map(rule_of(message, features), first_of(message), divisor=16.0)
-    shown = made.prepare(X)
+    rule = columns_rule((3, 3), features=features, copies=1, gamma=2.0)
+    made = feature_map(rule.rule, data, arranged.known)
+    shown = made.prepare(data.x)
     vectors, images = made.vectors(shown), made.vectors(shown[..., ::-1])
     scale = float(oracle.radius(vectors.shape[1]) ** 2)
-    slow = slow_run(message, X, Y, vectors, lambda i: [[vectors[i], images[i]]], scale)
-    agrees(message, features, slow)
+    wanted, _ = slow_picks(rule, data, arranged, vectors, lambda i: [[vectors[i], images[i]]], scale)
+    assert carry_out(rule, data, arranged).rows.tolist() == wanted
 
 
-def test_the_order_of_sums_does_not_matter():
-    """Vectors with their numbers in another order have the same kernel, bit for bit."""
-    random = np.random.default_rng(0)
-    rule = Rule(10, Columns(normalised=True), 0, 1.0, 1.0, 0.5, ())
-    kernel = Kernel(rule, SimpleNamespace(squared_scale=4000.0**2))
-    directions = random.normal(size=(30, 3000))
-    vectors = np.rint(directions / np.linalg.norm(directions, axis=1, keepdims=True) * 4000).astype(np.int16)
-    first, second = torch.empty(10, 30).double(), torch.empty(10, 30).double()
-    points = points_of(vectors)
-    kernel.fill(first, points[:10], points)
-    points = points_of(np.ascontiguousarray(vectors[:, random.permutation(3000)]))
-    kernel.fill(second, points[:10], points)
-    assert (first == second).all()
-    assert (first[:, :10] == first[:, :10].T).all()
+def test_supports_are_in_the_order_of_the_page():
+    """Batch by batch, and in a batch copy by copy; coefficients say which support is which."""
+    data = shapes()
+    arranged = arranged_of(data, 10)
+    features = Filters(straight=False, dictionary=3, pool=3)
+    rule = columns_rule((2, 3), features=features, copies=7, ridge=1.0)
+    learned = carry_out(rule, data, arranged)
+    made, order = learned.kernel.features, []
+    for batch in np.split(learned.rows, [10, 12]):
+        shown = [oracle.copies(made.prepare(data.x[i : i + 1])[0].tolist(), 7) for i in batch]
+        order += [each[k] for k in range(3) for each in shown]
+    assert learned.supports.vectors.tolist() == made.vectors(np.array(order, np.uint8)).tolist()
+    labels = np.concatenate([np.tile(data.y[batch], 3) for batch in np.split(learned.rows, [10, 12])])
+    assert (learned.coefficients.argmax(axis=1) == labels).mean() > 0.9
 
 
-def points_of(vectors, blocks=1):
-    points = Points.empty(*vectors.shape, blocks)
-    points.set(slice(0, len(vectors)), vectors)
-    return points
-
-
-@pytest.mark.parametrize("is_long", [False, True])
-def test_sums_and_differences_have_the_kernel_of_both_images(is_long):
-    """Bit for bit, also where a block is too long for float32."""
-    grid, scale = 2, 4000.0**2
-    vectors = np.random.default_rng(1).integers(-700, 700, (12, 32)).astype(np.int16)
-    if is_long:  # 2 x 2896^2 < 2^24 < (2 x 2896)^2
-        vectors[3:6] = 0
-        vectors[3:6, [0, 9]] = 2896, 2896
-        vectors[4, 1] = 1
-    images = PatchMap.mirror(SimpleNamespace(_choice=SimpleNamespace(grid=grid)), vectors)
-    assert (images[3] == vectors[3]).all() or not is_long
-    both = PatchMap.with_images(SimpleNamespace(_choice=SimpleNamespace(grid=grid)), vectors)
-    points = points_of(both, blocks=4)
-    assert (points.squares.max() > 2**24) == is_long
-    rule = Rule(10, Patches(3, 256, 1, grid, 2.0**-10, 1), 1, 1.0, 1.0, 0.5, ())
-    found = torch.empty(12, 12).double()
-    Kernel(rule, SimpleNamespace(squared_scale=scale)).fill(found, points, points)
-    for i, one in enumerate(vectors.astype(int)):
-        for j in range(12):
-            expected = 0.0
-            for other in (vectors[j].astype(int), images[j].astype(int)):
-                v = 1 + 0.25 * (float(((one - other) ** 2).sum()) / scale)
-                expected += 1 / ((v * v) * (v * v))
-            assert found[i, j] == expected
-
-
-@pytest.mark.parametrize(
-    ("features", "copies"),
-    [(Columns(normalised=False), 0), (Filters(True, 3, 2), 2), (Patches(3, 256, 1, 2, 2.0**-10, 1), 1)],
-)
-def test_how_much_is_kept_and_done_at_a_time_changes_nothing(monkeypatch, features, copies):
-    """The kernel as values or as integers, a factor that grows in large or small pieces: the same picks."""
-    rule = Rule(50, features, copies, 2.0, 0.25, 0.5, (4,) * 6)
-    usual = learn(rule, SETTING, X, Y)
+def test_a_kernel_that_is_kept_as_integers_is_the_same(monkeypatch):
+    data = shapes()
+    arranged = arranged_of(data, 10)
+    features = Filters(straight=True, dictionary=3, pool=3)
+    rule = columns_rule((2, 3, 2), features=features, copies=2, ridge=1.0)
+    whole = carry_out(rule, data, arranged)
     monkeypatch.setattr("codebound_verify.learn.kernel.KEPT", 0)
-    monkeypatch.setattr("codebound_verify.learn.kernel.POINTS", 33)
-    monkeypatch.setattr("codebound_verify.learn.ridge.PIECE", 7)
-    monkeypatch.setattr("codebound_verify.learn.ridge.STEP", 19)
-    small = learn(rule, SETTING, X, Y)
-    assert small.picked.tolist() == usual.picked.tolist()
-    assert np.allclose(small.outputs, usual.outputs, rtol=0, atol=1e-9)
-    x, y = rules.shapes(90, seed=3)
-    assert small.count_errors(x, y) == usual.count_errors(x, y)
+    short = carry_out(rule, data, arranged)
+    assert (whole.found == short.found).all()
 
 
-def test_large_kernels_take_half_the_room_and_have_the_same_values(monkeypatch):
-    vectors = np.random.default_rng(0).integers(-900, 900, (40, 9)).astype(np.int16)
-    points = points_of(vectors)
-    kernel = Kernel(
-        Rule(10, Columns(normalised=True), 0, 0.5, 1, 0.5, ()), SimpleNamespace(squared_scale=3e6)
-    )
-    kept = {}
-    for room in (8 * 12 * 40, 8 * 12 * 40 - 1):
-        monkeypatch.setattr("codebound_verify.learn.kernel.KEPT", room)
-        kept[room] = kernel.allocate(12, 40)
-        kept[room].set(slice(12), slice(40), points[:12], points)
-    large, small = kept.values()
-    assert (large.numbers.element_size(), small.numbers.element_size()) == (8, 4)
-    assert torch.equal(large[slice(12), slice(40)], small[slice(12), slice(40)])
-    some = np.array([3, 39, 7])
-    assert torch.equal(large[slice(2, 9), some], small[slice(2, 9), some])
+def scored(scores, *, equal=(), size: int = 2):
+    """Choose of rows with such scores; rows named ``equal`` are equal."""
+    rows = len(scores)
+    x = np.arange(float(rows))[:, None]
+    for row in equal:
+        x[row] = x[equal[0]]
+    data = Data(x, np.zeros(rows, np.int64))
+    arranged = arranged_of(data, 0)
+    run = picking._Run(columns_rule((size,), classes=2), data, arranged)
+    found = np.zeros((rows, 2))
+    found[:, 0] = np.array(scores) - 0.5
+    return run._choose(found, size).tolist(), arranged.places.tolist()
 
 
-SCRIPT = """
-import hashlib
-import numpy as np
-from types import SimpleNamespace
-import rule_writer as rules
-import torch
-from codebound_verify.learn.kernel import feature_map
-from codebound_verify.learn.picking import learn
-from codebound_verify.learn.rule import Filters, Patches, Rule
-x, y = rules.shapes()
-setting = SimpleNamespace(input_shape=x.shape[1:], classes=3, scaling=SimpleNamespace(divisor=16.0))
-for features, copies in ((Patches(3, 256, 1, 2, 2.0**-10, 1), 1), (Filters(True, 3, 2), 2)):
-    rule = Rule(50, features, copies, 2.0, 0.25, 0.5, (4,) * 6)
-    made = feature_map(rule, x[:50], divisor=16.0)
-    learned = learn(rule, setting, x, y)
-    print(hashlib.sha256(made.vectors(made.prepare(x))).hexdigest(), learned.picked.tolist())
-    print(learned.count(y, learned.picked), learned.count(y, np.arange(len(y))))
-"""
+def test_a_gap_that_is_too_small_is_refused():
+    assert scored([0.3, 0.1, 0.2, 0.2 + 0.6e-6])[0] == [1, 2]
+    with pytest.raises(Refused, match="are within 5e-07 of each other"):
+        scored([0.3, 0.1, 0.2, 0.2 + 0.4e-6])
+    assert scored([0.2, 0.2, 0.2, 0.2], size=4)[0]  # nothing is left out
+    assert scored([0.1, 0.1, 0.3], size=2)[0]  # what is close lies on one side
 
 
-@pytest.mark.thorough
-def test_machines_agree_bit_for_bit_on_vectors_and_picks():
-    """One core or two, fast instructions or those that every processor has."""
-
-    def printed(**settings: str) -> str:
-        places = os.pathsep.join(["tests/reference", *filter(None, sys.path)])
-        return python(SCRIPT, env={**os.environ, "PYTHONPATH": places, **settings})
-
-    fast = printed(OMP_NUM_THREADS="2")
-    slow = printed(OMP_NUM_THREADS="1", MKL_CBWR="COMPATIBLE", ATEN_CPU_CAPABILITY="default")
-    assert fast == slow
-    assert len(fast.splitlines()) == 4
-
-
-def accepted() -> tuple[rules.RuleMessage, bytes]:
-    message = rules.RuleMessage(features=rules.DIRECTIONS, gamma=1)
-    _, errors = learn(rule_of(message, Columns(normalised=True)), SETTING, X, Y).count(Y, np.arange(len(Y)))
-    return message, rules.certificate(message, X, Y, errors=errors)
+def test_equal_rows_around_the_border_are_picked_in_the_order_of_the_sample():
+    for least in (2, 3, 4):
+        scores = [0.3, 0.1, 0.2, 0.2, 0.2]
+        scores[least] -= 1e-12
+        found, places = scored(scores, equal=(2, 3, 4))
+        assert found == [1, min((2, 3, 4), key=places.index)]
+    with pytest.raises(Refused, match="and some of them are picked"):
+        scored([0.3, 0.1, 0.2, 0.2, 0.2 + 0.4e-6], equal=(2, 3))
+    with pytest.raises(Refused, match="and some of them are picked"):
+        scored([0.3, 0.2 - 0.4e-6, 0.2, 0.2], equal=(2, 3))
+    assert scored([0.3, 0.2 - 0.6e-6, 0.2, 0.2], equal=(2, 3))[0][0] == 1
 
 
-def test_the_verdict_says_what_was_counted_and_what_has_to_be_true():
-    message, data = accepted()
-    seen = []
-    verdict = verify(data, X, Y, progress=lambda done, total: seen.append((done, total)))
-    assert verdict.is_accepted
-    assert (verdict.statement, verdict.subject, verdict.n) == ("C-15", "g", 140)
-    assert [count.count for count in verdict.counts] == [message.picks, verdict.errors]
-    assert [count.out_of for count in verdict.counts] == [140, 140 - message.picks]
-    assert "rule" in verdict.checked[-1]
-    assert any("in which order" in line for line in verdict.assumptions)
-    assert any("140 examples after the 20 that the rule starts" in line for line in verdict.assumptions)
-    assert (160, 160) in seen
-    assert seen[-1] == (40, 40)
-
-
-def test_test_data_can_refute_it():
-    _, data = accepted()
-    x, y = rules.shapes(200, seed=5)
-    fine = verify(data, X, Y, test=(x, y))
-    assert fine.refuted_by_test is False
-    assert fine.test.n == 200
-    assert verify(data, X, Y, test=(x, (y + 1) % 3)).refuted_by_test
-
-
-def test_the_network_is_not_in_the_file():
-    _, data = accepted()
-    with pytest.raises(Refused, match="g is learned from the sample"):
-        decode_network(data)
-
-
-@pytest.mark.parametrize(
-    ("rule", "shape", "examples", "because"),
-    [
-        (Rule(20, Columns(normalised=True), 0, 1, 1, 1, (1,)), (4,), 20, "the sample has 20"),
-        (Rule(20, Columns(normalised=True), 0, 1, 1, 1, (30, 30)), (4,), 79, "the sample has 79"),
-        (Rule(20, Columns(normalised=True), 0, 1, 1, 1, ()), (2**16 + 1,), 30, "length of a vector"),
-        (Rule(3000, Filters(False, 3, 2), 5, 1, 1, 1, ()), (1, 28, 28), 10**4, "number of supports"),
-        (Rule(30000, Columns(normalised=True), 0, 1, 1, 1, ()), (4,), 35_792, "numbers in the kernel"),
-        (Rule(10, Columns(normalised=True), 0, 1, 1, 1, ()), (2**16,), 2**15, "numbers in all vectors"),
-        (Rule(20, Filters(False, 3, 2), 0, 1, 1, 1, ()), (4,), 30, "pictures of 1 or 3 channels"),
-        (Rule(20, Filters(False, 3, 2), 0, 1, 1, 1, ()), (2, 8, 8), 30, "pictures of 1 or 3 channels"),
-        (Rule(20, Filters(False, 3, 2), 0, 1, 1, 1, ()), (1, 8, 129), 30, "pictures of 1 or 3 channels"),
-        (Rule(20, Filters(False, 3, 5), 0, 1, 1, 1, ()), (1, 4, 8), 30, "windows of 5"),
-        (Rule(20, Patches(5, 256, 1, 2, 0.1, 0), 0, 1, 1, 1, ()), (1, 4, 8), 30, "patches of 5"),
-        (Rule(20, Patches(5, 256, 1, 3, 0.1, 0), 0, 1, 1, 1, ()), (1, 6, 8), 30, "fewer patches"),
-        (Rule(20, Patches(10, 2048, 1, 2, 0.1, 0), 0, 1, 1, 1, ()), (3, 128, 128), 30, "a picture takes"),
-        (Rule(15000, Patches(10, 256, 1, 2, 0.1, 0), 0, 1, 1, 1, ()), (3, 48, 48), 2**14, "whitening takes"),
-    ],
-)
-def test_a_rule_that_asks_for_too_much_is_refused_before_anything_is_computed(rule, shape, examples, because):
-    with pytest.raises(Refused, match=because):
-        check_sizes(rule, shape, examples=examples, classes=10)
-
-
-def test_the_largest_rules_of_the_page_fit():
-    check_sizes(
-        Rule(2000, Filters(False, 3, 4), 2, 1, 1, 1, (400,)), (1, 28, 28), examples=60_000, classes=10
-    )
-    large = Rule(15000, Patches(6, 1024, 1, 3, 0.1, 0), 1, 1, 1, 1, (5000,))
-    check_sizes(large, (3, 32, 32), examples=50_000, classes=100)
-
-
-def test_outputs_of_very_many_classes_are_refused():
-    rule = Rule(20, Columns(normalised=True), 0, 1, 1, 1, (5,) * 160)
-    with pytest.raises(Refused, match="the outputs would be"):
-        check_sizes(rule, (4,), examples=2**14, classes=2**12)
-    many = Rule(10000, Columns(normalised=True), 0, 1, 1, 1, (50,) * 160)
-    with pytest.raises(Refused, match="multiplications for the outputs would be"):
-        check_sizes(many, (4,), examples=40_000, classes=1000)
+def test_whole_files_are_about_the_same_when_rows_are_stored_in_another_order():
+    data = blobs(150)
+    rule = columns_rule((4, 7))
+    mixed = np.random.default_rng(5).permutation(150)
+    other = Data(data.x[mixed], data.y[mixed])
+    one, two = (carry_out(rule, each, arranged_of(each, 20)) for each in (data, other))
+    assert mixed[two.rows].tolist() == one.rows.tolist()

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 import torch
 
-from codebound_verify.learn.ridge import BLOCK, CholeskyFactor, Ridge, outputs, rounding
+from codebound_verify.learn.choices import Columns, Rule
+from codebound_verify.learn.ridge import BLOCK, CholeskyFactor, Ridge, outputs, rounding, targets_of
 from codebound_verify.refusal import Refused
 
 
@@ -35,18 +36,25 @@ def test_what_is_no_kernel_is_refused():
         CholeskyFactor().append(torch.zeros(2, 0).double(), torch.tensor([[1.0, 2.0], [2.0, 1.0]]).double())
 
 
+def rule(ridge: float) -> Rule:
+    return Rule(features=Columns(normalised=False), copies=0, gamma=1.0, ridge=ridge)
+
+
 def test_learning_batch_by_batch_is_learning_at_once():
-    points, supports = 400, 300
-    values = kernel_of(points)[:supports]
+    supports = 300
+    values = kernel_of(supports)
     labels = np.random.default_rng(2).integers(0, 3, supports)
-    growing = Ridge(torch.from_numpy(values), ridge=0.25, classes=3, kappa=1)
+    targets = targets_of(labels, np.arange(3))
+    growing = Ridge(rule(0.25), 3, picks=True)
     for start in range(0, supports, 60):
-        where = np.arange(start, start + 60)
-        found = growing.learn(where, labels[where], points)
-    targets = np.where(np.arange(3) == labels[:, None], 1.0, -1.0)
-    solved = np.linalg.solve(values[:, :supports] + 0.25 * np.eye(supports), targets)
+        new = slice(start, start + 60)
+        growing.extend(torch.from_numpy(values[new, : new.stop]), targets[new])
+    growing.solve()
+    assert targets.tolist() == np.where(np.arange(3) == labels[:, None], 1.0, -1.0).tolist()
+    solved = np.linalg.solve(values + 0.25 * np.eye(supports), targets)
     assert np.allclose(growing.coefficients, solved, rtol=0, atol=1e-11)
-    assert np.allclose(found, values.T @ solved, rtol=0, atol=1e-11)
+    absolute = np.abs(growing.coefficients)
+    assert 0 < growing.check(values @ growing.coefficients, values @ absolute) < 1e-9
 
 
 def test_outputs_are_sums_over_blocks():
@@ -90,9 +98,25 @@ def test_rho_covers_the_distance_to_exact_arithmetic(wrong, ridge):
         assert rho <= 1000 * max(errors)
 
 
-def test_a_network_that_rounding_can_change_is_refused():
+@pytest.mark.parametrize(("supports", "blocks"), [(7, 1), (128, 1), (129, 2), (300, 3)])
+@pytest.mark.parametrize("kappa", [1, 2])
+def test_rho_is_that_of_the_page(supports, blocks, kappa):
+    random, ridge = np.random.default_rng(supports), 2.0**-6
+    residual, a = 1e-12 * random.normal(size=(supports, 3)), random.normal(size=(supports, 3))
+    sizes = np.abs(random.normal(size=(supports, 3)))
+    v, rho = 2.0**-52 * (132 + blocks), []
+    for c in range(3):
+        bracket = np.sqrt((residual[:, c] ** 2).sum())
+        bracket += v * np.sqrt(((ridge * np.abs(a[:, c]) + sizes[:, c]) ** 2).sum())
+        rho.append(1.001 * bracket * kappa**0.5 / (2 * ridge**0.5) + v * kappa * np.abs(a[:, c]).sum())
+    assert rounding(residual, a, sizes, ridge=ridge, kappa=kappa) == pytest.approx(max(rho), rel=1e-12)
+
+
+def test_what_rounding_can_change_is_refused():
     """Supports that are equal, and nearly no ridge: the coefficients are huge."""
     values = np.ones((400, 400)) + 1e-9 * np.eye(400)
-    ridge = Ridge(torch.from_numpy(values), ridge=2.0**-40, classes=2, kappa=1)
-    with pytest.raises(Refused, match="rounding can change an output"):
-        ridge.learn(np.arange(400), np.arange(400) % 2, 400)
+    learner = Ridge(rule(2.0**-40), 2, picks=True)
+    learner.extend(torch.from_numpy(values), targets_of(np.arange(400) % 2, np.arange(2)))
+    learner.solve()
+    with pytest.raises(Refused, match="rounding can change a score"):
+        learner.check(values @ learner.coefficients, values @ np.abs(learner.coefficients))

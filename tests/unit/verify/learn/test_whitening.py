@@ -39,23 +39,31 @@ def test_the_true_distance_is_below_its_bound(d, ridge):
 
 
 def test_a_root_that_is_wrong_has_a_residual_that_says_so(monkeypatch):
-    """Teeth: eigenvectors that are off by 1e-6 are made good by Newton's step; without it the bound grows."""
+    """Teeth: eigenvectors that are off by 1e-7 are made good by Newton's step; what is not is refused."""
     ridge, shifted = 2.0**-10, moments(9) + 2.0**-10 * np.eye(9)
     eigh = np.linalg.eigh
 
     def careless(matrix):
         values, vectors = eigh(matrix)
-        return values, vectors + 1e-6 * np.cos(np.arange(81.0)).reshape(9, 9)
+        return values, vectors + 1e-7 * np.cos(np.arange(81.0)).reshape(9, 9)
 
     monkeypatch.setattr(np.linalg, "eigh", careless)
     better = whitening_of(shifted, ridge)
-    monkeypatch.setattr(whitening, "_symmetric", lambda matrix: (matrix + matrix.T) / 2 + 1e-7)
-    worse = whitening_of(shifted, ridge)
     with mpmath.workdps(50):
-        exact = exact_root(shifted)
-        for root, least in ((better, 0), (worse, 1e-7)):
-            distance = mpmath.mnorm(exact - mpmath.matrix(root.values.tolist()), "f")
-            assert least <= distance <= root.off
+        distance = mpmath.mnorm(exact_root(shifted) - mpmath.matrix(better.values.tolist()), "f")
+        assert distance <= better.off
+    for wrong, is_refused in ((1e-13, False), (1e-7, True)):
+        monkeypatch.setattr(
+            whitening, "_symmetric", lambda matrix, wrong=wrong: (matrix + matrix.T) / 2 + wrong
+        )
+        if is_refused:
+            with pytest.raises(Refused, match="the whitening is off by"):
+                whitening_of(shifted, ridge)
+            continue
+        worse = whitening_of(shifted, ridge)
+        with mpmath.workdps(50):
+            distance = mpmath.mnorm(exact_root(shifted) - mpmath.matrix(worse.values.tolist()), "f")
+            assert wrong <= distance <= worse.off
 
 
 def test_products_are_as_good_as_exact():

@@ -1,463 +1,371 @@
-"""Chains against torch.nn modules, and counting against plain NumPy."""
+"""Logits against sums in 60 digits, their error against the table of the page, and the room that follows."""
 
 import math
-import time
 
-import cbound_writer as writer
+import exact_chain
 import numpy as np
 import pytest
 import torch
-from torch import nn
-from worlds.literal import forward
 
-from codebound_verify.header import parse_header
-from codebound_verify.networks import evaluation
-from codebound_verify.networks.chain import fit, parse_chain
-from codebound_verify.networks.evaluation import Evaluator, Logits, chain_evaluator, count_disagreements
+from codebound_verify.networks.chain import fit
+from codebound_verify.networks.evaluation import Evaluator, NetworkScores, evaluate, prepare
+from codebound_verify.networks.network import Network
 from codebound_verify.networks.operations import Operation
-from codebound_verify.networks.rounding import Rounded
-from codebound_verify.refusal import Refused
-from codebound_verify.versions import VERSIONS
+from codebound_verify.networks.rounding import filter_norm, matrix_norm
+from codebound_verify.networks.scaling import Scaling
+
+U = 2.0**-53
+SCALED = Scaling(255.0, (0.1, 0.2, -0.3), (0.5, 1.5, 2.0))
+PLAIN = Scaling(16.0)
 
 
-def header_of(x, classes=3, scaling=None):
-    case = writer.linear_case(20)
-    fields = case.fields
-    fields["facts"]["classes"] = classes
-    fields["claim"]["vacuous"] = True
-    fields["helper"]["input_shape"] = list(x.shape[1:])
-    fields["helper"]["scaling"] = scaling or {"divisor": 1, "mean": [0], "std": [1]}
-    return parse_header(writer.canonical(fields), VERSIONS[2])
+def gamma(k: int) -> float:
+    return 1.01 * k * U
 
 
-def exactly(x: Rounded) -> Logits:
-    """A network whose logits are its inputs."""
-    return Logits(x.values, torch.zeros(len(x.values)))
+def r(f: float, v: float) -> float:
+    return f * v + 2.0**-500 * (1 + f / U) * (1 + v)
 
 
-class Residual(nn.Module):
-    """A basic block of He et al. (2016) with the parameter-free shortcut, option A."""
-
-    def __init__(self, channels: int, out: int, bias: bool) -> None:
-        super().__init__()
-        stride = 1 if channels == out else 2
-        self.a = nn.Conv2d(channels, out, 3, stride, 1, bias=bias)
-        self.b = nn.Conv2d(out, out, 3, 1, 1, bias=bias)
-
-    def forward(self, x):
-        y = self.b(torch.relu(self.a(x)))
-        shortcut = torch.zeros_like(y)
-        front = (y.shape[1] - x.shape[1]) // 2
-        kept = x if x.shape[1] == y.shape[1] else x[:, :, ::2, ::2]
-        shortcut[:, front : front + x.shape[1]] = kept
-        return torch.relu(y + shortcut)
-
-
-class LocalConv(nn.Module):
-    """Filters of their own for every output pixel, one pixel at a time."""
-
-    def __init__(self, sizes: tuple[int, int, int, int], pixels: tuple[int, int], stride, padding, bias):
-        super().__init__()
-        self.weight = nn.Parameter(torch.randn(math.prod(pixels), *sizes))
-        self.bias = nn.Parameter(torch.randn(sizes[0])) if bias else None
-        self.pixels, self.stride, self.padding = pixels, stride, padding
-
-    def forward(self, x):
-        x, (_, out, _, kernel, _) = nn.functional.pad(x, (self.padding,) * 4), self.weight.shape
-        y = x.new_zeros(len(x), out, *self.pixels)
-        for t in range(len(self.weight)):
-            row, column = divmod(t, self.pixels[1])
-            top, left = row * self.stride, column * self.stride
-            patch = x[:, :, top : top + kernel, left : left + kernel]
-            y[:, :, row, column] = (patch[:, None] * self.weight[t]).sum(dim=(2, 3, 4))
-        return y if self.bias is None else y + self.bias[:, None, None]
-
-
-NETWORKS = {
-    "linear": ((5,), [["linear", 4, True]], [nn.Linear(5, 4)]),
-    "mlp on images": (
-        (2, 3, 4),
-        [["linear", 7, False], ["linear", 4, True]],
-        [nn.Flatten(), nn.Linear(24, 7, bias=False), nn.ReLU(), nn.Linear(7, 4)],
-    ),
-    "strided convolution and pools": (
-        (2, 11, 9),
-        [
-            ["conv", 5, 3, 2, 2, True],
-            ["max pool", 2],
-            ["conv", 6, 1, 1, 0, False],
-            ["average pool", 2],
-            ["linear", 4, True],
-        ],
-        [
-            nn.Conv2d(2, 5, 3, 2, 2),
-            nn.ReLU(),
-            nn.MaxPool2d(2),
-            nn.Conv2d(5, 6, 1, bias=False),
-            nn.ReLU(),
-            nn.AvgPool2d(2),
-            nn.Flatten(),
-            nn.Linear(6, 4),
-        ],
-    ),
-    "local convolution": (
-        (2, 7, 6),
-        [["local conv", 5, 3, 2, 1, True], ["local conv", 3, 2, 1, 0, False], ["linear", 4, True]],
-        [
-            LocalConv((5, 2, 3, 3), (4, 3), 2, 1, True),
-            nn.ReLU(),
-            LocalConv((3, 5, 2, 2), (3, 2), 1, 0, False),
-            nn.ReLU(),
-            nn.Flatten(),
-            nn.Linear(18, 4),
-        ],
-    ),
-    "residual": (
-        (3, 7, 8),
-        [
-            ["conv", 4, 3, 1, 1, False],
-            ["residual", 4, True],
-            ["residual", 7, False],
-            ["global average pool"],
-            ["linear", 4, False],
-        ],
-        [
-            nn.Conv2d(3, 4, 3, padding=1, bias=False),
-            nn.ReLU(),
-            Residual(4, 4, True),
-            Residual(4, 7, False),
-            nn.AdaptiveAvgPool2d(1),
-            nn.Flatten(),
-            nn.Linear(7, 4, bias=False),
-        ],
-    ),
+OPERATIONS = {
+    "linear": [Operation("linear", out=5, bias=1)],
+    "conv": [Operation("conv", out=4, kernel=3, stride=2, padding=1, bias=1)],
+    "conv without padding": [Operation("conv", out=2, kernel=2, stride=1)],
+    "max pool": [Operation("max pool", kernel=2)],
+    "average pool": [Operation("average pool", kernel=2)],
+    "global average pool": [Operation("global average pool")],
+    "residual": [Operation("residual", out=3, bias=1)],
+    "residual that grows": [Operation("residual", out=6)],
+    "local conv": [Operation("local conv", out=2, kernel=3, stride=2, padding=1, bias=1)],
+    "normalised conv": [Operation("normalised conv", out=3, kernel=3)],
+    "dictionary": [Operation("dictionary", table=1, pool=2)],
+    "views 1": [Operation("views", views=1), Operation("conv", out=2, kernel=3, stride=1, padding=0)],
+    "views 2": [Operation("views", views=2), Operation("max pool", kernel=2)],
+    "views 3": [Operation("views", views=3)],
+    "views 4": [Operation("views", views=4), Operation("normalised conv", out=2, kernel=3)],
+    "several": [
+        Operation("conv", out=4, kernel=3, stride=1, padding=1, bias=1),
+        Operation("normalised conv", out=3, kernel=1),
+        Operation("average pool", kernel=3),
+        Operation("linear", out=4, bias=1),
+    ],
 }
 
 
-@pytest.mark.parametrize("name", NETWORKS)
-def test_a_chain_computes_what_torch_modules_compute(name):
-    shape, entries, modules = NETWORKS[name]
-    torch.manual_seed(0)
-    module = nn.Sequential(*modules).double()
-    chain = parse_chain(entries, shape, 4)
-    state = list(module.state_dict().values())
-    assert [shape for _, shape in chain.layout()] == [tuple(tensor.shape) for tensor in state]
-    weights = [{} for _ in entries]
-    for (key, _), tensor in zip(chain.layout(), state, strict=True):
-        position, own = key.split(".", 1)
-        weights[int(position)][own] = tensor
-    x = torch.randn(3, *shape, dtype=torch.float64)
-    with torch.no_grad():
-        torch.testing.assert_close(forward(chain, weights, x), module(x), rtol=1e-12, atol=1e-12)
+def case(name: str, n: int = 3, shape=(3, 6, 7)):
+    random = np.random.default_rng(5)
+    chain = fit([*OPERATIONS[name], Operation("linear", out=4, bias=1)], shape, 4)
+    tensors = {key: random.normal(size=sizes).astype(np.float32) for key, sizes in chain.layout()}
+    return chain, tensors, random.integers(0, 256, (n, *shape)).astype(np.uint8)
 
 
-@pytest.mark.parametrize("at_once", [1, 100, 200, 500])
-def test_local_convolutions_are_computed_in_parts(at_once, monkeypatch):
-    monkeypatch.setattr("codebound_verify.networks.operations.AT_ONCE", at_once)
-    test_a_chain_computes_what_torch_modules_compute("local convolution")
+def exact_logits(chain, tensors, x, scaling) -> np.ndarray:
+    owns = [{} for _ in chain.operations]
+    for name, values in tensors.items():
+        position, own = name.split(".", 1)
+        owns[int(position)][own] = values
+    mean, std = (exact_chain.exact(np.broadcast_to(each, x.shape)) for each in scaling.constants(x.shape))
+    scaled = (exact_chain.exact(x) / exact_chain.mp.mpf(scaling.divisor) - mean) / std
+    return exact_chain.logits(chain, owns, scaled)
 
 
-@pytest.mark.parametrize(
-    ("entries", "reason"),
-    [
-        ([["linear", 5, True]], "last operation"),
-        ([["linear", 4, True], ["max pool", 1]], "last operation"),
-        (
-            [["linear", 5, True], ["conv", 2, 1, 1, 0, True], ["linear", 4, True]],
-            "operation 1 .* needs an image",
-        ),
-        ([["max pool", 5], ["linear", 4, True]], "window of 5"),
-        ([["conv", 2, 7, 1, 1, True], ["linear", 4, True]], "window of 7"),
-        ([["residual", 1, True], ["linear", 4, True]], "cannot have fewer"),
-        ([["conv", 1, 1, 1, 3000, True], ["linear", 4, True]], "more than 4194304 numbers"),
-        ([["conv", 1, 99, 1, 400, True], ["linear", 4, True]], "in patches"),
-        ([["conv", 64, 1, 1, 99, True], ["conv", 64, 3, 1, 0, True], ["linear", 4, True]], "multiplications"),
-        ([["local conv", 2, 7, 1, 1, True], ["linear", 4, True]], "window of 7"),
-        ([["local conv", 1, 1, 1, 3000, True], ["linear", 4, True]], "more than 4194304 numbers"),
-        ([["local conv", 1, 1, 2000, 2000, True], ["linear", 4, True]], "more than 4194304 numbers"),
-        ([["local conv", 1, 99, 1, 400, True], ["linear", 4, True]], "in patches"),
-        ([["linear", 5, True], ["local conv", 2, 1, 1, 0, True], ["linear", 4, True]], "needs an image"),
-        (
-            [["local conv", 64, 1, 1, 99, True], ["local conv", 64, 3, 1, 0, True], ["linear", 4, True]],
-            "multiplications",
-        ),
-        ([["local conv", 2, 1, 1, True], ["linear", 4, True]], "is no operation"),
-        ([["local conv", 2, 1, 1, 0, 1], ["linear", 4, True]], "bias"),
-        ([["pool", 2], ["linear", 4, True]], "is no operation"),
-        ([["linear", 4]], "is no operation"),
-        ([["linear", 4, 1]], "bias"),
-        ([["linear", True, True]], "out"),
-        ([["max pool", 0], ["linear", 4, True]], "kernel"),
-        ([["conv", 2, 1, 1, -1, True], ["linear", 4, True]], "padding"),
-        ([[["linear"], 4, True]], "is no operation"),
-    ],
-)
-def test_chains_that_do_not_fit_are_refused(entries, reason):
-    with pytest.raises(Refused, match=reason):
-        parse_chain(entries, (2, 4, 4), 4)
+def computed(chain, tensors, x, scaling):
+    evaluator = Evaluator(chain, tensors, scaling)
+    ((rows, values, room),) = evaluator.blocks(x, np.arange(len(x)))
+    assert rows.tolist() == list(range(len(x)))
+    steps = list(zip(chain.operations, prepare(chain, tensors), strict=True))
+    with torch.inference_mode():
+        logits = evaluate(steps, evaluator._scale(x))
+    np.testing.assert_array_equal(logits.values.numpy(), values)
+    return values, logits.error.numpy(), room
 
 
-def identity(scale=1.0):
-    """A network whose logits are its three inputs, times a scale."""
-    chain = parse_chain([["linear", 3, False]], (3,), 3)
-    return chain, {"0.weight": np.float32(np.eye(3) * scale)}
+@pytest.mark.parametrize("scaling", [SCALED, PLAIN], ids=["scaled", "plain"])
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_the_error_is_never_above_its_bound(name, scaling):
+    chain, tensors, x = case(name, n=1)
+    values, error, room = computed(chain, tensors, x, scaling)
+    for row in range(len(x)):
+        exact = exact_logits(chain, tensors, x[row], scaling)
+        off = math.sqrt(sum(float(value - own) ** 2 for value, own in zip(exact, values[row], strict=True)))
+        assert off <= error[row]
+        assert error[row] <= 1e-8 * np.abs(values[row]).max()
+        assert room[row] == 0.5e-4 * np.abs(values[row]).max()
 
 
-def errors(logits, y, theta=0.0):
-    x = np.asarray(logits, np.float64)
-    network = chain_evaluator(*identity(), header=header_of(x))
-    return network.count_errors(x, np.asarray(y), theta=theta)
+class TestTable:
+    """Bounds, line by line, from numbers that numpy has computed."""
+
+    def weights(self, chain, tensors, position):
+        return tensors[f"{position}.weight"].astype(float), tensors.get(f"{position}.bias")
+
+    def norm_of_conv(self, weight, grid):
+        """The largest singular value over the frequencies of the padded grid."""
+        symbols = np.fft.fft2(weight, grid).transpose(2, 3, 0, 1)
+        return float(np.linalg.svd(symbols, compute_uv=False).max())
+
+    def linear(self, e, x, weight, bias):
+        b, a = float(np.linalg.norm(weight)), float(np.linalg.norm(weight, 2))
+        n = weight.shape[1]
+        length = 0.0 if bias is None else float(np.linalg.norm(bias.astype(float)))
+        return min(a, b) * e + r(gamma(n + 1) * b, np.linalg.norm(x)) + gamma(n + 1) * length
+
+    def conv(self, e, x, weight, bias, *, padding, pixels):
+        b = weight.shape[2] * float(np.linalg.norm(weight))
+        a = self.norm_of_conv(weight, [side + 2 * padding for side in x.shape[1:]])
+        n = math.prod(weight.shape[1:])
+        length = 0.0 if bias is None else math.sqrt(pixels) * float(np.linalg.norm(bias.astype(float)))
+        return min(a, b) * e + r(gamma(n + 1) * b, np.linalg.norm(x)) + gamma(n + 1) * length
+
+    def mean(self, e, x, n):
+        return (e + r(gamma(n + 1), np.linalg.norm(x))) / math.sqrt(n)
+
+    def normalised(self, e, x):
+        m, c, v = x.size, float(x.mean()), float(x.var())
+        f = gamma(4) + gamma(m + 4)
+        d = e + r(f, math.sqrt(m * (c**2 + v)))
+        least = max(0.0, (1 - 1e-5) * math.sqrt(v) - d / math.sqrt(m))
+        return d / math.sqrt(least**2 + 1e-5) + r(f, math.sqrt(m))
+
+    def start(self, x, scaling=SCALED):
+        mean, std = scaling.constants(x.shape)
+        scaled = (x / scaling.divisor - mean) / std
+        return gamma(4) * np.linalg.norm((np.abs(x / scaling.divisor) + np.abs(mean)) / std), scaled
+
+    def torch_of(self, function, x, *args, **kwargs):
+        return function(torch.from_numpy(x)[None], *args, **kwargs)[0].numpy()
+
+    def expect(self, name, bound):
+        chain, tensors, x = case(name)
+        _, error, _ = computed(chain, tensors, x, SCALED)
+        for row in range(len(x)):
+            e, values = bound(chain, tensors, *self.start(x[row]))
+            last = self.linear(e, values.ravel(), *self.weights(chain, tensors, len(chain.operations) - 1))
+            assert math.isclose(error[row], last, rel_tol=1e-7)
+
+    def test_input_and_linear(self):
+        def bound(chain, tensors, e, x):
+            weight, bias = self.weights(chain, tensors, 0)
+            return self.linear(e, x.ravel(), weight, bias), np.maximum(weight @ x.ravel() + bias, 0)
+
+        self.expect("linear", bound)
+
+    @pytest.mark.parametrize("name", ["conv", "conv without padding", "normalised conv"])
+    def test_conv(self, name):
+        def bound(chain, tensors, e, x):
+            operation = chain.operations[0]
+            weight, bias = self.weights(chain, tensors, 0)
+            stride, padding = operation.stride or 1, operation.padding
+            if name == "normalised conv":
+                padding = 1
+            conv = torch.nn.functional.conv2d
+            sums = self.torch_of(conv, x, torch.from_numpy(weight), stride=stride, padding=padding)
+            sums = sums + (0 if bias is None else bias.astype(float)[:, None, None])
+            e = self.conv(e, x, weight, bias, padding=padding, pixels=sums[0].size)
+            if name == "normalised conv":
+                e, sums = self.normalised(e, sums), (sums - sums.mean()) / np.sqrt(sums.var() + 1e-5)
+            return e, np.maximum(sums, 0)
+
+        self.expect(name, bound)
+
+    def test_local_conv(self):
+        def bound(chain, tensors, e, x):
+            weight, bias = self.weights(chain, tensors, 0)
+            size = 3 * max(float(np.linalg.norm(filters)) for filters in weight)
+            pad = np.pad(x, ((0, 0), (1, 1), (1, 1)))
+            sums = np.empty((2, 3, 4))
+            for t, (i, j) in enumerate(np.ndindex(3, 4)):
+                patch = pad[:, 2 * i : 2 * i + 3, 2 * j : 2 * j + 3]
+                sums[:, i, j] = (weight[t] * patch).sum((1, 2, 3)) + bias
+            n = 27
+            e = size * e + r(gamma(n + 1) * size, np.linalg.norm(x))
+            return e + gamma(n + 1) * math.sqrt(12) * np.linalg.norm(bias.astype(float)), np.maximum(sums, 0)
+
+        self.expect("local conv", bound)
+
+    def test_pools(self):
+        pools = torch.nn.functional
+
+        def largest(chain, tensors, e, x):
+            return e, self.torch_of(pools.max_pool2d, x, 2)
+
+        def mean(chain, tensors, e, x):
+            return self.mean(e, x, 4), self.torch_of(pools.avg_pool2d, x, 2)
+
+        def of_all(chain, tensors, e, x):
+            return self.mean(e, x, 42), x.mean((1, 2))
+
+        self.expect("max pool", largest)
+        self.expect("average pool", mean)
+        self.expect("global average pool", of_all)
+
+    @pytest.mark.parametrize(("name", "out", "stride"), [("residual", 3, 1), ("residual that grows", 6, 2)])
+    def test_residual(self, name, out, stride):
+        def bound(chain, tensors, e, x):
+            conv = torch.nn.functional.conv2d
+            seen, values = e, x
+            for own, step in (("a", stride), ("b", 1)):
+                weight = tensors[f"0.{own}.weight"].astype(float)
+                bias = tensors.get(f"0.{own}.bias")
+                sums = self.torch_of(conv, values, torch.from_numpy(weight), stride=step, padding=1)
+                sums = sums + (0 if bias is None else bias.astype(float)[:, None, None])
+                seen = self.conv(seen, values, weight, bias, padding=1, pixels=sums[0].size)
+                values = np.maximum(sums, 0) if own == "a" else sums
+            shortcut = np.zeros_like(values)
+            front = (out - 3) // 2
+            shortcut[front : front + 3] = x[:, ::stride, ::stride]
+            both = values + shortcut
+            return seen + e + r(gamma(2), np.linalg.norm(both)), np.maximum(both, 0)
+
+        self.expect(name, bound)
+
+    def test_dictionary(self):
+        from codebound_verify.learn.dictionaries import tables
+
+        def bound(chain, tensors, e, x):
+            functional = torch.nn.functional
+            pool, (red, green, blue) = 2, x
+            e = math.sqrt(2) * e + r(2 * gamma(4), np.linalg.norm(x))
+            planes = np.stack([(red + green + blue) / 3, red - green, (red + green) / 2 - blue])
+            squares, maps = (e + r(gamma(pool**2 + 1), np.linalg.norm(planes))) ** 2, []
+            for table in tables(1):
+                filters = table.filters.reshape(-1, 1, table.size, table.size)
+                b = table.size * float(np.linalg.norm(filters))
+                a = min(b, self.norm_of_conv(filters, [side + table.size - 1 for side in x.shape[1:]]))
+                f = gamma(table.size**2 + pool**2 + 9) * b
+                squares += 4 * (a * e + r(f, np.linalg.norm(planes))) ** 2
+                sums = functional.conv2d(
+                    torch.from_numpy(planes)[:, None], torch.from_numpy(filters), padding=table.size // 2
+                )
+                maps.append(functional.avg_pool2d((sums[:, ::2] ** 2 + sums[:, 1::2] ** 2).sqrt(), pool))
+            means = self.torch_of(functional.avg_pool2d, planes, pool)
+            values = np.concatenate([2 * torch.cat(maps, 1).flatten(0, 1).numpy(), means])
+            e = self.normalised(math.sqrt(squares) / pool, values)
+            return e, (values - values.mean()) / np.sqrt(values.var() + 1e-5)
+
+        self.expect("dictionary", bound)
+
+    @pytest.mark.parametrize("scaling", [SCALED, PLAIN], ids=["scaled", "plain"])
+    def test_straightened(self, scaling):
+        chain, tensors, x = case("views 3")
+        weight, bias = self.weights(chain, tensors, 1)
+        values, error, _ = computed(chain, tensors, x, scaling)
+        for row in range(len(x)):
+            e, scaled = self.start(x[row], scaling)
+            moved = np.array(exact_chain.straightened(exact_chain.exact(scaled)), float)
+            seen = e + 2 * self.slip(e, scaled, scaling) * np.linalg.norm(scaled)
+            seen += r(gamma(8), np.linalg.norm(scaled))
+            last = self.linear(seen, moved.ravel(), weight, bias)
+            assert math.isclose(error[row], last + gamma(2) * np.abs(values[row]).max(), rel_tol=1e-7)
+
+    def slip(self, e, x, scaling):
+        """The letter t of the page."""
+        p = np.abs(x).sum(0)
+        H, W = p.shape
+        i, j = np.arange(H)[:, None], np.arange(W)
+        P = 1e-6 + p.sum()
+        centre, other = (p * i).sum() / P, (p * j).sum() / P
+        v, w = (p * (i - centre) ** 2).sum(), (p * (j - other) ** 2).sum()
+        q, g = v + 1e-3, gamma(x.size + 16)
+        a = (p * (i - centre) * (j - other)).sum() / q
+        o = math.sqrt(x.size) * e if any(scaling.mean) else 0.0
+        R, S = 2 * H * (o / P + g), 2 * W * (o / P + g)
+        F = g * math.sqrt(v * w) + H * W * o + 1e-6 * (W * R + H * S) + (P + o) * R * S
+        Q = g * q + H**2 * o + 2e-6 * H * R + (P + o) * R**2
+        assert q / 2 >= Q
+        return 2 * H * (F + abs(a) * Q) / q + abs(a) * R + gamma(8) * (W + abs(a) * H)
+
+    def test_views(self):
+        chain, tensors, x = case("views 1")
+        values, error, _ = computed(chain, tensors, x, SCALED)
+        rest = fit(chain.operations[1:], (3, 6, 7), 4)
+        own = {f"{int(name[0]) - 1}{name[1:]}": each for name, each in tensors.items()}
+        found = [computed(rest, own, view, SCALED) for view in (x, x[..., ::-1].copy())]
+        np.testing.assert_allclose(values, (found[0][0] + found[1][0]) / 2, rtol=1e-12)
+        largest = sum(np.abs(each[0]).max(1) for each in found) / 2
+        np.testing.assert_allclose(error, (found[0][1] + found[1][1]) / 2 + gamma(3) * largest, rtol=1e-7)
 
 
-@pytest.mark.parametrize(
-    ("logits", "label", "theta", "is_error"),
-    [
-        ([3.0, 1.0, 0.0], 0, 0.0, False),
-        ([3.0, 1.0, 0.0], 1, 0.0, True),
-        ([1.0, 1.0, 0.0], 0, 0.0, True),  # a tie
-        ([0.0, 0.0, 0.0], 0, 0.0, True),
-        ([1.0 + 0.4e-4, 1.0, 0.0], 0, 0.0, True),  # inside the verifier's tolerance
-        ([1.0 + 0.6e-4, 1.0, 0.0], 0, 0.0, False),  # outside, though inside the writer's
-        ([1.0 + 0.6e-4, 1.0, -2.0], 0, 0.0, True),  # relative to the largest absolute logit
-        ([3.0, 1.0, 0.0], 0, 1.9, False),
-        ([3.0, 1.0, 0.0], 0, 2.0, True),
-        ([np.nan, 1.0, 0.0], 1, 0.0, True),
-        ([3.0, 1.0, np.nan], 0, 0.0, True),
-        ([3.0, 1.0, -np.inf], 0, 0.0, True),
-        ([np.inf, 1.0, 0.0], 0, 0.0, True),
-    ],
-)
-def test_what_counts_as_an_error(logits, label, theta, is_error):
-    if not np.isfinite(logits).all():  # pass through the identity without spreading
-        assert errors([[5.0, 0.0, 0.0], logits], [0, label], theta) == 1
-    else:
-        assert errors([logits], [label], theta) == is_error
-
-
-def test_counting_agrees_with_numpy_on_any_batch_size(monkeypatch):
+def test_norms_are_those_of_the_maps():
     random = np.random.default_rng(0)
-    logits, y = random.normal(size=(1000, 3)), random.integers(0, 3, 1000)
-    expected = writer.count(logits, y)
-    assert errors(logits, y) == expected > 100
-    monkeypatch.setattr("codebound_verify.networks.evaluation.BATCH", 7)
-    assert errors(logits, y) == expected
+    for shape in ((5, 9), (9, 5), (1, 7), (300, 2)):
+        weight = random.normal(size=shape)
+        norm = np.linalg.norm(weight, 2)
+        assert norm <= matrix_norm(weight) <= norm * (1 + 3e-9)
+    weight, grid = random.normal(size=(3, 2, 3, 3)), (6, 7)
+    symbols = np.fft.fft2(weight, grid).transpose(2, 3, 0, 1)
+    norm = np.linalg.svd(symbols, compute_uv=False).max()
+    assert norm <= filter_norm(weight, grid) <= norm * (1 + 3e-9)
 
 
-@pytest.mark.parametrize("workers", [1, 2, 7])
-def test_batches_side_by_side_keep_their_order(workers, monkeypatch):
-    monkeypatch.setattr("codebound_verify.networks.evaluation.BATCH", 3)
-    x, threads, seen = np.arange(60.0).reshape(20, 3), torch.get_num_threads(), []
-    network = Evaluator(
-        exactly,
-        scaling=header_of(x).scaling,
-        widest=3,
-        workers=workers,
-        progress=lambda *at: seen.append(at),
+def linear(weight, bias=None, x=None) -> Network:
+    weight = np.array(weight, np.float32)
+    chain = fit(
+        [Operation("linear", out=len(weight), bias=int(bias is not None))], weight.shape[1:], len(weight)
     )
-    assert torch.cat([logits.values for _, logits in network.logits(x)]).tolist() == x.tolist()
-    assert seen == [(done, 20) for done in (3, 6, 9, 12, 15, 18, 20)]
-    assert torch.get_num_threads() == threads
+    tensors = {"0.weight": weight}
+    if bias is not None:
+        tensors["0.bias"] = np.array(bias, np.float32)
+    return Network(chain, tensors, Scaling(1.0), x=np.zeros((1, weight.shape[1])) if x is None else x)
 
 
-def test_a_refusal_of_one_worker_is_that_of_all(monkeypatch):
-    monkeypatch.setattr("codebound_verify.networks.evaluation.BATCH", 3)
-    x, threads = np.ones((20, 3)), torch.get_num_threads()
+class TestScores:
+    """What is counted."""
 
-    def refusing(x: Rounded) -> Logits:
-        raise Refused("too large")
+    def test_rows_come_in_batches(self, monkeypatch):
+        monkeypatch.setattr("codebound_verify.networks.evaluation.BATCH", 3)
+        x = np.arange(20.0).reshape(10, 2)
+        seen = []
+        scores = NetworkScores(linear(np.eye(2), x=x), lambda done, total: seen.append((done, total)))
+        rows = np.array([7, 1, 1, 9, 0, 2, 4])
+        found = list(scores.blocks(rows))
+        assert [part.tolist() for part, _, _ in found] == [[7, 1, 1], [9, 0, 2], [4]]
+        np.testing.assert_array_equal(np.concatenate([values for _, values, _ in found]), x[rows])
+        assert seen == [(3, 7), (6, 7), (7, 7)]
+        assert scores.classes.tolist() == [0, 1]
+        assert scores.theta == 0.0
 
-    network = Evaluator(refusing, scaling=header_of(x).scaling, widest=3, workers=2)
-    with pytest.raises(Refused, match="too large"):
-        network.count_errors(x, np.zeros(20, np.int64))
-    assert torch.get_num_threads() == threads
+    def room(self, network, x):
+        ((_, values, room),) = NetworkScores(network).blocks(np.arange(len(x)))
+        return values, room
 
+    def test_room_is_a_share_of_the_largest_logit(self):
+        x = np.array([[1.0, -4.0], [0.25, 0.0]])
+        values, room = self.room(linear(np.eye(2), x=x), x)
+        np.testing.assert_array_equal(values, x)
+        np.testing.assert_array_equal(room, [2e-4, 0.125e-4])
 
-def test_a_wide_network_has_few_workers_and_small_batches(monkeypatch):
-    """What is held at the same time stays the same."""
-    monkeypatch.setattr("codebound_verify.networks.evaluation.NUMBERS", 60)
-    x = np.ones((20, 3))
-    for widest, sizes in ((5, {3}), (30, {1}), (100, {1})):
-        network = Evaluator(exactly, scaling=header_of(x).scaling, widest=widest, workers=4)
-        assert {part.stop - part.start for part, _ in network.logits(x)} == sizes
+    def test_nothing_is_said_of_logits_that_cancel(self):
+        x = np.array([[1.0, 1.0 + 2**-40], [1.0, 2.0]])
+        _, room = self.room(linear([[1, -1], [2, -2]], x=x), x)
+        assert room[0] == math.inf
+        assert room[1] == 2 * 0.5e-4
 
+    def test_nothing_is_said_of_logits_that_are_no_numbers(self):
+        x = np.array([[1e300, 1e300], [0.0, 0.0], [1.0, 2.0]])
+        _, room = self.room(linear([[1e30, 0], [0, 1]], x=x), x)
+        assert room.tolist()[:2] == [math.inf, math.inf]
+        assert np.isfinite(room[2])
 
-def test_scaling_is_per_channel():
-    x = np.array([[[[10]], [[20]], [[60]]]], np.uint8)
-    head = header_of(x, scaling={"divisor": 10, "mean": [1, 1, 2], "std": [1, 0.5, 4]})
-    chain = parse_chain([["linear", 3, False]], (3, 1, 1), 3)
-    ((_, logits),) = chain_evaluator(chain, {"0.weight": np.eye(3, dtype=np.float32)}, header=head).logits(x)
-    assert logits.values.tolist() == [[0.0, 2.0, 1.0]]
+    def test_nothing_is_said_of_what_hardly_varies(self):
+        chain = fit([Operation("normalised conv", out=1, kernel=1), Operation("linear", out=2)], (1, 2, 2), 2)
+        tensors = {"0.weight": np.ones((1, 1, 1, 1), np.float32), "1.weight": np.eye(2, 4, dtype=np.float32)}
+        x = np.array([[[[1e9, 1e9], [1e9, 1e9 + 1e-6]]], [[[4.0, 3.0], [2.0, 1.0]]]])
+        _, room = self.room(Network(chain, tensors, Scaling(1.0), x=x), x)
+        assert room[0] == math.inf
+        assert np.isfinite(room[1])
 
+    def test_an_image_of_zeros_has_no_lean_that_is_sure(self):
+        chain = fit([Operation("views", views=3), Operation("linear", out=2, bias=1)], (1, 5, 5), 2)
+        tensors = {"1.weight": np.ones((2, 25), np.float32), "1.bias": np.array([1, 2], np.float32)}
+        x = np.zeros((1, 1, 5, 5))
+        values, room = self.room(Network(chain, tensors, Scaling(1.0), x=x), x)
+        np.testing.assert_array_equal(values, [[1, 2]])
+        assert room[0] == 2 * 0.5e-4
 
-def test_disagreement_is_a_different_or_an_ambiguous_prediction():
-    x = np.array([[3.0, 1, 0], [0, 1, 3], [1, 1, 0], [np.nan, 1, 0], [2, 1, -9]])
-    head = header_of(x)
-    chain, weights = identity()
-    one = chain_evaluator(chain, weights, header=head)
-    assert count_disagreements(one, one, x) == 2
-    negative = chain_evaluator(chain, {"0.weight": -weights["0.weight"]}, header=head)
-    assert count_disagreements(one, negative, x) == 5
-
-
-BYTES = {"divisor": 255, "mean": [0], "std": [1]}
-IMAGES = fit(
-    [
-        Operation("views", views=1),
-        Operation("dictionary", table=3, pool=2),
-        Operation("normalised conv", out=4, kernel=3),
-        Operation("max pool", kernel=2),
-        Operation("linear", out=3),
-    ],
-    (3, 8, 8),
-    3,
-)
-
-
-def images(scaling=None, n=300, seed=0):
-    random = np.random.default_rng(seed)
-    x = random.integers(0, 256, (n, 3, 8, 8), dtype=np.uint8)
-    tensors = {name: random.normal(size=shape).astype(np.float32) for name, shape in IMAGES.layout()}
-    network = chain_evaluator(IMAGES, tensors, header=header_of(x, scaling=scaling or BYTES))
-    y = torch.cat([logits.values for _, logits in network.logits(x)]).argmax(1).numpy()
-    y[::5] = (y[::5] + 1) % 3
-    return network, x, y
-
-
-@pytest.mark.parametrize("theta", [0.0, 0.2])
-@pytest.mark.parametrize("scaling", [None, {"divisor": 255, "mean": [0.3, 0.4, 0.5], "std": [1, 2, 0.5]}])
-def test_float32_changes_no_count(theta, scaling, monkeypatch):
-    network, x, y = images(scaling)
-    evaluated = []
-    monkeypatch.setattr(
-        evaluation,
-        "_screen",
-        lambda *given, found=evaluation._screen: evaluated.append(found(*given)) or evaluated[-1],
-    )
-    monkeypatch.setattr(evaluation.Evaluator, "_fastest", lambda network, *_: network._narrow[0])
-    with_screen = network.count_errors(x, y, theta=theta)
-    shares = [float(is_open.double().mean()) for _, is_open, _ in evaluated]
-    assert shares
-    assert min(shares) < 0.2
-    network._narrow = ()
-    monkeypatch.undo()
-    assert network.count_errors(x, y, theta=theta) == with_screen >= len(x) // 5
-
-
-def test_a_stated_number_is_compared_as_if_all_were_counted(monkeypatch):
-    """And where it is high enough, not all that is open is looked at in float64."""
-    network, x, y = images()
-    ways, network._narrow = network._narrow, ()
-    exact, looked_at = network.count_errors(x, y), {}
-
-    def narrow(seen):
-        found = ways[-1](seen)
-        return Logits(found.values, found.error + 0.2 * found.values.abs().amax(1))
-
-    monkeypatch.setattr(evaluation.Evaluator, "_fastest", lambda *_: narrow)
-    network._batch, network._workers = 16, 1  # others begin some batches ahead
-    evaluated, plain = [], network._evaluate
-    network._evaluate = lambda way, part: evaluated.append((way is narrow, len(part))) or plain(way, part)
-    for stated in (0, exact - 1, exact, exact + 1, len(x)):
-        evaluated.clear()
-        found = network.count_errors(x, y, stated=stated)
-        assert (found <= stated) == (exact <= stated)
-        assert found == exact or found <= stated
-        looked_at[stated] = sum(examples for is_narrow, examples in evaluated if not is_narrow)
-    assert looked_at[0] == looked_at[exact - 1] > looked_at[exact] >= looked_at[len(x)] == 0
-
-
-def test_every_way_agrees_with_float64_where_it_decides():
-    network, x, y = images()
-    wide = network._evaluate(network._wide, x)
-    is_right = evaluation._is_right(wide, torch.from_numpy(y), 0.0)
-    for function in network._narrow:
-        right, is_open, _ = evaluation._screen(network._evaluate(function, x), torch.from_numpy(y), 0.0)
-        assert torch.equal(right[~is_open], is_right[~is_open])
-        assert not (right & is_open).any()
-
-
-@pytest.mark.parametrize(
-    ("logits", "error", "theta", "right", "is_open"),
-    [
-        ([2.0, 0.0], 1e-3, 0.0, True, False),
-        ([0.0, 2.0], 1e-3, 0.0, False, False),
-        ([2.0, 1.9], 0.08, 0.0, False, True),  # the two bounds overlap
-        ([1.9, 2.0], 0.08, 0.0, False, True),
-        ([2.0, 1.9999], 1e-9, 0.0, False, True),  # within the tolerance: float64 says
-        ([2.0, -2.0], 0.6, 0.0, False, True),  # too coarse to be believed
-        ([2.0, 0.0], 1e-3, 2.0, False, True),
-        ([2.0, 0.0], 1e-3, 2.1, False, False),
-        ([2.0, 0.0], np.nan, 0.0, False, True),
-        ([2.0, 0.0], np.inf, 0.0, False, True),
-        ([np.inf, 0.0], 0.0, 0.0, False, True),
-        ([np.nan, 0.0], 0.0, 0.0, False, True),
-    ],
-)
-def test_what_is_left_open(logits, error, theta, right, is_open):
-    given = Logits(torch.tensor([logits], dtype=torch.float64), torch.tensor([error], dtype=torch.float64))
-    found = evaluation._screen(given, torch.zeros(1, dtype=torch.int64), theta)
-    assert [value.item() for value in found[:2]] == [right, is_open]
-
-
-@pytest.mark.few(1)
-@pytest.mark.parametrize(
-    ("error", "seconds", "expected"),
-    [
-        (10.0, 0.0, "wide"),  # leaves everything open
-        (0.0, 0.0, "narrow"),
-        (0.0, 0.3, "wide"),  # is slow
-    ],
-)
-def test_the_way_is_taken_that_takes_least_time(error, seconds, expected):
-    calls = []
-
-    def carrying(name, off, pause):
-        def function(x):
-            calls.append(name)
-            time.sleep(pause)
-            return Logits(x.values, torch.full((len(x.values),), off, dtype=torch.float64))
-
-        return function
-
-    x = np.tile(np.array([[2.0, 0.0, 1.0]]), (200, 1))
-    head = header_of(x)
-    ways = carrying("wide", 0.0, 0.1), [carrying("narrow", error, seconds)]
-    network = evaluation.Evaluator(*ways, scaling=head.scaling, widest=3)
-    assert network.count_errors(x, np.zeros(200, np.int64)) == 0
-    assert calls == ["wide", "wide", "narrow", "narrow", expected]  # the first of two trials warms up
-
-
-def test_trials_are_no_larger_than_batches(monkeypatch):
-    """Of a network that holds as much as is allowed for one example, eight would take eight times as much."""
-    monkeypatch.setattr(evaluation, "NUMBERS", 50)
-    sizes = set()
-
-    def carrying(x):
-        sizes.add(len(x.values))
-        return Logits(x.values, torch.zeros(len(x.values), dtype=torch.float64))
-
-    x = np.tile(np.array([[2.0, 0.0, 1.0]]), (200, 1))
-    network = evaluation.Evaluator(carrying, [carrying], scaling=header_of(x).scaling, widest=20)
-    assert network.count_errors(x, np.zeros(200, np.int64)) == 0
-    assert sizes == {2}
-
-
-def test_float32_that_is_shorter_than_it_says_decides_nothing(monkeypatch):
-    """Some settings replace it by 16-bit numbers, or convolutions by transforms."""
-    evaluation.float32_is_sound.cache_clear()
-    assert evaluation.float32_is_sound()
-    plain = torch.nn.functional.conv2d
-
-    def short(x, weight, *rest, **options):
-        if x.dtype == torch.float32:
-            x, weight = x.bfloat16().float(), (weight * (1 + 2.0**-12)).float()
-        return plain(x, weight, *rest, **options)
-
-    network, x, _ = images(n=40)
-    exact = network._evaluate(network._wide, x)
-    monkeypatch.setattr("torch.nn.functional.conv2d", short)
-    evaluation.float32_is_sound.cache_clear()
-    assert not evaluation.float32_is_sound()
-    found = network._evaluate(network._wide, x)  # nor does it sum the integers of images
-    assert ((found.values - exact.values).norm(dim=1) <= found.error + exact.error).all()
-    evaluation.float32_is_sound.cache_clear()
+    def test_predictions(self):
+        x = np.array([[1.0, 2.0], [2.0, 1.0], [1.0, 1.0], [1.0, 1.00004], [1.0, 1.00006], [np.inf, 1.0]])
+        network = linear(np.eye(2), x=x)
+        labels, is_in_doubt = Evaluator(network.chain, network.tensors, network.scaling).predict(x)
+        assert labels[:2].tolist() == [1, 0]
+        assert is_in_doubt.tolist() == [False, False, True, True, False, True]

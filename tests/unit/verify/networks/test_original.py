@@ -1,244 +1,204 @@
-"""Statements about f: refused as soon as what they rest on changes; the distance is never too small."""
+"""The network f that was given: theta covers its distance from g, or is refused; its predictions."""
 
 import math
+from dataclasses import replace
 
-import cbound_writer as writer
 import numpy as np
 import pytest
 import torch
-from torch.nn import functional
-from worlds.literal import float32, forward, linear_logits, refused
 
-from codebound_verify import verify
-from codebound_verify.header import Domain, Scaling
-from codebound_verify.networks.chain import fit, parse_chain
+from codebound_verify.header import Original, Unlabelled
+from codebound_verify.networks.arithmetic import grid
+from codebound_verify.networks.chain import fit
+from codebound_verify.networks.evaluation import NetworkScores, evaluate, prepare
+from codebound_verify.networks.network import Network
 from codebound_verify.networks.operations import Operation
-from codebound_verify.networks.original import deviation
+from codebound_verify.networks.original import check_domain, deviation, original_network
+from codebound_verify.networks.rounding import Rounded
+from codebound_verify.networks.scaling import Scaling
 from codebound_verify.refusal import Refused
+from codebound_verify.weights import tensors_sha256
 
-CHAIN = [["linear", 3, True]]
+WEIGHT = np.array([[1, 0, -1], [0, 2, 1]], np.float32)
+BIAS = np.array([0.5, 0], np.float32)
+CHAIN = (("linear", 2, 1),)
+X = np.random.default_rng(0).uniform(0, 1, (8, 3)).astype(np.float32)
+
+
+def original_of(f, *, domain=(0.0, 1.0), chain=CHAIN):
+    unlabelled = None if domain else Unlabelled(0, 8, "0" * 64)
+    return Original(chain, domain, tensors_sha256(f), unlabelled)
+
+
+def domain_of(header, *, change=0.25, theta=0.0, x=X, f=None, **others):
+    """A network g, a header that names f, and f, of which one element differs by ``change``."""
+    g = {"0.weight": WEIGHT, "0.bias": BIAS}
+    if f is None:
+        f = {"0.weight": WEIGHT.copy(), "0.bias": BIAS.copy()}
+        f["0.weight"][1, 2] += np.float32(change)
+    chain = fit([Operation("linear", out=2, bias=1)], (3,), 2)
+    made = header((3,), len(x), classes=2, original=original_of(f, **others))
+    return made, Network(chain, g, Scaling(1.0), theta, x), f
+
+
+def check(made, network, f):
+    check_domain(original_network(made, network, f), network, made.original.domain)
+
+
+def predict(made, network, f):
+    return NetworkScores(original_network(made, network, f)).evaluator.predict(X)
 
 
 class TestDomain:
-    """C-12a: f is g with a small change."""
+    """9.2."""
 
-    def certificate(self, theta=-8, change=0.01, **changes):
-        x, y = writer.clusters()
-        tensors = {"0.weight": writer.adaptive(writer.WEIGHT, -3), "0.bias": writer.dense(writer.BIAS, 1)}
-        g = float32(tensors)
-        f = {"0.weight": g["0.weight"].copy(), "0.bias": g["0.bias"].copy()}
-        f["0.weight"][0, 0] += np.float32(change)
-        message = writer.Message(CHAIN, tensors, theta=theta)
-        errors = writer.count(linear_logits(x, g), y, writer.step(theta))
-        extra = {"input_low": 0, "input_high": 16, "subject_sha256": writer.tensors_hash(f)}
-        settings = {"statement": "C-12a", "subject": "f", "extra": {**extra, **changes}}
-        fields = writer.header(message, x, y, errors=errors, classes=3, **settings)
-        return x, y, message, fields, f
-
-    def test_accepted(self):
-        x, y, message, fields, f = self.certificate()
-        verdict = verify(writer.write(message, fields), x, y, subject_weights=f)
-        assert verdict.reasons == ()
-        assert verdict.subject == "f"
-        assert any("from 0.0 to 16.0" in line for line in verdict.assumptions)
-
-    def test_the_margin_has_to_cover_the_distance_exactly(self):
-        # |change| times the largest input norm, sqrt(4) after division by 16, times sqrt(2)
-        needed = math.sqrt(2) * 0.01 * 2
+    def test_theta_has_to_cover_the_distance(self, header):
+        needed = math.sqrt(2) * 0.25 * math.sqrt(3)
         j = math.ceil(8 * math.log2(needed))
-        for theta, is_fine in ((j, True), (j - 1, False)):
-            x, y, message, fields, f = self.certificate(theta=theta)
-            verdict = verify(writer.write(message, fields), x, y, subject_weights=f)
-            assert verdict.is_accepted == is_fine
-            if not is_fine:
-                refused(verdict, "margin theta")
+        check(*domain_of(header, theta=grid(j)))
+        with pytest.raises(Refused, match="margin theta"):
+            check(*domain_of(header, theta=grid(j - 1)))
+        with pytest.raises(Refused, match="margin theta"):
+            check(*domain_of(header))
 
-    @pytest.mark.thorough
-    def test_errors_are_counted_at_the_margin(self):
-        x, y, message, fields, f = self.certificate(theta=8)
-        at_zero = writer.linear_case().fields["facts"]["errors"]
-        assert fields["facts"]["errors"] > at_zero
-        fields = writer.header(
-            message,
-            x,
-            y,
-            errors=at_zero,
-            classes=3,
-            statement="C-12a",
-            subject="f",
-            extra=fields["facts"]["extra"],
-        )
-        refused(verify(writer.write(message, fields), x, y, subject_weights=f), "errors on the 400 examples")
+    def test_the_largest_scaled_input_decides(self, header):
+        made, network, f = domain_of(header, theta=grid(8), domain=(-10.0, 1.0))
+        with pytest.raises(Refused, match=r"differ by 6\.12"):  # sqrt(2) 0.25 10 sqrt(3)
+            check(made, network, f)
+        scaled = replace(network, scaling=Scaling(2.0, (0.5,), (8.0,)))
+        check(made, scaled, f)  # (10 / 2 + 0.5) / 8
 
-    def test_an_input_outside_the_domain(self):
-        x, y, message, fields, f = self.certificate(input_high=15)
-        refused(verify(writer.write(message, fields), x, y, subject_weights=f), "the domain is 0.0 to 15.0")
+    def test_a_stored_value_outside(self, header):
+        for value in (-0.01, 1.01):
+            x = X.copy()
+            x[3, 1] = value
+            with pytest.raises(Refused, match="stored values"):
+                check(*domain_of(header, theta=100.0, x=x))
 
-    def test_another_f(self):
-        x, y, message, fields, f = self.certificate()
+    def test_another_f(self, header):
+        made, network, f = domain_of(header, theta=100.0)
         f["0.bias"][0] += 1
-        refused(verify(writer.write(message, fields), x, y, subject_weights=f), "Subject", "SHA-256")
+        with pytest.raises(Refused, match="SHA-256"):
+            check(made, network, f)
 
-    def test_an_f_of_other_shapes(self):
-        other = {"0.weight": np.zeros((3, 5), np.float32), "0.bias": np.zeros(3, np.float32)}
-        x, y, message, fields, _ = self.certificate(subject_sha256=writer.tensors_hash(other))
-        refused(verify(writer.write(message, fields), x, y, subject_weights=other), "not those of its chain")
+    def test_other_tensors(self, header):
+        for f in ({"0.weight": WEIGHT}, {"0.weight": WEIGHT.T, "0.bias": BIAS}):
+            with pytest.raises(Refused, match="those of its chain"):
+                check(*domain_of(header, theta=100.0, f=f))
 
+    def test_another_chain(self, header):
+        f = {"0.weight": WEIGHT}
+        with pytest.raises(Refused, match="not that of g"):
+            check(*domain_of(header, theta=100.0, f=f, chain=(("linear", 2, 0),)))
 
-class TestDisagreement:
-    """C-12b: f is another chain that nearly always predicts the same."""
+    def test_residuals_and_local_convs_are_not_allowed(self, header):
+        for operation in (
+            Operation("residual", out=1),
+            Operation("local conv", out=1, kernel=2, stride=1),
+        ):
+            chain = fit([operation, Operation("linear", out=2)], (1, 4, 4), 2)
+            tensors = {name: np.zeros(shape, np.float32) for name, shape in chain.layout()}
+            with pytest.raises(Refused, match="may have no"):
+                deviation(chain, tensors, tensors, scaling=Scaling(1.0), domain=(0.0, 1.0))
 
-    def certificate(self, **changes):
-        x, y = writer.clusters()
-        unlabelled, _ = writer.clusters(300, seed=1)
-        case = writer.linear_case()
-        g = float32(case.message.tensors)
-        f = {"0.weight": np.eye(4, dtype=np.float32), "1.weight": g["0.weight"] * np.float32(1.1)}
-        chain = [["linear", 4, False], ["linear", 3, False]]
-        f_logits = (unlabelled.reshape(300, 4) / 16) @ f["1.weight"].astype(float).T
-        g_logits = linear_logits(unlabelled, g)
-        differ = int((f_logits.argmax(1) != g_logits.argmax(1)).sum())
-        ambiguous = 0
-        for logits in (f_logits, g_logits):
-            margin, scale = writer.margins(logits, logits.argmax(1))
-            ambiguous += int((margin <= 1e-4 * scale).sum())
-        errors = case.fields["facts"]["errors"]
-        extra = {
-            "disagreements": differ + ambiguous,
-            "n_unlabelled": 300,
-            "unlabelled_sha256": writer.sample_hash(unlabelled, np.zeros(300, np.int64)),
-            "subject_sha256": writer.tensors_hash(f),
-            "subject_chain": chain,
-            "delta_risk": 0.025,
-            "delta_disagreement": 0.025,
-            **changes,
-        }
-        first = writer.forms(errors, 400, len(case.message.bits), extra["delta_risk"])
-        added = writer.binomial_limit(extra["disagreements"], 300, 0, extra["delta_disagreement"])
-        printed = {name: min(1.0, (value + added) * (1 + 1e-9)) for name, value in first.items()}
-        settings = {"statement": "C-12b", "subject": "f", "extra": extra, "forms": printed}
-        fields = writer.header(case.message, x, y, errors=errors, classes=3, **settings)
-        return case, fields, unlabelled, f
-
-    def verdict(self, case, fields, unlabelled, f):
-        data = writer.write(case.message, fields)
-        return verify(data, case.x, case.y, unlabelled=unlabelled, subject_weights=f)
-
-    def test_accepted(self):
-        case, fields, unlabelled, f = self.certificate()
-        assert fields["facts"]["extra"]["disagreements"] > 0
-        verdict = self.verdict(case, fields, unlabelled, f)
-        assert verdict.reasons == ()
-        assert verdict.bound > writer.linear_case().fields["claim"]["bound"]
-
-    def test_fewer_disagreements_than_there_are(self):
-        parts = self.certificate(disagreements=0)
-        refused(self.verdict(*parts), "f and g disagree on")
-
-    def test_levels_that_are_not_halves(self):
-        refused(self.verdict(*self.certificate(delta_risk=0.04, delta_disagreement=0.01)), "half of delta")
-
-    def test_other_unlabelled_inputs(self):
-        case, fields, unlabelled, f = self.certificate()
-        refused(self.verdict(case, fields, 16 - unlabelled, f), "Unlabelled: the inputs have SHA-256")
-        refused(self.verdict(case, fields, unlabelled[1:], f), "found 299 inputs")
-
-    def test_nothing_given(self):
-        case, fields, _, _ = self.certificate()
-        refused(self.verdict(case, fields, None, None), "--subject-weights", "--unlabelled")
-
-    def test_a_chain_that_f_does_not_fit(self):
-        refused(
-            self.verdict(*self.certificate(subject_chain=[["linear", 3, True]])), "not those of its chain"
+    def test_spectral_norms_that_take_too_long(self):
+        chain = fit(
+            [Operation("conv", out=2048, kernel=1, stride=1), Operation("linear", out=2)], (2048, 6, 6), 2
         )
-        refused(self.verdict(*self.certificate(subject_chain=[["linear", 2, True]])), "last operation")
+        tensors = {name: np.zeros((1, 1), np.float32) for name, _ in chain.layout()}
+        tensors["0.weight"] = np.broadcast_to(np.float32(0), (2048, 2048, 1, 1))
+        with pytest.raises(Refused, match="spectral norms take"):
+            deviation(chain, tensors, tensors, scaling=Scaling(1.0), domain=(0.0, 1.0))
 
 
-PLAIN = Scaling(1.0, (0.0,), (1.0,))
-UNIT = Domain(0.0, 1.0, "")
-
-
-def random_weights(chain, seed, like=None, change=1.0):
-    random = np.random.default_rng(seed)
-    return {
-        name: np.float32((like[name] if like else 0) + change * random.normal(size=shape))
-        for name, shape in chain.layout()
-    }
-
-
-def logits(chain, tensors, x):
-    weights = [{} for _ in chain.operations]
-    for name, values in tensors.items():
-        position, own = name.split(".", 1)
-        weights[int(position)][own] = torch.from_numpy(values.astype(np.float64))
-    return forward(chain, weights, torch.from_numpy(x)).numpy()
-
-
-def test_one_linear_layer_by_hand():
-    chain = parse_chain([["linear", 2, True]], (3,), 2)
-    f = {"0.weight": np.zeros((2, 3), np.float32), "0.bias": np.float32([1, 2])}
-    g = {"0.weight": np.float32([[3, 0, 0], [0, 4, 0]]), "0.bias": np.float32([4, 6])}
-    # input (x / 2 - 1) / 0.5 of [0, 4] is [-2, 2]: norm 2 sqrt(3); change of weight 4, of bias 5
-    value = deviation(chain, f, g, scaling=Scaling(2.0, (1.0,), (0.5,)), domain=Domain(0.0, 4.0, ""))
-    assert value == pytest.approx(4 * 2 * math.sqrt(3) + 5, rel=1e-8)
-
-
-def test_channels_have_their_own_scaling():
-    chain = parse_chain([["linear", 2, False]], (2, 1, 3), 2)
-    f = {"0.weight": np.zeros((2, 6), np.float32)}
-    g = {"0.weight": np.eye(2, 6, dtype=np.float32)}
-    value = deviation(chain, f, g, scaling=Scaling(1.0, (0.0, 3.0), (1.0, 2.0)), domain=UNIT)
-    assert value == pytest.approx(math.sqrt(3 * 1.0 + 3 * 1.5**2), rel=1e-8)
-
-
-@pytest.mark.parametrize(("kernel", "stride", "padding", "side"), [(3, 1, 1, 5), (2, 2, 0, 6), (3, 2, 2, 4)])
-def test_the_norm_of_a_convolution_is_not_below_that_of_its_dense_matrix(kernel, stride, padding, side):
-    chain = parse_chain(
-        [["conv", 3, kernel, stride, padding, False], ["linear", 2, False]], (2, side, side), 2
-    )
-    f = {name: np.zeros_like(values) for name, values in random_weights(chain, 0).items()}
-    f["1.weight"][0, 0] = 1.0
-    g = {**f, "0.weight": random_weights(chain, 1)["0.weight"]}
-    weight = torch.from_numpy(g["0.weight"].astype(np.float64))
-    basis = torch.eye(2 * side * side, dtype=torch.float64).reshape(-1, 2, side, side)
-    dense = functional.conv2d(basis, weight, stride=stride, padding=padding).flatten(1).numpy()
-    exact = np.linalg.norm(dense, 2)
-    # |last| = 1, and the change of the first layer is its whole norm: e = norm of conv times the input norm
-    norm = deviation(chain, f, g, scaling=PLAIN, domain=UNIT) / math.sqrt(2 * side * side)
-    assert exact <= norm
-    if stride == 1:
-        assert norm <= 1.2 * exact  # the circular convolution is hardly larger
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_no_input_of_the_domain_is_further_apart(seed):
-    entries = [
-        ["conv", 3, 3, 1, 1, True],
-        ["max pool", 2],
-        ["conv", 4, 2, 1, 0, True],
-        ["average pool", 2],
-        ["linear", 5, True],
-        ["linear", 3, True],
+def test_the_distance_is_never_too_small():
+    """Of networks with convolutions and pools, on the corners of the domain that gradients lead to."""
+    operations = [
+        Operation("conv", out=3, kernel=3, stride=1, padding=1, bias=1),
+        Operation("max pool", kernel=2),
+        Operation("conv", out=4, kernel=2, stride=2, bias=1),
+        Operation("average pool", kernel=1),
+        Operation("linear", out=3, bias=1),
     ]
-    chain = parse_chain(entries, (2, 6, 6), 3)
-    f = random_weights(chain, seed)
-    g = random_weights(chain, seed + 100, like=f, change=0.1)
-    bound = deviation(chain, f, g, scaling=PLAIN, domain=UNIT)
-    x = np.random.default_rng(seed).choice([0.0, 1.0], (500, 2, 6, 6))
-    observed = np.linalg.norm(logits(chain, f, x) - logits(chain, g, x), axis=1).max()
-    assert 0 < observed <= bound
-    assert deviation(chain, f, f, scaling=PLAIN, domain=UNIT) == 0
+    chain = fit(operations, (2, 8, 8), 3)
+    random, scaling = np.random.default_rng(0), Scaling(2.0, (0.1, -0.2), (0.5, 0.25))
+    for size in (1e-3, 0.1, 1.0):
+        f = {name: random.normal(size=shape).astype(np.float32) for name, shape in chain.layout()}
+        g = {
+            name: (value + size * random.normal(size=value.shape)).astype(np.float32)
+            for name, value in f.items()
+        }
+        bound = deviation(chain, f, g, scaling=scaling, domain=(-1.0, 1.0))
+        x = torch.from_numpy(random.choice([-1.0, 1.0], (200, 2, 8, 8)))
+        mean, std = map(torch.from_numpy, scaling.constants((2, 8, 8)))
+        scaled = (x / 2 - mean) / std
+        logits = []
+        for tensors in (f, g):
+            steps = list(zip(chain.operations, prepare(chain, tensors), strict=True))
+            logits.append(
+                evaluate(steps, Rounded(scaled.clone(), torch.zeros(200, dtype=torch.float64))).values
+            )
+        distance = float((logits[0] - logits[1]).norm(dim=1).max())
+        assert distance <= bound
+        assert bound <= 1e4 * distance
 
 
-@pytest.mark.parametrize(
-    "operation",
-    [
-        Operation("residual", out=2, bias=True),
-        Operation("local conv", out=2, kernel=3, stride=1, bias=True),
-    ],
-)
-def test_what_the_recursion_does_not_cover_is_refused(operation):
-    chain = fit([operation, Operation("linear", out=2, bias=True)], (2, 4, 4), 2)
-    f = random_weights(chain, 0)
-    with pytest.raises(Refused, match=operation.kind):
-        deviation(chain, f, f, scaling=PLAIN, domain=UNIT)
+def test_a_layer_by_hand():
+    """e and m of two linear layers, from norms that are plain."""
+    chain = fit([Operation("linear", out=2, bias=1), Operation("linear", out=2)], (2,), 2)
+    f = {
+        "0.weight": np.diag([3, 1]).astype(np.float32),
+        "0.bias": np.array([0, 4], np.float32),
+        "1.weight": np.diag([2, 1]).astype(np.float32),
+    }
+    g = {name: value.copy() for name, value in f.items()}
+    g["0.weight"][1, 0], g["0.bias"][0], g["1.weight"][0, 1] = 0.5, 0.25, 1.0
+    m = math.sqrt(2) * 3
+    e = 0.5 * m + 0.25
+    m = 3 * m + 4
+    e = (2 + 1) * e + 1 * m
+    found = deviation(chain, f, g, scaling=Scaling(1.0), domain=(-3.0, 2.0))
+    assert e <= found <= e * (1 + 1e-7)
+
+
+class TestPredictions:
+    """9.1: f from its weights and chain."""
+
+    def test_f_and_g(self, header):
+        made, network, f = domain_of(header, domain=None)
+        labels, is_in_doubt = predict(made, network, f)
+        logits = X.astype(float) @ f["0.weight"].T.astype(float) + f["0.bias"]
+        np.testing.assert_array_equal(labels, logits.argmax(1))
+        assert not is_in_doubt.any()
+        ((_, values, _),) = NetworkScores(network).blocks(np.arange(8))
+        assert np.abs(values - logits).max() > 0.01
+
+    def test_another_chain_than_that_of_g(self, header):
+        f = {"0.weight": np.eye(3, dtype=np.float32), "1.weight": WEIGHT}
+        made, network, f = domain_of(header, f=f, domain=None, chain=(("linear", 3, 0), ("linear", 2, 0)))
+        labels, _ = predict(made, network, f)
+        np.testing.assert_array_equal(labels, (X @ WEIGHT.T).argmax(1))
+
+    def test_refused(self, header):
+        made, network, f = domain_of(header, domain=None, chain=(("linear", 3, 1),))
+        with pytest.raises(Refused, match="one per class"):
+            predict(made, network, f)
+        made, network, f = domain_of(header, domain=None)
+        with pytest.raises(Refused, match="SHA-256"):
+            predict(made, network, {**f, "0.bias": BIAS + 1})
+
+
+def test_theta_of_a_message(read, header):
+    steps = [1, (0, 4), "0", "1", 2 * 5, "0", "0", 1, 1, "0", 2]
+    f = {"0.weight": WEIGHT}
+    made = header((3,), 8, classes=2, original=original_of(f, chain=(("linear", 2, 0),)))
+    network, _ = read(*steps, x=X, header=made)
+    assert network.theta == grid(-5)
+    assert NetworkScores(network).theta == grid(-5)
+    with pytest.raises(Refused, match="margin theta"):
+        read(*steps[:3], "0", "0", "0", 1, 1, "0", 2, x=X, header=made)
+    with pytest.raises(Refused, match="exponent of theta"):
+        read(*steps[:4], 2 * 8001, x=X, header=made)
+    made = header((3,), 8, classes=2, original=original_of(f, domain=None, chain=None))
+    with pytest.raises(Refused, match="margin theta"):  # unlabelled inputs need none
+        read(*steps, x=X, header=made)

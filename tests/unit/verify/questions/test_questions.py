@@ -1,60 +1,79 @@
 """Errors on test data, and when they refute a bound; errors on every class, and limits that hold at once."""
 
+import math
 from dataclasses import replace
+from fractions import Fraction
+from types import SimpleNamespace
 
-import cbound_writer as writer
 import mpmath
 import numpy as np
 import pytest
+from file_judges import judged
+from file_worlds import made
+from file_writer import write_file
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import beta
-from worlds.literal import float32, linear_logits, wrong
+from scipy.stats import beta, binom
 
-from codebound_verify.header import parse_header
-from codebound_verify.losses import read_loss
-from codebound_verify.networks.chain import parse_chain
-from codebound_verify.networks.evaluation import chain_evaluator
-from codebound_verify.questions.classes import class_table
-from codebound_verify.questions.refutation import LEVEL, compare_with_test, judge
+from codebound_verify.losses import Question
+from codebound_verify.questions.refutation import LEVEL, compare_with_test, judge, probability_of_more
 from codebound_verify.refusal import Refused
-from codebound_verify.versions import VERSIONS
+from codebound_verify.sample import Data
 
-CASE = writer.linear_case(400)
-X, Y = CASE.x, np.asarray(CASE.y)
-HEADER = parse_header(writer.canonical(CASE.fields), VERSIONS[2])
-TENSORS = float32(CASE.message.tensors)
-CHAIN = parse_chain((("linear", 3, True),), (1, 2, 2), 3)
-EVALUATOR = chain_evaluator(CHAIN, TENSORS, header=HEADER)
+CLASSES = np.array([0, 1, 2])
+RANDOM = np.random.default_rng(0)
+X, Y = RANDOM.normal(size=(90, 3)), RANDOM.integers(0, 3, 90)
+DATA = Data(X[:40], Y[:40])
 
 
-def loss(text):
-    return read_loss(text, 3, has_new=True)
+def header(bound=0.4, loss="wrong"):
+    return SimpleNamespace(claim=SimpleNamespace(bound=bound, loss=loss, subject="g"))
 
 
-def of(**changes):
-    return replace(HEADER, **{"errors": 12, **changes})
+def blocks_of(data):
+    """Scores that are the inputs, in two blocks; the last row is in doubt."""
+    for rows in np.split(np.arange(len(data.y)), 2):
+        yield rows, data.x[rows], np.where(rows == len(data.y) - 1, np.inf, 0.0)
+
+
+def compared(question, x=X[30:], y=Y[30:]):
+    given = {"data": DATA, "test": (x, y)}
+    return compare_with_test(header(loss=question.loss), question, CLASSES, blocks_of, **given)
 
 
 def test_test_data_are_counted_as_the_sample_is():
-    x, y = writer.clusters(90, 5)
-    x[:4] = X[:4]
-    found = compare_with_test(HEADER, EVALUATOR, X, (x, y))
-    assert (found.errors, found.n, found.shared) == (wrong(linear_logits(x, TENSORS), y).sum(), 90, 4)
-    of_class = replace(HEADER, loss=loss("class:1"))
-    found = compare_with_test(of_class, EVALUATOR, X, (x, y))
-    assert (found.errors, found.n) == (wrong(linear_logits(x, TENSORS), y)[y == 1].sum(), (y == 1).sum())
-    with pytest.raises(Refused, match="Test data"):
-        compare_with_test(HEADER, EVALUATOR, X, (x, y + 1))
-    none = x[y != 1], y[y != 1]
-    with pytest.raises(Refused, match="about none of the examples"):
-        compare_with_test(of_class, EVALUATOR, X, none)
+    x, y = X[30:], Y[30:]
+    wrong = x.argmax(axis=1) != y
+    wrong[-1] = True
+    found = compared(Question())
+    assert (found.errors, found.n, found.shared) == (wrong.sum(), 60, 10)
+    found = compared(Question("class:1", "each group"))
+    assert (found.errors, found.n) == (wrong[y == 1].sum(), (y == 1).sum())
+    second, first = np.sort(x, axis=1)[:, -2:].T
+    answered = first - second > 1
+    answered[-1] = True
+    found = compared(Question("wrong", "answered:1"))
+    assert (found.errors, found.n) == (wrong[answered].sum(), answered.sum())
+
+
+@pytest.mark.parametrize(
+    ("question", "x", "y", "reason"),
+    [
+        (Question("wrong", "one row a cluster"), X, Y, "about clusters"),
+        (Question(), X[:, :2], Y, "have shape"),
+        (Question(), X, Y[:5], "must be 90 integers"),
+        (Question("class:1"), X[Y != 1], Y[Y != 1], "about none of the examples"),
+    ],
+)
+def test_what_are_no_examples_for_it_is_refused(question, x, y, reason):
+    with pytest.raises(Refused, match=reason):
+        compared(question, x[: len(x) // 2 * 2], y[: len(y) // 2 * 2] if len(y) > 5 else y)
 
 
 @given(st.integers(1, 200), st.floats(0.01, 0.9), st.data())
 def test_a_bound_is_refuted_by_what_it_makes_unlikely(n, bound, data):
     errors = data.draw(st.integers(0, n))
-    found = judge(of(bound=bound), errors, n, 2)
+    found = judge(header(bound), errors, n, 2)
     with mpmath.workdps(30):  # scipy has five digits of a tail of 1e-294
         p = mpmath.mpf(bound)
         terms = (mpmath.binomial(n, k) * p**k * (1 - p) ** (n - k) for k in range(errors, n + 1))
@@ -65,11 +84,54 @@ def test_a_bound_is_refuted_by_what_it_makes_unlikely(n, bound, data):
     assert f"errs on {errors} of {n} test examples, of which 2 occur in the sample" in found.sentence
 
 
-def test_a_table_of_classes_holds_at_once():
-    for row in class_table(HEADER, Y, lambda own: (0, EVALUATOR.count_errors(X[own], Y[own]))):
-        own = wrong(linear_logits(X, TENSORS), Y)[row.label == Y]
-        assert (row.errors, row.n, row.picks) == (own.sum(), len(own), 0)
-        level = HEADER.delta / 3 * 2.0**-HEADER.code_bits
-        assert row.bound == pytest.approx(
-            float(beta.isf(level, row.errors + 1, row.n - row.errors)), rel=1e-9
+@given(st.integers(1, 60), st.floats(0.0, 1.0), st.data())
+def test_the_probability_of_more_errors_is_rounded_up(n, risk, data):
+    errors, p = data.draw(st.integers(0, n)), Fraction(risk)
+    exact = sum(math.comb(n, i) * p**i * (1 - p) ** (n - i) for i in range(errors, n + 1))
+    value = probability_of_more(errors, n, risk)
+    with mpmath.workdps(60):
+        true = mpmath.mpf(exact.numerator) / exact.denominator
+        assert true <= value * (1 + mpmath.mpf("1e-58"))
+        assert value <= min(mpmath.mpf(1), true * (1 + mpmath.mpf("1e-25")) + mpmath.mpf("1e-29"))
+
+
+def test_large_test_sets_take_no_time():
+    for errors, n, risk in ((3_000, 10**5, 0.03), (99_999, 10**5, 0.5), (1, 10**7, 1e-9)):
+        assert float(probability_of_more(errors, n, risk)) == pytest.approx(
+            binom.sf(errors - 1, n, risk), rel=1e-6, abs=1e-290
         )
+
+
+@pytest.mark.parametrize("name", ["first_table", "picks", "table_with_picks", "table_of_copies_repeated"])
+def test_a_table_of_classes_holds_at_once(name):
+    world, text = made(name)
+    verdict = judged(world, write_file(world, text), by_class=True)
+    limit = verdict.limits[0]
+    rows = verdict.by_class
+    assert [row.label for row in rows] == [0, 1, 2]
+    assert sum(row.errors for row in rows) == limit.errors
+    assert sum(row.picks for row in rows) == (limit.picks or 0)
+    for row in rows if limit.picks is None else ():
+        level = verdict.delta / 3 * 2.0**-verdict.code_bits
+        assert row.bound == pytest.approx(beta.isf(level, row.errors + 1, row.n - row.errors), rel=1e-9)
+    assert all(row.bound > limit.bound / 3 for row in rows)
+
+
+def test_a_class_without_rows_has_no_limit_and_clusters_and_sums_no_table():
+    world, text = made("a_class_without_counted_rows")
+    found = judged(world, write_file(world, text), by_class=True).by_class
+    assert [(row.n, row.bound) for row in found if not row.n] == [(0, None)]
+    for name in ("clusters_one_row_of_a_table", "declared_answers"):
+        world, text = made(name)
+        assert judged(world, write_file(world, text), by_class=True).by_class == ()
+
+
+def test_a_lower_level_has_a_larger_limit():
+    world, text = made("first_table")
+    world = replace(world, delta=0.001)
+    lower = judged(world, write_file(world, text), by_class=True)
+    world = replace(world, delta=0.05)
+    for one, other in zip(
+        judged(world, write_file(world, text), by_class=True).by_class, lower.by_class, strict=True
+    ):
+        assert one.bound < other.bound

@@ -9,10 +9,16 @@ from sklearn.datasets import load_digits
 
 from codebound_verify.data import load_data
 from codebound_verify.refusal import Refused
+from codebound_verify.sources import datasets
 
 
 def idx(array: np.ndarray) -> bytes:
     return struct.pack(f">HBB{array.ndim}I", 0, 8, array.ndim, *array.shape) + array.tobytes()
+
+
+def arrays(*given):
+    found = load_data(*given)
+    return found.x, found.y
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -27,7 +33,7 @@ def test_idx_files(tmp_path, packed, layout):
             (folder / f"{name}.gz").write_bytes(gzip.compress(idx(array)))
         else:
             (folder / name).write_bytes(idx(array))
-    x, y = load_data("mnist:test", tmp_path)
+    x, y = arrays("mnist:test", tmp_path)
     np.testing.assert_array_equal(x, images[:, None])
     assert x.flags.writeable  # PyTorch warns of arrays that are not
     assert y.flags.writeable
@@ -55,7 +61,7 @@ def test_cifar_batches(tmp_path):
     records = np.concatenate([labels[:, None], images.reshape(15, -1)], axis=1)
     for i in range(5):
         (tmp_path / f"data_batch_{i + 1}.bin").write_bytes(records[3 * i : 3 * i + 3].tobytes())
-    x, y = load_data("cifar10", tmp_path)
+    x, y = arrays("cifar10", tmp_path)
     np.testing.assert_array_equal(x, images)
     np.testing.assert_array_equal(y, labels)
     (tmp_path / "data_batch_3.bin").write_bytes(b"123")
@@ -64,7 +70,17 @@ def test_cifar_batches(tmp_path):
 
 
 def test_digits_are_those_of_scikit_learn():
-    x, y = load_data("digits")
+    x, y = arrays("digits")
     assert x.shape == (1797, 1, 8, 8)
     np.testing.assert_array_equal(x.reshape(1797, 64), load_digits().data)
     np.testing.assert_array_equal(y, load_digits().target)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_file_that_unpacks_to_more_than_memory_is_not_read_to_its_end(tmp_path, monkeypatch, packed):
+    monkeypatch.setattr(datasets, "BYTES_LIMIT", 10_000)
+    monkeypatch.setattr(datasets, "CHUNK", 1_000)
+    content, name = bytes(1 << 20), "train-images-idx3-ubyte"
+    (tmp_path / (f"{name}.gz" if packed else name)).write_bytes(gzip.compress(content) if packed else content)
+    with pytest.raises(Refused, match="larger than 10000 bytes"):
+        load_data("mnist", tmp_path)

@@ -3,8 +3,6 @@
 import json
 from pathlib import Path
 
-import cbound_writer as writer
-import numpy as np
 import pytest
 
 from codebound_verify.files import GivenFiles, verify_file
@@ -13,35 +11,41 @@ from codebound_verify.sources.folder import add_neighbours, compare_neighbours
 
 
 @pytest.fixture
-def file(tmp_path):
-    """A certificate by the literal writer, and its sample."""
-    case = writer.linear_case()
-    np.savez(tmp_path / "sample.npz", x=case.x, y=case.y)
-    (tmp_path / "certificate.cbound").write_bytes(case.data())
-    return tmp_path / "certificate.cbound"
+def file(folder):
+    return folder("first_table") / "certificate.cbound"
 
 
 def test_a_folder_is_its_certificate_with_what_lies_beside_it(file):
     assert verify_file(file.parent, GivenFiles()).is_accepted
     assert verify_file(file, GivenFiles()).is_accepted
-    (file.with_name("other.cbound")).write_bytes(file.read_bytes())
+    file.with_name("other.cbound").write_bytes(file.read_bytes())
     with pytest.raises(Refused, match="the sample is needed"):  # a file that is no folder's
         verify_file(file.with_name("other.cbound"), GivenFiles())
 
 
 def test_what_is_given_wins(file):
-    for name in ("base", "f", "g"):
+    names = {"base": "base", "answers": "answers", "subject_weights": "f", "weights": "g"}
+    for name in names.values():
         file.with_name(f"{name}.safetensors").write_bytes(b"")
     file.with_name("unlabelled.npz").write_bytes(b"")
     found = add_neighbours(file, GivenFiles())
-    assert (found.base, found.subject_weights, found.weights) == tuple(
-        file.with_name(f"{name}.safetensors") for name in ("base", "f", "g")
-    )
-    assert (found.data, found.unlabelled) == tuple(
-        str(file.with_name(name)) for name in ("sample.npz", "unlabelled.npz")
-    )
-    given = GivenFiles(data="d", base=Path("b"), subject_weights=Path("s"), weights=Path("w"), unlabelled="u")
+    for option, name in names.items():
+        assert getattr(found, option) == file.with_name(f"{name}.safetensors")
+    assert found.data == str(file.with_name("sample.npz"))
+    assert found.unlabelled == str(file.with_name("unlabelled.npz"))
+    given = GivenFiles(data="d", unlabelled="u", scores=[Path("s")], **{name: Path(name) for name in names})
     assert add_neighbours(file, given) == given
+
+
+def test_tables_are_taken_up_to_the_first_that_is_not_there(file):
+    def names():
+        return [path.name for path in add_neighbours(file, GivenFiles()).scores]
+
+    assert names() == ["scores.safetensors", "scores-2.safetensors"]
+    file.with_name("scores-4.safetensors").write_bytes(b"")
+    assert names() == ["scores.safetensors", "scores-2.safetensors"]
+    file.with_name("scores.safetensors").unlink()
+    assert names() == []
 
 
 @pytest.mark.parametrize(
@@ -56,25 +60,21 @@ def test_what_is_given_wins(file):
         ({}, None),
     ],
 )
-def test_a_result_names_a_known_sample_or_none(file, result, data):
+def test_a_result_names_a_known_sample_and_nothing_else(file, result, data):
     file.with_name("sample.npz").unlink()
     file.with_name("result.json").write_text(json.dumps(result))
-    assert add_neighbours(file, GivenFiles()).data == data
-
-
-def test_copies_and_code_are_never_taken_from_a_folder(file):
-    asked = {"data": "digits", "allow_copies": True, "model": "evil.py:make", "trust_code": True}
-    file.with_name("result.json").write_text(json.dumps({"verify_with": asked}))
-    found = add_neighbours(file, GivenFiles())
-    assert found.allow_copies is False
+    assert add_neighbours(file, GivenFiles(scores=["s"])) == GivenFiles(scores=["s"], data=data)
+    file.with_name("result.json").write_text("[" * 100_000)
+    assert add_neighbours(file, GivenFiles()).data is None
 
 
 def test_names_that_a_certificate_does_not_declare_are_assumed_in_words(file):
     verdict = verify_file(file, GivenFiles())
     assert compare_neighbours(file, verdict) == verdict
-    file.with_name("result.json").write_text(json.dumps({"class_names": ["a", "b", "c"]}))
-    found = verify_file(file, GivenFiles())
-    assert found.is_accepted
-    assert set(found.assumptions) - set(verdict.assumptions) == {
-        "The names of classes and columns in result.json are right: the certificate does not name them."
-    }
+    for result in ({"class_names": ["a", "b", "c"]}, {"inputs": {"columns": ["a"]}}):
+        file.with_name("result.json").write_text(json.dumps(result))
+        found = verify_file(file, GivenFiles())
+        assert found.is_accepted
+        assert set(found.assumptions) - set(verdict.assumptions) == {
+            "The names of classes and columns in result.json are right: the certificate does not name them."
+        }

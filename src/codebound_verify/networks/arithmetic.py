@@ -1,16 +1,20 @@
-"""The arithmetic decoder and the codes of numbers (docs/format.md, sections 3, 4.1 and 4.2)."""
+"""The arithmetic decoder and the codes of numbers (docs/format.md, sections 8.2 and 8.3)."""
 
 from __future__ import annotations
 
 import math
 import struct
 from array import array
+from typing import TYPE_CHECKING
 
-from .refusal import Refused
+from ..refusal import Refused
+
+if TYPE_CHECKING:
+    from ..message import Bits
 
 FULL = 48  # bits of the first interval
 HALF = 1 << 47  # a range below this is doubled
-ROOTS = (8388608, 9147842, 9975792, 10878679, 11863283, 12937002, 14107901, 15384775)  # 4.6
+ROOTS = (8388608, 9147842, 9975792, 10878679, 11863283, 12937002, 14107901, 15384775)  # 8.3
 COUNT_LIMIT = 1 << 20  # counts of a context are halved when their sum gets here
 
 
@@ -29,7 +33,7 @@ class Budget:
 
 
 class Witness:
-    """The proofs of a file, one after the other (section 1)."""
+    """The proofs of a file, one after the other (8.9)."""
 
     def __init__(self, data: bytes) -> None:
         self._data, self._next = data, 0
@@ -48,30 +52,35 @@ class Witness:
 
 
 class Decoder:
-    """Decoder of symbols from a message of ``code_bits`` bits.
+    """Decoder of symbols from a message, from the place of its plain bits on.
 
     The page describes an interval [low, low + range) and the target inside it, both growing without limit.
-    Only ``offset = target - low`` is kept here; ``low`` is rebuilt once, at the end. Without a witness, which
-    files of version 1 do not have, proofs are searched for.
+    Only ``offset = target - low`` is kept here; ``low`` is rebuilt once, at the end.
     """
 
-    def __init__(self, message: bytes, code_bits: int, *, witness: Witness | None = None) -> None:
+    def __init__(self, bits: Bits, witness: Witness) -> None:
         self.witness = witness
-        self._data = message + bytes(32)  # zeros beyond the end
-        self._code_bits = code_bits
+        self._bits, self._start = bits, bits.place
+        self._data = bits.data + bytes(32)  # zeros beyond the end
+        self._code_bits = bits.count - bits.place
         self._range = 1 << FULL
-        self._offset = int.from_bytes(self._data[: FULL // 8], "big")
-        self.shifts = 0
-        self.coded = Budget(1 << 24, "the elements that are coded inside its code word")  # 3.3
-        self.inner = Budget(1 << 26, "the elements of inner tensors")  # 4.12
-        self.work = Budget(1 << 36, "the multiplications that make its tensors")  # 4.12
+        self._offset = self._target(FULL)
+        self._noted = self.shifts = 0
+        self.coded = Budget(1 << 24, "the elements that are coded inside its code word")  # 8.2
+        self.inner = Budget(1 << 26, "the elements of inner tensors")  # 8.4
+        self.work = Budget(1 << 36, "the multiplications that make its tensors")  # 8.9
+
+    def note(self, part: str) -> None:
+        """Note the shifts since the part before as those of a part."""
+        self._bits.ledger.append((part, self.shifts - self._noted))
+        self._noted = self.shifts
 
     def slot(self, total: int) -> int:
-        """Index of the target among ``total`` equal parts of the interval (3.3)."""
+        """Index of the target among ``total`` equal parts of the interval."""
         return min(self._offset // (self._range // total), total - 1)
 
     def take(self, cum: int, freq: int, total: int) -> None:
-        """Go on with the symbol (cum, freq, total) (3.1)."""
+        """Go on with the symbol (cum, freq, total)."""
         unit = self._range // total
         self._offset -= unit * cum
         self._range = unit * freq if cum + freq < total else self._range - unit * cum
@@ -95,20 +104,25 @@ class Decoder:
     def _double(self) -> None:
         """Double the interval until it is at least ``HALF`` long, reading a bit of the target each time."""
         bits = FULL - self._range.bit_length()
-        start = FULL + self.shifts
+        start = self._start + FULL + self.shifts
         window = int.from_bytes(self._data[start >> 3 : (start >> 3) + 8], "big")
         fresh = window >> (64 - (start & 7) - bits) & ((1 << bits) - 1)
         self._range <<= bits
         self._offset = self._offset << bits | fresh
         self.shifts += bits
-        if self.shifts > self._code_bits:  # the code word is at least as long as the shifts (3.2)
-            raise Refused(f"Message: it ends inside its code word, after {self._code_bits} bits.")
+        if self.shifts > self._code_bits:  # the code word is at least as long as the shifts
+            raise Refused("Message: it ends inside its code word.")
 
-    def finish(self) -> int:
-        """The length of the code word, which must be the shortest one inside the final interval (3.2)."""
+    def _target(self, width: int) -> int:
+        """The first bits of the code word, so many of them, with zeros beyond the end of the message."""
+        end = self._start + width
+        value = int.from_bytes(self._data[self._start >> 3 : (end + 7) // 8], "big")
+        return value >> (-end % 8) & ((1 << width) - 1)
+
+    def finish(self) -> None:
+        """Note the end, and go on behind the code word: the shortest one inside the final interval."""
         width = FULL + self.shifts
-        size = (width + 7) // 8
-        target = int.from_bytes(self._data[:size], "big") >> (8 * size - width)
+        target = self._target(width)
         low = target - self._offset
         # The interval is between 2^47 and 2^48 long: 46 free bits always fit inside, 49 never do.
         for free in (48, 47, 46):
@@ -119,8 +133,9 @@ class Decoder:
         if target >> free != value:
             raise Refused("Message: the code word is not the shortest and smallest one for what it says.")
         if length > self._code_bits:
-            raise Refused(f"Message: the code word needs {length} bits, and {self._code_bits} are there.")
-        return length
+            raise Refused(f"Message: the code word needs {length} bits; {self._code_bits} are there.")
+        self._bits.ledger.append(("end", length - self.shifts))
+        self._bits.place = self._start + length
 
     def bit(self) -> int:
         """bit(b)."""
@@ -157,10 +172,20 @@ class Decoder:
             raise Refused(f"Message: {name} is {value}; at most {limit} is allowed.")
         return value
 
-    def signed(self) -> int:
-        """signed(j)."""
+    def signed(self, name: str, limit: int) -> int:
+        """signed(j) for something whose absolute value may be at most ``limit``."""
         value = self.gamma()
+        if value >> 1 > limit:
+            raise Refused(f"Message: {name} is {value >> 1} without its sign; at most {limit} is allowed.")
         return value >> 1 if value & 1 else -(value >> 1)
+
+    def exponent(self) -> int:
+        """The index j of a step (8.3)."""
+        return self.signed("the index of a step", 1000)
+
+    def seed(self) -> int:
+        """The seed of a stream (8.4)."""
+        return self.gamma() - 1
 
     def float32(self) -> float:
         """A finite IEEE 754 number of single precision."""
@@ -172,7 +197,7 @@ class Decoder:
 
 
 class Flags:
-    """Adaptive contexts of two symbols (4.2); ``count`` of them, each new."""
+    """Adaptive contexts of two symbols; ``count`` of them, each new."""
 
     def __init__(self, count: int = 1) -> None:
         self._zeros = array("l", [1]) * count  # 2 n + 1
@@ -193,7 +218,7 @@ class Flags:
 
 
 class Context:
-    """An adaptive context of ``size`` symbols (4.2), with its cumulative sums in a Fenwick tree."""
+    """An adaptive context of ``size`` symbols, with its cumulative sums in a Fenwick tree."""
 
     def __init__(self, size: int) -> None:
         self._top = 1 << size.bit_length() - 1
@@ -237,5 +262,5 @@ def _halve(freq: int) -> int:
 
 
 def grid(j: int) -> float:
-    """The step 2^(j/8) of 4.6, exact in float64 for abs(j) <= 8000."""
+    """The step 2^(j/8) of 8.3, exact in float64 for abs(j) <= 8000."""
     return math.ldexp(ROOTS[j % 8], j // 8 - 23)
