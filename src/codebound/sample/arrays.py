@@ -12,7 +12,8 @@ from numpy.lib import format as npy
 
 from codebound.run.errors import DataError
 from codebound.sample.caveats import STANDARDISED, looks_standardised
-from codebound.sample.dataset import Dataset, Scaling
+from codebound.sample.columns import as_cells
+from codebound.sample.dataset import Dataset, Scaling, row_parts
 from codebound.sample.formats.idx import MAX_BYTES, read_exactly
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-MAX_CLASSES = 1_000_000
+MAX_CLASSES = 1 << 16
 SCALED = (
     "every column was scaled by constants of its own before it was stored: they were fixed before the sample "
     "was drawn, and new inputs have to be scaled by the same (Scaling.apply)"
@@ -39,6 +40,7 @@ def from_arrays(
     classes: int | None = None,
     scaling: Scaling | None = None,
     source: str = "arrays in memory",
+    cells: bool | None = None,
 ) -> Dataset:
     """A dataset from inputs and labels; stored type and scaling follow from the dtype, never from values.
 
@@ -51,6 +53,7 @@ def from_arrays(
     int32, uint32, int64, uint64            float64, exactly or refused    none
     ======================================  =============================  ==========================
 
+    A table of floats in which numbers are missing (NaN) is stored as cells, which are float64.
     ``(n, height, width)`` becomes ``(n, 1, height, width)``; other shapes stay, channels come first. A table
     whose columns have constants of their own is stored scaled, and that these were fixed before is declared.
 
@@ -62,6 +65,7 @@ def from_arrays(
         classes: Number of classes; by default the largest label plus one.
         scaling: Literal constants instead of those in the table.
         source: Where the arrays came from, in words.
+        cells: Whether a table is stored as cells; by default where numbers are missing.
 
     Example:
         >>> sample = from_arrays(np.zeros((5, 8, 8), dtype=np.uint8), [0, 1, 2, 0, 1], name="blank")
@@ -74,6 +78,11 @@ def from_arrays(
     stored = _convert_inputs(inputs, name)
     if stored.ndim == 3:
         stored = stored[:, None]
+    if cells is None:
+        is_table = stored.ndim == 2 and stored.dtype.kind == "f"
+        cells = is_table and any(np.isnan(stored[rows]).any() for rows in row_parts(stored))
+    if cells:
+        stored = as_cells(stored)
     warnings = []
     if scaling is not None and stored.ndim == 2 and max(len(scaling.mean), len(scaling.std)) > 1:
         scaling.check(stored.shape[1], name=name)  # a message has no room for so many
@@ -109,6 +118,7 @@ def from_arrays(
         scaling=scaling or Scaling(divisor=255.0 if stored.dtype == np.uint8 else 1.0),
         source=source,
         warnings=tuple(warnings),
+        is_cells=cells,
     )
 
 

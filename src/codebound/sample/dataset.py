@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from codebound.bounds.risk import count_of
-from codebound.run.errors import DataError, UsageError
+from codebound.run.errors import CertificateError, DataError, UsageError
+from codebound.sample.columns import are_cells
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -22,9 +23,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from codebound.sample.columns import Title
+    from codebound.sample.made import Made
 
 LARGEST = 1e300
-"""The largest number that rules compute with (docs/format.md, 10.2)."""
+"""The largest number of a sample (docs/format.md, 3.1)."""
 ROLES = ("train", "prior", "certify", "test", "unlabelled")
 STORED_DTYPES = ("uint8", "float32", "float64")
 _PART_VALUES = 1 << 22  # of an array, computed with at a time
@@ -40,11 +42,17 @@ def row_parts(x: NDArray[np.generic]) -> Iterator[slice]:
     return (slice(start, start + rows) for start in range(0, len(x), rows))
 
 
-def arrays_sha256(*arrays: NDArray[np.generic]) -> str:
-    """SHA-256 over type, shape and stored-order bytes of arrays, one after the other."""
+def arrays_sha256(*arrays: NDArray[np.generic], cells: bool = False) -> str:
+    """SHA-256 over type, shape and stored-order bytes of arrays, one after the other.
+
+    Args:
+        arrays: The arrays.
+        cells: Whether the first of them holds cells.
+    """
     digest = hashlib.sha256()
-    for array in arrays:
-        digest.update(f"{array.dtype.name}|{','.join(map(str, array.shape))}|".encode())
+    names = [array.dtype.name for array in arrays]
+    for name, array in zip(["cells", *names[1:]] if cells else names, arrays, strict=True):
+        digest.update(f"{name}|{','.join(map(str, array.shape))}|".encode())
         for rows in row_parts(array):  # which bound the copy of a non-contiguous or big-endian array
             little = np.ascontiguousarray(array[rows], dtype=array.dtype.newbyteorder("<"))
             digest.update(little.data.cast("B"))
@@ -107,16 +115,16 @@ class Dataset:
         name: Name or path it was loaded from.
         role: What it may be used for: ``train``, ``prior``, ``certify``, ``test`` or ``unlabelled``.
         x: Inputs, ``(n, channels, height, width)`` or ``(n, features)``, as uint8, float32 or float64;
-            uint8 where the source has bytes.
+            uint8 where the source has bytes. Cells are float64, with patterns for words and gaps.
         y: Labels, ``(n,)`` int64 in ``[0, classes)``; all zero when the role is ``unlabelled``.
         classes: Number of classes.
         scaling: Literal constants that turn ``x`` into network inputs.
         source: Where the bytes came from, in words.
         warnings: What a reader of any result on this sample should know.
-        encoder: What a certificate declares of the encoder that made the inputs, where one did.
+        features: What made the inputs of others, where something did.
         class_names: What the classes are called, in the order of labels, where that is known.
         columns: What became the inputs, where they come from a table: another table is read by the same.
-        development: The sample that the format was developed on, where a table was made of a part of one.
+        is_cells: Whether the inputs are cells of a table.
     """
 
     name: str
@@ -127,10 +135,10 @@ class Dataset:
     scaling: Scaling = field(default_factory=Scaling)
     source: str = ""
     warnings: tuple[str, ...] = ()
-    encoder: str = ""
+    features: Made | None = None
     class_names: tuple[str, ...] = ()
     columns: tuple[Title, ...] = ()
-    development: str = ""
+    is_cells: bool = False
 
     def __post_init__(self) -> None:
         if self.x.ndim < 2 or self.x.size == 0:
@@ -148,7 +156,12 @@ class Dataset:
                 f"{self.name}: labels must be int64 of shape ({len(self.x)},), one per input. "
                 f"Got {self.y.dtype.name} of shape {self.y.shape}."
             )
-        if self.x.dtype.kind == "f" and not _can_be_computed_with(self.x):
+        if self.is_cells and not all(are_cells(self.x[rows]) for rows in row_parts(self.x)):
+            raise DataError(
+                f"{self.name}: cells are float64 of shape (n, columns): numbers, and patterns of gaps and "
+                "words. Others were found; give a data frame or a file, which is read as cells."
+            )
+        if self.x.dtype.kind == "f" and not _can_be_computed_with(self.x, cells=self.is_cells):
             raise DataError(
                 f"{self.name}: inputs contain NaN, infinity or numbers beyond {LARGEST:g}, which no rule "
                 "computes with. Remove or replace those examples, or rescale them by a constant, or give a "
@@ -182,12 +195,22 @@ class Dataset:
         return tuple(self.x.shape[1:])
 
     @property
+    def dtype(self) -> str:
+        """Type of the stored inputs: uint8, float32, float64 or cells."""
+        return "cells" if self.is_cells else self.x.dtype.name
+
+    @property
+    def inputs_sha256(self) -> str:
+        """SHA-256 of the inputs alone, as of an unlabelled sample."""
+        return arrays_sha256(self.x, cells=self.is_cells)
+
+    @property
     def sha256(self) -> str:
         """SHA-256 over shape, dtype and stored-order bytes of inputs, then of labels.
 
         The hashed bytes are, without anything between or after them::
 
-            dtype|d0,d1,...|   ASCII: numpy's name of the dtype of x, its shape in decimal, no spaces
+            dtype|d0,d1,...|   ASCII: numpy's name of the dtype of x, or cells; its shape in decimal
             x                  all values, row-major, little-endian
             int64|d0|          the same for y
             y                  all labels, 8 bytes each, little-endian two's complement
@@ -201,7 +224,7 @@ class Dataset:
             >>> sample.sha256 == hashlib.sha256(layout).hexdigest()
             True
         """
-        return arrays_sha256(self.x, self.y)
+        return arrays_sha256(self.x, self.y, cells=self.is_cells)
 
     def select(self, indices: Sequence[int] | NDArray[np.int64], *, role: str) -> Dataset:
         """The examples at ``indices``, in that order, with a new role; ``unlabelled`` drops the labels."""
@@ -237,9 +260,9 @@ def _send(array: NDArray[np.generic], device: torch.device) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(array)).to(device)
 
 
-def _can_be_computed_with(x: NDArray[np.generic]) -> bool:
+def _can_be_computed_with(x: NDArray[np.generic], *, cells: bool) -> bool:
     largest = min(LARGEST, float(np.finfo(x.dtype.name).max))
-    return all((np.abs(x[rows]) <= largest).all() for rows in row_parts(x))
+    return all(((np.abs(x[rows]) <= largest) | (cells & np.isnan(x[rows]))).all() for rows in row_parts(x))
 
 
 def require_certifiable(sample: Dataset) -> None:
@@ -271,7 +294,8 @@ def reading_options(sample: Dataset) -> dict[str, Any]:
         "classes": sample.classes,
         "class_names": sample.class_names,
         "columns": sample.columns,
-        "input_shape": () if sample.encoder else sample.input_shape,  # what was encoded had another
+        "cells": sample.is_cells if sample.columns else None,
+        "input_shape": () if sample.features else sample.input_shape,  # what was encoded had another
     }
 
 
@@ -363,10 +387,10 @@ def cross_duplicates(a: Dataset, b: Dataset) -> Duplicates:
     Raises:
         DataError: The samples differ in input shape or dtype, so their bytes cannot be compared.
     """
-    if a.input_shape != b.input_shape or a.x.dtype != b.x.dtype:
+    if a.input_shape != b.input_shape or a.dtype != b.dtype:
         raise DataError(
-            f"{a.name} and {b.name} cannot be compared: inputs are {a.x.dtype} of {a.input_shape} "
-            f"and {b.x.dtype} of {b.input_shape}."
+            f"{a.name} and {b.name} cannot be compared: inputs are {a.dtype} of {a.input_shape} "
+            f"and {b.dtype} of {b.input_shape}."
         )
     inputs: set[bytes] = set()
     examples: set[tuple[bytes, int]] = set()
@@ -379,7 +403,9 @@ def cross_duplicates(a: Dataset, b: Dataset) -> Duplicates:
 
 def as_numbers(rows: NDArray[np.generic]) -> NDArray[np.generic]:
     """Inputs as exact numbers, whatever type they are stored in; minus zero is zero."""
-    return rows.astype(np.float64) + 0.0
+    numbers = rows.astype(np.float64)
+    numbers[numbers == 0] = 0.0  # a sum would touch the patterns of words
+    return numbers
 
 
 def in_float32(rows: NDArray[np.generic]) -> NDArray[np.generic]:
@@ -401,5 +427,17 @@ def row_digests(
 
 def seen_rows(dataset: Dataset) -> NDArray[np.uint64]:
     """Eight bytes for each input, as networks read it: what a network that saw them remembers."""
-    found = b"".join(digest[:8] for digest, _ in row_digests(dataset, in_float32))
+    form = as_numbers if dataset.is_cells else in_float32
+    found = b"".join(digest[:8] for digest, _ in row_digests(dataset, form))
     return np.frombuffer(found, dtype="<u8").astype(np.uint64)
+
+
+def require_disjoint(unlabelled: Dataset, sample: Dataset) -> None:
+    """Refuses unlabelled inputs that occur in the sample: they are not fresh."""
+    known = {digest for digest, _ in row_digests(sample, as_numbers)}
+    shared = sum(digest in known for digest, _ in row_digests(unlabelled, as_numbers))
+    if shared:
+        raise CertificateError(
+            f"{shared} of the {unlabelled.n} unlabelled inputs occur in the sample; they have to be a fresh "
+            "draw, used for no choice. Leave them out, or draw others."
+        )

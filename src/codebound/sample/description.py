@@ -9,7 +9,7 @@ import numpy as np
 
 from codebound.run.errors import DataError, UsageError
 from codebound.run.files import write_arrays
-from codebound.sample.caveats import MOST_COPIES, count_copies, remarks
+from codebound.sample.caveats import remarks
 from codebound.sample.dataset import cross_duplicates
 from codebound.sample.formats.catalogue import KNOWN
 from codebound.sample.load import load_dataset, split
@@ -46,11 +46,11 @@ class Description:
             "role": sample.role,
             "n": sample.n,
             "input_shape": list(sample.input_shape),
-            "dtype": sample.x.dtype.name,
+            "dtype": sample.dtype,
             "classes": sample.classes,
             "class_counts": list(self.counts),
-            "minimum": sample.x.min().item(),
-            "maximum": sample.x.max().item(),
+            "minimum": np.fmin.reduce(sample.x, axis=None).item(),
+            "maximum": np.fmax.reduce(sample.x, axis=None).item(),
             "divisor": sample.scaling.divisor,
             "mean": list(sample.scaling.mean),
             "std": list(sample.scaling.std),
@@ -70,7 +70,7 @@ def describe_sample(spec: str, *, role: str = "train", folder: Path | None = Non
         (178, 182, 177)
     """
     sample = load_dataset(spec, role=role, folder=folder)
-    warnings = (*remarks(sample), *_copies(sample))
+    warnings = remarks(sample)
     counts = tuple(np.bincount(sample.y, minlength=sample.classes).tolist())
     known = KNOWN.get(spec.lower())
     if known is None or "test" not in known.sizes:
@@ -83,14 +83,6 @@ def describe_sample(spec: str, *, role: str = "train", folder: Path | None = Non
         return Description(sample, counts, warnings, None, why)
     train, test = (sibling, sample) if other == "train" else (sample, sibling)
     return Description(sample, counts, warnings, cross_duplicates(train, test))
-
-
-def _copies(sample: Dataset) -> list[str]:
-    """A sentence about the copies inside a sample, if there are any."""
-    rows = count_copies(sample, allow_copies=True)
-    are_many = rows.equal * MOST_COPIES > rows.n
-    refused = f"; more than one in {MOST_COPIES} is refused by certify, unless copies are allowed as draws"
-    return [f"{rows.sentence}{refused if are_many else ''}"] if rows.equal else []
 
 
 def save_sample(

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from itertools import compress
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from codebound.run.errors import DataError
 from codebound.sample.columns import (
-    BUCKETS,
     MISSING,
+    WORD,
     Coded,
-    Column,
     Title,
-    admit,
-    column_by_levels,
-    column_of,
-    inputs_of,
-    inputs_with_gaps,
+    cells_of,
+    codes_of,
     is_day,
     is_number,
+    number_in,
     text_of,
-    words_of,
+    texts_of,
+    title_of,
 )
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ TARGETS = ("y", "label", "target", "class")
 _EXACT = float(1 << 53)
 _COUNTED = 10  # rows from which on a column that numbers them is no accident
 _MANY_ROWS = 20  # from which on it shows that nearly all words of a column differ
-_FEW_COPIES = 100  # one in so many is let pass
+_MAX_VALUES = 1 << 28
 _SHOWN = 3
 _SHOWN_LEVELS = 12
 _SHOWN_CHARACTERS = 24
@@ -55,6 +54,7 @@ class Reading:
         classes: Number of classes; None for what occurs or is declared.
         class_names: What the classes of the other sample are called, in the order of labels.
         columns: What became the inputs of the other sample, where that is a table.
+        cells: Whether a table is stored as cells; None for where it has words or gaps.
         input_shape: Shape of an input of the other sample.
     """
 
@@ -62,44 +62,23 @@ class Reading:
     classes: int | None = None
     class_names: tuple[str, ...] = ()
     columns: tuple[Title, ...] = ()
+    cells: bool | None = None
     input_shape: tuple[int, ...] = ()
 
 
-def split_table(
-    table: Sequence[tuple[Title, Values]], target: str | None, how: Reading, *, name: str
-) -> tuple[list[Column], Column | None]:
-    """The columns of inputs, and that of the labels, which an unlabelled table need not have.
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """The column with the labels: numbers, NaN where one is missing, and what classes are called."""
 
-    Inputs are those of the columns of the other sample, by their names and in their order, where there are
-    any.
-
-    Raises:
-        DataError: The table leaves something open; the message says what to write.
-    """
-    names, at, labels = [title.name for title, _ in table], None, None
-    if how.role != "unlabelled":
-        at = find_target(names, target, name=name)
-        labels = column_of_labels(*table[at], how, name=name)
-    elif not how.columns and _find_label_names(names, target):
-        at = find_target(names, target, name=name)
-    inputs = [each for i, each in enumerate(table) if i != at]
-    if not how.columns:
-        return [column_of(*each, name=name) for each in inputs], labels
-    columns = [column_of(*each, name=name) for each in _match_columns(inputs, how.columns, name=name)]
-    for column in columns:
-        missing = np.flatnonzero(np.isnan(column.values))
-        if missing.size and not column.can_miss:
-            raise DataError(
-                f"{name}: example {missing[0] + 1} lacks a value in column {column.name!r}, and none is "
-                f"missing there in the sample. Declare in the sample that one can be: {column.name}{{?}}."
-            )
-    return columns, labels
+    name: str
+    values: NDArray[np.float64]
+    levels: tuple[str, ...] = ()
 
 
 def rows_like(
     table: Sequence[tuple[Title, Values]], like: tuple[Title, ...], *, name: str
 ) -> NDArray[np.float64]:
-    """Inputs of any rows by the columns of a sample: NaN for what these rule out, or lack and never lacked.
+    """Cells of any rows by the columns of a sample.
 
     Raises:
         DataError: A column is not there, or the columns differ in length.
@@ -108,7 +87,7 @@ def rows_like(
     if len({len(values) for _, values in chosen}) != 1:
         lengths = ", ".join(f"{_short(title.name)}: {len(values)}" for title, values in chosen[:_SHOWN])
         raise DataError(f"{name}: its columns hold different numbers of values ({lengths}). Give one a row.")
-    return inputs_with_gaps([column_of(title, admit(title, values), name=name) for title, values in chosen])
+    return np.column_stack([cells_of(title, values, name=name) for title, values in chosen])
 
 
 def _match_columns(
@@ -128,16 +107,15 @@ def _match_columns(
     return chosen
 
 
-def column_of_labels(title: Title, values: Values, how: Reading, *, name: str) -> Column:
+def column_of_labels(title: Title, values: Values, how: Reading, *, name: str) -> Labels:
     """The labels; words that are neither declared nor names of classes are numbered in their order.
 
     So are whole numbers if one is negative. Those of a test sample are not where the number of classes of its
     sample is known: their order must be that of the sample.
     """
-    if title.levels:
-        return column_by_levels(title, values, name)
-    if isinstance(values, Coded):
-        return column_by_levels(replace(title, levels=values.levels), values, name)
+    levels = title.levels or (values.levels if isinstance(values, Coded) else ())
+    if levels:
+        return _by_levels(title, values, levels, name=name)
     words, class_names = _names(values), how.class_names
     if not class_names and words and all(map(is_day, words)):
         raise DataError(
@@ -145,10 +123,11 @@ def column_of_labels(title: Title, values: Values, how: Reading, *, name: str) -
             "Name the column with the classes, or make classes of days by limits that were fixed in advance."
         )
     if class_names and set(words) <= set(class_names):
-        return column_by_levels(replace(title, levels=class_names), values, name)
+        return _by_levels(title, values, class_names, name=name)
     has_numbers_for_names = bool(class_names) and all(map(is_number, class_names))
     if not words or (_count_from_zero(words) and not has_numbers_for_names):
-        return column_of(Title(title.name, has_numbers=True), values, name=name)
+        texts = (None if each is None or each in MISSING else number_in(each) for each in texts_of(values))
+        return Labels(title.name, np.array([np.nan if each is None else each for each in texts]))
     if class_names:
         strange = ", ".join(word for word in words if word not in class_names)
         raise DataError(
@@ -162,14 +141,18 @@ def column_of_labels(title: Title, values: Values, how: Reading, *, name: str) -
             f"test sample needs its classes in the order of the sample's: write that into the header, as in "
             f"{cell}."
         )
-    return column_by_levels(replace(title, levels=words), values, name)
+    return _by_levels(title, values, words, name=name)
 
 
-def _names(values: NDArray[np.float64] | Sequence[str]) -> tuple[str, ...]:
+def _by_levels(title: Title, values: Values, levels: tuple[str, ...], *, name: str) -> Labels:
+    return Labels(title.name, codes_of(Title(title.name, levels), values, name=name), levels)
+
+
+def _names(values: Values) -> tuple[str, ...]:
     """The labels that occur, in the order of numbers, or of words."""
     if isinstance(values, np.ndarray):
         return tuple(map(text_of, np.unique(values[np.isfinite(values)]).tolist()))
-    found = set(values) - MISSING
+    found = {text for text in texts_of(values) if text is not None and text not in MISSING}
     return tuple(sorted(found, key=float) if all(map(is_number, found)) else sorted(found))
 
 
@@ -179,7 +162,7 @@ def _count_from_zero(words: Sequence[str]) -> bool:
     return len(numbers) == len(words) and (min(numbers) >= 0 or any(each % 1 != 0 for each in numbers))
 
 
-def texts_of(
+def joined_texts(
     table: Sequence[tuple[Title, Values]], target: str | None, how: Reading, *, name: str
 ) -> tuple[list[str], NDArray[np.int64], tuple[str, ...]]:
     """The text of every example, all columns but the labels; their labels; and what these are called.
@@ -189,7 +172,7 @@ def texts_of(
     """
     at = find_target([title.name for title, _ in table], target, name=name)
     labels = column_of_labels(*table[at], how, name=name)
-    cells = [words_of(values) for i, (_, values) in enumerate(table) if i != at]
+    cells = [texts_of(values) for i, (_, values) in enumerate(table) if i != at]
     texts = ["\n".join(filter(None, each)) for each in zip(*cells, strict=True)]
     return texts, labels_of(labels, name=name), labels.levels
 
@@ -197,115 +180,92 @@ def texts_of(
 def sample_of(
     table: Sequence[tuple[Title, Values]], target: str | None, how: Reading, *, name: str, source: str
 ) -> Dataset:
-    """The sample in a table.
+    """The sample in a table: cells where it has words or gaps, else numbers.
 
     Labels are whole numbers from 0, or words: then the classes are those that the header declares, or those
-    of the other sample, or those that occur, sorted, unless it is the test sample of another.
+    of the other sample, or those that occur, sorted, unless it is the test sample of another. Inputs are
+    those of the columns of the other sample, by their names and in their order, where there are any.
 
     Raises:
         DataError: The table leaves something open; the message says what to write.
     """
     from codebound.sample.arrays import from_arrays  # which loads torch
 
-    columns, labels = split_table(table, target, how, name=name)
+    names, at, labels = [title.name for title, _ in table], None, None
+    if how.role != "unlabelled":
+        at = find_target(names, target, name=name)
+        labels = column_of_labels(*table[at], how, name=name)
+    elif not how.columns and _find_label_names(names, target):
+        at = find_target(names, target, name=name)
+    given = [(title_of(*each), each[1]) for i, each in enumerate(table) if i != at]
+    if how.columns:
+        given = _match_columns(given, how.columns, name=name)
+    if not given or len(given) * len(given[0][1]) > _MAX_VALUES:
+        raise DataError(
+            f"{name} has {len(given)} columns of inputs; 1 to {_MAX_VALUES} values in all are read."
+        )
+    columns = tuple(title for title, _ in given)
+    x = np.column_stack([cells_of(title, values, name=name) for title, values in given])
+    _require_allowed(x, columns, how, name=name)
     levels = () if labels is None else labels.levels
-    if how.role not in ("test", "unlabelled"):
-        _require_no_texts(columns, labels, name=name)
     if levels and how.classes not in (None, len(levels)):
         raise DataError(f"{name} declares {len(levels)} classes, the sample has {how.classes}.")
-    _require_finite(columns, name=name)
     named = ", ".join(f"{label} = {level}" for label, level in enumerate(levels[:_SHOWN_LEVELS]))
     classes = f"; classes {named}{', ...' if len(levels) > _SHOWN_LEVELS else ''}" if levels else ""
     found = from_arrays(
-        inputs_of(columns, name=name),
+        x,
         None if labels is None else labels_of(labels, name=name),
         name=name,
         role=how.role,
         classes=len(levels) or how.classes,
+        cells=how.cells,
         source=source + (f", labels in column {labels.name}{classes}" if labels else ""),
     )
-    return replace(
-        found,
-        warnings=(*found.warnings, *_remarks(columns)),
-        class_names=levels,
-        columns=tuple(column.title for column in columns),
-    )
+    remarks = (*found.warnings, *_remarks(columns, x))
+    return replace(found, warnings=remarks, class_names=levels, columns=columns)
 
 
-def _require_finite(columns: Sequence[Column], *, name: str) -> None:
-    for column in columns:
-        infinite = np.flatnonzero(np.isinf(column.values))
-        if infinite.size:
-            raise DataError(
-                f"{name}: example {infinite[0] + 1} has an infinite number in column {column.name!r}. Leave "
-                "the cell empty, which stands for a missing value, or replace it."
-            )
+def _require_allowed(x: NDArray[np.float64], columns: Sequence[Title], how: Reading, *, name: str) -> None:
+    """Refuses infinite numbers, and words and gaps where the sample has none."""
+    for mask, what in (
+        (np.isinf(x), "has an infinite number in column {}. Leave the cell empty, or replace it."),
+        (
+            np.isnan(x) & (how.cells is False),
+            "has a word or a gap in column {}, and the sample has numbers alone. Read both as cells (cells).",
+        ),
+    ):
+        if mask.any():
+            row, column = np.argwhere(mask)[0].tolist()
+            raise DataError(f"{name}: example {row + 1} {what.format(repr(columns[column].name))}")
 
 
-def _are_texts(column: Column) -> bool:
-    """Return True if a column holds nearly as many different words as rows."""
-    return len(column.values) >= _MANY_ROWS and 2 * column.different > len(column.values)
-
-
-def _require_no_texts(columns: Sequence[Column], labels: Column | None, *, name: str) -> None:
-    """Refuses texts whose rows become equal by hashing: they would be taken for copies."""
-    texts = [each for each in columns if _are_texts(each)]
-    if not texts:
-        return
-    n, different = len(texts[0].values), max(each.different for each in texts)
-    kept = inputs_of(columns, name=name)
-    if labels is not None:
-        kept = np.column_stack([kept, labels.values])
-    rows = len({row.tobytes() for row in kept})
-    if rows < different and _FEW_COPIES * (n - rows) > n:
-        raise DataError(
-            f"{name}: {_of_texts(texts)}, so {n - rows} of {n} rows would be equal to earlier ones. Give "
-            "texts to an encoder of texts (the option encoder, docs/howto/encoders.md), and leave out what "
-            "is the name of a row."
-        )
-
-
-def _of_texts(texts: Sequence[Column]) -> str:
-    first = texts[0]
-    return (
-        f"{_few([each.name for each in texts])} holds {first.different} different words or texts in "
-        f"{len(first.values)} rows: a text, or the name of a row. It is 1 in one of {BUCKETS} inputs, by its "
-        "SHA-256"
-    )
-
-
-def _remarks(columns: Sequence[Column]) -> list[str]:
-    """Return remarks on inferred declarations and on inputs that hardly help."""
+def _remarks(columns: Sequence[Title], x: NDArray[np.float64]) -> list[str]:
+    """Return remarks on inputs that hardly help."""
     remarks = []
-    if lacking := [each.name for each in columns if not each.can_miss and np.isnan(each.values).any()]:
+    names = [title.name for title in columns]
+    patterns = x.view(np.uint64)
+    words = [cells[cells >> 48 == WORD] for cells in patterns.T]
+    many = [len(x) >= _MANY_ROWS and 2 * len(np.unique(each)) > len(x) for each in words]
+    if texts := list(compress(names, many)):
         remarks.append(
-            f"values are missing in {_few(lacking)}: such a column has another input, 1 where one is; that "
-            f"they can be was known before the sample was drawn (to declare it: {_short(lacking[0])}{{?}})"
+            f"nearly every row has words of its own in {_few(texts)}: a learner of tables makes next to "
+            "nothing of a text, an encoder reads it (the option encoder); leave out what is the name of a row"
         )
-    if texts := [each for each in columns if _are_texts(each)]:
+    if mixed := [
+        name for name, each, cells in zip(names, words, x.T, strict=True) if _are_mixed(each, cells)
+    ]:
         remarks.append(
-            f"{_of_texts(texts)}, which tells next to nothing: an encoder reads texts (the option encoder), "
-            "and the name of a row is left out"
-        )
-    if hashed := [each for each in columns if each.open_word]:
-        names = [each.name for each in hashed]
-        remarks.append(
-            f"words without declared levels in {_few(names)}, such as {_short(hashed[0].open_word)!r}: a "
-            f"word is 1 in one of {BUCKETS} inputs, by its SHA-256; that the column holds words was known "
-            f"before the sample was drawn (levels: {_short(names[0])}{{red|green}}, any words: {{*}}; a "
+            f"numbers and words stand together in {_few(mixed)}: a learner takes all of them for words (a "
             "number is written 1234.5, a day 2020-02-29)"
         )
-    if typed := [each.name for each in columns if each.has_type]:
-        remarks.append(
-            f"levels of a categorical type in {_few(typed)}: that the column can hold these and no others "
-            "was known before the sample was drawn"
-        )
-    if huge := [each.name for each in columns if (np.abs(each.values) > _EXACT).any()]:
+    with np.errstate(invalid="ignore"):
+        huge = list(compress(names, np.any(np.abs(x) > _EXACT, axis=0).tolist()))
+    if huge:
         remarks.append(
             f"numbers beyond 2^53 in {_few(huge)}: 16 of their digits are kept, so neighbours are equal; "
             f"names of things are words (to declare it: {_short(huge[0])}{{*}})"
         )
-    if counted := [each.name for each in columns if _numbers_rows(each)]:
+    if counted := list(compress(names, map(_numbers_rows, x.T))):
         remarks.append(
             f"{_few(counted)} numbers the rows, and new data have no row in this table: leave such a column "
             "out (pandas writes it unless told index=False)"
@@ -313,15 +273,13 @@ def _remarks(columns: Sequence[Column]) -> list[str]:
     return remarks
 
 
-def _numbers_rows(column: Column) -> bool:
-    values = column.values
-    return (
-        not column.levels
-        and column.words is None
-        and len(values) >= _COUNTED
-        and values[0] in (0.0, 1.0)
-        and np.array_equal(values, values[0] + np.arange(len(values)))
-    )
+def _are_mixed(words: NDArray[np.uint64], cells: NDArray[np.float64]) -> bool:
+    return len(words) > 0 and bool(np.isfinite(cells).any())
+
+
+def _numbers_rows(cells: NDArray[np.float64]) -> bool:
+    is_start = len(cells) >= _COUNTED and cells[0] in (0.0, 1.0)
+    return bool(is_start and np.array_equal(cells, cells[0] + np.arange(len(cells))))
 
 
 def _few(names: Sequence[str]) -> str:
@@ -330,7 +288,7 @@ def _few(names: Sequence[str]) -> str:
 
 
 def _short(text: str) -> str:
-    """So much of a name that a declaration in a certificate has room for the rest of its sentence."""
+    """So much of a name that a declaration has room for the rest of its sentence."""
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[: _SHOWN_CHARACTERS - 3]}..."
 
 
@@ -359,7 +317,7 @@ def find_target(names: Sequence[str], target: str | None, *, name: str) -> int:
     raise DataError(f"{name} has no column {target!r}.{meant} Columns: {shown}.")
 
 
-def labels_of(column: Column, *, name: str) -> NDArray[np.int64]:
+def labels_of(column: Labels, *, name: str) -> NDArray[np.int64]:
     """The labels that a column holds.
 
     Raises:

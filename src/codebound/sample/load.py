@@ -23,12 +23,12 @@ from codebound.run.errors import CodeboundError, DataError, UsageError
 from codebound.run.extensions import import_named
 from codebound.sample.arrays import from_arrays, read_arrays, require_one_label
 from codebound.sample.caveats import STANDARDISED, looks_standardised
-from codebound.sample.columns import Title
+from codebound.sample.columns import Title, text_cells
 from codebound.sample.dataset import ROLES, Dataset, Scaling, align_labels, permutation, reading_options
 from codebound.sample.formats.catalogue import KNOWN, KnownDataset, find, has_digest, locate, read
 from codebound.sample.formats.pictures import read_image_folder
 from codebound.sample.frames import Reading, column_of_labels, labels_of, sample_of
-from codebound.sample.tables import SUFFIXES, from_frame, is_frame, read_file, read_frame, table_of, values_of
+from codebound.sample.tables import SUFFIXES, is_frame, read_file, read_frame, table_of, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -55,6 +55,7 @@ def load_dataset(
     classes: int | None = None,
     class_names: tuple[str, ...] = (),
     columns: tuple[Title, ...] = (),
+    cells: bool | None = None,
     input_shape: tuple[int, ...] = (),
 ) -> Dataset:
     """Loads a sample; never downloads.
@@ -73,6 +74,7 @@ def load_dataset(
         class_names: What the classes of another sample are called, in the order of its labels: folders and
             words get the labels that they have there.
         columns: What became the inputs of another sample, where it is a table: this one is read by the same.
+        cells: Whether a table is stored as cells; by default where it has words or gaps.
         input_shape: Of another sample: images in a folder are brought to its size and channels.
 
     Raises:
@@ -86,7 +88,7 @@ def load_dataset(
     """
     if role not in ROLES:
         raise UsageError(f"a sample has the role {', '.join(ROLES)}. Got {role!r}.")
-    how = Reading(role, classes, tuple(class_names), tuple(columns), tuple(input_shape))
+    how = Reading(role, classes, tuple(class_names), tuple(columns), cells, tuple(input_shape))
     return align_labels(_load(spec, folder, how), how.class_names)
 
 
@@ -259,9 +261,7 @@ def _collect(given: object, how: Reading) -> Dataset:
     x, y = (given, None) if is_frame(given) else _parts(given, name=name)
     if is_frame(x):
         if y is None:
-            return from_frame(
-                x, role=how.role, classes=how.classes, class_names=how.class_names, columns=how.columns
-            )
+            return sample_of(read_frame(x, name="the frame"), None, how, name=f"a {kind}", source=source)
         table, labels = read_frame(x, name="the frame"), values_of(y, name="the labels of the pair")
         rows = len(table[0][1]) if table else 0
         if len(labels) != rows:
@@ -271,15 +271,20 @@ def _collect(given: object, how: Reading) -> Dataset:
             )
         table.append((Title(_LABELS), labels))
         return sample_of(table, _LABELS, how, name="a pair with a frame", source=source)
-    if isinstance(x, list | tuple) and x and isinstance(x[0], str):
-        raise DataError(
-            "these are texts, and texts need an encoder: encoder.table((texts, labels)) makes a sample of "
-            "them (docs/howto/encoders.md)."
-        )
+    texts = x if isinstance(x, list | tuple | np.ndarray) and len(x) and isinstance(x[0], str) else None
+    inputs = _array(x) if texts is None else text_cells(texts)[:, None]
     has_none = y is None or how.role == "unlabelled"
     numbers, names = (None, ()) if has_none else labels_in(y, how, name=name)
     classes = len(names) or how.classes
-    found = from_arrays(_array(x), numbers, name=name, role=how.role, classes=classes, source=source)
+    found = from_arrays(
+        inputs,
+        numbers,
+        name=name,
+        role=how.role,
+        classes=classes,
+        source=source,
+        cells=texts is not None or how.cells,
+    )
     return replace(found, class_names=names)
 
 

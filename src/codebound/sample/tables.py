@@ -1,8 +1,8 @@
 """Tables as titled columns of numbers and texts: text files, Parquet, frames of pandas, polars and pyarrow.
 
-The first row of a text file has the names. A column of words declares what it can hold in its name, such as
-``colour{red|green|blue}``: levels that were read off the sample would be chosen after looking at it. None of
-these packages is needed, and none is loaded unless a frame of it, or a Parquet file, is given.
+The first row of a text file has the names. A column of labels may declare its classes in its name, such as
+``colour{red|green|blue}``, and one of numbers that are words ``postcode{*}``. None of these packages is
+needed, and none is loaded unless a frame of it, or a Parquet file, is given.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ def from_frame(
     classes: int | None = None,
     class_names: tuple[str, ...] = (),
     columns: tuple[Title, ...] = (),
+    cells: bool | None = None,
 ) -> Dataset:
     """The sample in a data frame of pandas, polars or pyarrow, by the rule of ``frames``.
 
-    Levels are those of a categorical type (pandas Categorical, polars Enum, a dictionary of arrow), or those
-    that the name of a column declares, as in a file.
+    Cells of a categorical type (pandas Categorical, polars Enum, a dictionary of arrow) are words.
 
     Args:
         frame: The frame; it is not changed.
@@ -69,6 +69,7 @@ def from_frame(
         classes: Number of classes; by default what occurs or is declared.
         class_names: What they are called, in the order of labels, where words are not declared.
         columns: What became the inputs of another sample, where this one is to be read by the same.
+        cells: Whether it is stored as cells; by default where it has words or gaps.
 
     Raises:
         DataError: The frame leaves something open; the message says what to do.
@@ -77,7 +78,7 @@ def from_frame(
     return sample_of(
         read_frame(frame, name=name or "the frame"),
         None if target is None else str(target),
-        Reading(role, classes, class_names, columns),
+        Reading(role, classes, class_names, columns, cells),
         name=name or f"a {package} frame",
         source=f"{package} frame",
     )

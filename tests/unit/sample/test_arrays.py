@@ -5,11 +5,10 @@ import pytest
 import torch
 from worlds.files import archive, npy
 
-from codebound.certificate.verification import verify
-from codebound.certification import certify
 from codebound.run.errors import DataError
 from codebound.sample.arrays import SCALED, from_arrays, read_arrays, read_npy
 from codebound.sample.caveats import STANDARDISED, looks_standardised
+from codebound.sample.columns import GAP
 from codebound.sample.dataset import Scaling
 
 Y = [0, 1, 2, 1]
@@ -87,8 +86,8 @@ def test_classes_come_from_the_labels_unless_given():
         (np.float64(1.0), Y, "shape"),
         (np.zeros((4, 2)), [0.0, 1.0, 1.0, 0.0], "integers"),
         (np.zeros((4, 2)), [0, 1], "one per input"),
-        (np.zeros((4, 2)), [0, 1, 2, 10**9], "below 1000000"),
-        (np.zeros((4, 2)), np.array([0, 1, 2, 2**64 - 1], np.uint64), "below 1000000"),
+        (np.zeros((4, 2)), [0, 1, 2, 10**9], "below 65536"),
+        (np.zeros((4, 2)), np.array([0, 1, 2, 2**64 - 1], np.uint64), "below 65536"),
         (np.zeros((4, 2)), [0, 1, 2, -3], "-3"),
         (np.zeros((4, 2)), None, "no labels"),
     ],
@@ -213,7 +212,7 @@ def test_no_zip_at_all(tmp_path, content):
         read_arrays(path, role="train")
 
 
-def test_columns_with_constants_of_their_own_are_stored_scaled_and_certified():
+def test_columns_with_constants_of_their_own_are_stored_scaled():
     stream = np.random.default_rng(0)
     y = stream.integers(2, size=300)
     x = stream.integers(0, 50, (300, 6)) * 10.0 ** np.arange(6) + 30 * y[:, None] * 10.0 ** np.arange(6)
@@ -221,15 +220,25 @@ def test_columns_with_constants_of_their_own_are_stored_scaled_and_certified():
     sample = from_arrays(x, y, name="t", scaling=scaling)
     assert np.array_equal(sample.x, scaling.apply(torch.from_numpy(x), torch.float64).numpy())
     assert (sample.scaling, sample.warnings) == (Scaling(), (SCALED,))
-    found = certify(None, sample, method="split", effort="quick")
-    assert verify(found.certificate, sample).is_accepted
-    assert any(SCALED in each for each in found.certificate.declarations)
-    network = torch.nn.Sequential(torch.nn.Linear(6, 2))
-    assert certify(network, sample, method="prune", effort="quick").certificate.facts.n == 300
     by_the_sample = from_arrays(x, y, name="t", scaling=Scaling(1.0, tuple(x.mean(0)), tuple(x.std(0))))
     assert STANDARDISED in by_the_sample.warnings
     with pytest.raises(DataError, match="3 constants for 6 channels"):
         from_arrays(x, y, name="t", scaling=Scaling(1.0, (1.0, 2.0, 3.0)))
+
+
+def test_missing_numbers_of_a_table_are_gaps():
+    for dtype in (np.float32, np.float64):
+        x = np.array([[1.5, np.nan], [-np.nan, 2.0]], dtype=dtype)
+        sample = from_arrays(x, [0, 1], name="t")
+        assert (sample.dtype, sample.x.view(np.uint64)[0, 1], sample.x.view(np.uint64)[1, 0]) == (
+            "cells",
+            GAP,
+            GAP,
+        )
+    assert from_arrays(np.ones((2, 2)), [0, 1], name="t").dtype == "float64"
+    assert from_arrays(np.ones((2, 2)), [0, 1], name="t", cells=True).dtype == "cells"
+    with pytest.raises(DataError, match="NaN"):
+        from_arrays(np.full((2, 1, 3, 3), np.nan), [0, 1], name="t")
 
 
 def test_a_file_that_there_is_no_room_to_map_is_not_called_damaged(tmp_path, monkeypatch):

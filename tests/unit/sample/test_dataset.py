@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds.samples import numbered, rows_of
 
-from codebound.certification import certify
 from codebound.run.errors import CertificateError, DataError, UsageError
 from codebound.sample import dataset
 from codebound.sample.arrays import from_arrays
+from codebound.sample.columns import text_cells
 from codebound.sample.dataset import (
     ROLES,
     Dataset,
@@ -21,6 +21,7 @@ from codebound.sample.dataset import (
     cross_duplicates,
     permutation,
     require_certifiable,
+    require_disjoint,
 )
 from codebound.sample.load import split
 
@@ -185,7 +186,7 @@ def test_a_part_is_a_copy():
 def test_what_no_certificate_can_be_about_is_refused_before_anything_is_searched():
     stream = np.random.default_rng(0)
     with pytest.raises(DataError, match=r"inputs of shape \(2, 3, 4, 5\) have 4 axes.*x\.reshape"):
-        certify(None, (stream.random((20, 2, 3, 4, 5)), np.arange(20) % 2))
+        require_certifiable(from_arrays(stream.random((20, 2, 3, 4, 5)), np.arange(20) % 2, name="deep"))
     require_certifiable(from_arrays(stream.random((20, 3, 4, 5)), np.arange(20) % 2, name="fine"))
 
 
@@ -208,7 +209,7 @@ def test_labels_of_which_nearly_every_example_has_its_own_are_no_classes(n, labe
     with pytest.raises(
         DataError, match=f"{n} examples have {labels} different labels. So many are no classes"
     ):
-        certify(None, sample)
+        require_certifiable(sample)
 
 
 MASK = (1 << 64) - 1
@@ -317,11 +318,35 @@ def test_samples_of_another_kind_are_refused(dtype, x):
         cross_duplicates(rows_of([[1, 2]], dtype=np.uint8), rows_of(x, dtype=dtype))
 
 
-def test_a_sample_with_coarse_values_declares_that_equal_examples_are_draws(tmp_path):
-    x, y = np.repeat(np.arange(8.0), 10)[:, None], np.arange(80) % 2
-    coarse = from_arrays(x, y, name="coarse")
-    with pytest.raises(CertificateError, match=r"64 of 80 .* few words .* declare that \(allow_copies\)"):
-        certify(None, coarse, method="constant")
-    found = certify(None, coarse, method="constant", allow_copies=True)
-    assert found.allow_copies
-    assert "--allow-copies" in found.save_to(tmp_path / "c").result["verify"]
+def test_cells_are_hashed_as_cells_and_nothing_else_is_taken_for_one():
+    x = np.concatenate([np.array([1.5, -0.0, np.nan]), text_cells(["red"])])[:, None]
+    sample = Dataset("t", "train", x, np.array([0, 1, 0, 1]), 2, is_cells=True)
+    patterns = [*np.array([1.5, -0.0]).view(np.uint64).tolist(), 0x7FF8 << 48]
+    red = hashlib.sha256(b"red").hexdigest()[:12]
+    content = b"".join(each.to_bytes(8, "little") for each in [*patterns, int(f"7ff9{red}", 16)])
+    labels = b"int64|4|" + np.array([0, 1, 0, 1], "<i8").tobytes()
+    assert sample.sha256 == hashlib.sha256(b"cells|4,1|" + content + labels).hexdigest()
+    assert sample.inputs_sha256 == hashlib.sha256(b"cells|4,1|" + content).hexdigest()
+    assert (
+        sample.select([3, 2], role="test").sha256 == replace(sample, x=x[[3, 2]], y=sample.y[[3, 2]]).sha256
+    )
+    for pattern in (0xFFF8 << 48, (0x7FF8 << 48) + 1, 0x7FFA << 48, 0x7FF0 << 48):
+        strange = np.array([[pattern], [0]], np.uint64).view(np.float64)
+        with pytest.raises(DataError, match="cells are float64"):
+            Dataset("t", "train", strange, np.array([0, 1]), 2, is_cells=True)
+    with pytest.raises(DataError, match="1e\\+300"):
+        Dataset("t", "train", np.array([[1.1e300], [np.nan]]), np.array([0, 1]), 2, is_cells=True)
+
+
+def test_unlabelled_inputs_of_the_sample_are_no_fresh_ones():
+    sample = from_arrays([[0.0, 1.0], [2.0, 3.0]], [0, 1], name="t")
+    fresh = np.array([[-0.0, 1.0], [5.0, 5.0]], np.float32)
+    with pytest.raises(CertificateError, match="1 of the 2 unlabelled inputs"):
+        require_disjoint(from_arrays(fresh, None, name="u", role="unlabelled"), sample)
+    require_disjoint(from_arrays(fresh[1:], None, name="u", role="unlabelled"), sample)
+    words = [
+        from_arrays(text_cells([each])[:, None], None, name="u", role="unlabelled") for each in ("a", "b")
+    ]
+    require_disjoint(*words)
+    with pytest.raises(CertificateError):
+        require_disjoint(words[0], words[0])

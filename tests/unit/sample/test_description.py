@@ -14,12 +14,21 @@ def file(tmp_path):
     return tmp_path / "d.npz"
 
 
-def test_copies_are_a_warning_that_says_what_certify_makes_of_them(file):
+def test_copies_are_a_warning_with_their_rates(file):
     found = describe_sample(str(file))
     assert found.counts == (100, 100)
     assert found.duplicates is None
-    assert "more than one in 100 is refused by certify" in found.warnings[-1]
+    assert (
+        "12 of 200 examples are copies of earlier ones (6.0 % of label 0, 6.0 % of label 1)"
+        in found.warnings[-1]
+    )
     assert found.record()["warnings"] == list(found.warnings)
+
+
+def test_cells_are_described_by_their_numbers(tmp_path):
+    (tmp_path / "t.csv").write_text("a,b,y\n1,red,0\n,blue,1\n3,red,0\n")
+    record = describe_sample(str(tmp_path / "t.csv")).record()
+    assert (record["dtype"], record["minimum"], record["maximum"]) == ("cells", 1.0, 3.0)
 
 
 def test_a_part_is_the_one_that_certify_counts_on(file, tmp_path):

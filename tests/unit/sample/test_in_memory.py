@@ -8,8 +8,8 @@ from PIL import Image
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 from torch.utils.data import Dataset as Items
 
-from codebound.certification import certify
 from codebound.run.errors import DataError
+from codebound.sample.columns import text_cells
 from codebound.sample.load import as_dataset, load_dataset, split
 
 STREAM = np.random.default_rng(0)
@@ -153,19 +153,16 @@ def test_labels_that_are_no_numbers_from_0_have_names():
         as_dataset((X[:1], ["plum"]), role="test", like=sample)
 
 
-@pytest.mark.parametrize("method", ["split", "picks", "constant"])
-def test_certify_changes_nothing_of_what_it_is_given(method):
-    x, y = STREAM.random((120, 1, 6, 6)), STREAM.integers(3, size=120)
-    x[np.arange(120), 0, y] += 1.0
-    for given in (x, torch.from_numpy(x)):
-        before = np.array(given)
-        certify(None, (given, y), method=method, effort="quick")
-        assert np.array_equal(before, np.asarray(given))
-
-
-def test_one_class_is_nothing_to_tell_apart():
-    with pytest.raises(DataError, match="nothing to tell apart"):
-        certify(None, (X, Y * 0), effort="quick")
+def test_texts_are_one_column_of_cells():
+    words = ["a text", " another one ", "a text", "NA", "12"]
+    for given in (words, tuple(words), np.array(words)):
+        sample = as_dataset((given, [0, 1, 0, 1, 0]))
+        assert (sample.dtype, sample.input_shape, sample.y.tolist()) == ("cells", (1,), [0, 1, 0, 1, 0])
+        assert (
+            sample.x.view(np.uint64).tolist()
+            == text_cells([each.strip() for each in words]).view(np.uint64)[:, None].tolist()
+        )
+    assert len(np.unique(sample.x.view(np.uint64))) == 4
 
 
 def test_levels_of_a_frame_are_those_that_the_type_declares():
@@ -173,7 +170,9 @@ def test_levels_of_a_frame_are_those_that_the_type_declares():
     colour = pandas.Categorical(["red", "blue", "red"], categories=["blue", "green", "red"])
     frame = pandas.DataFrame({"size": [1.5, 2.0, 4.0], "colour": colour, "label": [0, 1, 0]})
     sample = as_dataset(frame)
-    assert sample.x.tolist() == [[1.5, 0, 0, 1], [2.0, 1, 0, 0], [4.0, 0, 0, 1]]
+    red, blue = text_cells(["red", "blue"]).view(np.uint64).tolist()
+    assert sample.x[:, 0].tolist() == [1.5, 2.0, 4.0]
+    assert sample.x.view(np.uint64)[:, 1].tolist() == [red, blue, red]
     assert sample.y.tolist() == [0, 1, 0]
     inputs = frame.drop(columns="label")
     for labels in (frame["label"], frame["label"].tolist(), torch.tensor(frame["label"]), frame[["label"]]):

@@ -10,7 +10,6 @@ import pytest
 from PIL import Image
 from worlds.files import idx_files, md5_of
 
-from codebound.cli.actions import load_samples
 from codebound.run.errors import DataError, UsageError
 from codebound.sample.arrays import from_arrays
 from codebound.sample.caveats import STANDARDISED
@@ -252,7 +251,8 @@ def pictures(folder, **counts):
 
 
 def asked(data, test):
-    return load_samples({"data": str(data), "test": str(test), "holdout": None, "data_folder": None})
+    sample = as_dataset(str(data))
+    return sample, as_dataset(str(test), role="test", like=sample)
 
 
 def test_separate_roots_of_pictures_are_matched_by_name(tmp_path):

@@ -7,18 +7,16 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import nn
 
-from codebound.bits.arithmetic import Reader, Writer
-from codebound.bits.setting import Setting, read_loss, write_loss
-from codebound.run.errors import DataError, ModelError, UsageError
-from codebound.sample.dataset import Dataset
+from codebound.bits.plain_code import PlainReader, PlainWriter
+from codebound.run.errors import DataError, FormatError, UsageError
 from codebound.sample.losses import LOSSES as KINDS
-from codebound.sample.losses import OfClass, counted_examples, error_count, logit_chunks, parse_loss
+from codebound.sample.losses import CostAbove, OfClass, counted_examples, parse_loss, read_loss
 
 CLASSES = 4
 SCORES = st.lists(st.sampled_from([0.0, 1.0, 2.0, 3.0, math.nan, math.inf]), min_size=4, max_size=4)
-COSTS = "0123,1012,2f01,3210"
+COSTS = "1231122f1321"
+ROWS = "0123,1012,2f01,3210"
 LOSSES = ["wrong", "class:2", "confused:2:0", "false-alarm:1", "top:1", "top:2", "top:3"]
 LOSSES += [f"cost-above:1:{COSTS}", "cost-above:0:distance"]
 EVERY = [*LOSSES, "residual:0.5"]
@@ -47,7 +45,7 @@ def costs_too_much(numbers: list[str], scores: list[float], label: int) -> bool:
     winners = [j for j, score in enumerate(scores) if score == max(scores)]
     rows = [[abs(y - j) for j in range(CLASSES)] for y in range(CLASSES)]
     if numbers[1] != "distance":
-        rows = [[int(digit, 16) for digit in row] for row in numbers[1].split(",")]
+        rows = [[int(digit, 16) for digit in row] for row in ROWS.split(",")]
     return any(rows[label][j] > int(numbers[0]) for j in winners)
 
 
@@ -56,7 +54,7 @@ def test_losses_are_counted_by_the_book(text, scores, label):
     loss = parse_loss(text, classes=CLASSES)
     logits, labels = torch.tensor([scores]), torch.tensor([label])
     expected = is_loss(text, scores, label)
-    assert bool(loss.is_counted(labels)) == (expected is not None)
+    assert bool(loss.is_about(labels)) == (expected is not None)
     if expected is not None:
         assert bool(loss.is_incurred(logits, labels)[0]) == expected
 
@@ -71,11 +69,88 @@ def test_every_kind_has_an_example():
     assert {text.split(":")[0] for text in EVERY} == set(KINDS)
 
 
-@pytest.mark.parametrize("text", [text for text in EVERY if parse_loss(text).number is not None])
-def test_a_loss_is_coded_as_it_is_decoded(text):
-    writer, loss = Writer(), parse_loss(text, classes=CLASSES)
-    write_loss(writer, Setting(CLASSES, loss=loss), [].append)
-    assert read_loss(Reader(writer.finish()), CLASSES) == loss
+def test_columns_may_be_some_labels_alone():
+    """Of classes 1, 4 and 6: class 4 is the second column, and a label of no column is a loss."""
+    scores, classes = torch.tensor([[3.0, 1.0, 2.0]] * 3), np.array([1, 4, 6])
+    labels = torch.tensor([1, 6, 5])
+    found = {
+        text: parse_loss(text).differences(scores, labels, classes).tolist()
+        for text in ("wrong", "false-alarm:4")
+    }
+    assert found == {"wrong": [1.0, -1.0, -math.inf], "false-alarm:4": [2.0, 2.0, -math.inf]}
+    far = parse_loss("cost-above:1:distance").differences(scores, labels, classes)
+    assert far.tolist() == [1.0, -1.0, -math.inf]
+    with pytest.raises(UsageError, match="no class has the label 2"):
+        parse_loss("false-alarm:2").differences(scores, labels, classes)
+    for text in ("class:2", "confused:1:2"):
+        with pytest.raises(UsageError, match="label of none"):
+            parse_loss(text).check_labels(classes.tolist())
+    parse_loss("confused:4:6").check_labels(classes.tolist())
+
+
+def test_costs_are_written_with_rows_or_without():
+    assert parse_loss(f"cost-above:1:{ROWS}") == CostAbove(1, COSTS) == parse_loss(f"cost-above:1:{COSTS}")
+    assert CostAbove(1, COSTS).matrix(4).tolist() == [
+        [int(digit, 16) for digit in row] for row in ROWS.split(",")
+    ]
+    for strange in ("cost-above:1:12,50", "cost-above:1:01,5", "cost-above:1:010,501"):
+        with pytest.raises(UsageError, match="costs for"):
+            parse_loss(strange)
+    for text, classes in (
+        (f"cost-above:1:{COSTS}", 3),
+        ("cost-above:15:15", 2),
+        ("cost-above:0:distance", 17),
+    ):
+        with pytest.raises(UsageError, match="cost"):
+            parse_loss(text, classes=classes)
+
+
+CODES = {
+    "wrong": "101",
+    "class:2": "000011",
+    "confused:2:0": "0010111",
+    "false-alarm:1": "010010",
+    "top:2": "011010",
+    "cost-above:0:distance": "10010",
+    "cost-above:1:120220": "10001010001011000101000",
+}
+
+
+@pytest.mark.parametrize("text", CODES)
+def test_a_loss_is_coded_as_the_page_says_and_read_again(text):
+    writer, classes = PlainWriter(), 3
+    parse_loss(text, classes=classes).write(writer, classes)
+    bits = writer.finish()
+    assert str(bits) == CODES[text]
+    reader = PlainReader(bits)
+    assert str(read_loss(reader, classes)) == text
+    reader.finish()
+
+
+@pytest.mark.parametrize(
+    ("digits", "words"),
+    [
+        ("110", "reserved"),
+        ("111", "reserved"),
+        ("001011011", "for itself"),
+        ("011011", "does not fit 3 classes"),
+        ("1000110", "above the limit"),
+        ("100111111", "too large"),
+        ("100110001110000000000", "larger than the largest"),
+        ("000" + "0" * 16 + "1" + "0" * 15 + "1", "no class has"),
+    ],
+)
+def test_codes_of_no_loss_are_refused(digits, words):
+    writer = PlainWriter()
+    for digit in digits:
+        writer.bits(int(digit), 1)
+    with pytest.raises(FormatError, match=words):
+        read_loss(PlainReader(writer.finish()), 3)
+
+
+def test_a_loss_of_values_has_no_code():
+    with pytest.raises(UsageError, match="no message"):
+        parse_loss("residual:0.5").write(PlainWriter(), 2)
 
 
 def test_two_classes_have_words_of_their_own():
@@ -112,34 +187,3 @@ def test_no_examples_no_statement():
     assert counted_examples(parse_loss("class:1"), torch.tensor([0, 1, 1])) == 2
     with pytest.raises(DataError, match="no example"):
         counted_examples(parse_loss("class:2"), torch.tensor([0, 1, 1]))
-
-
-DATA = Dataset("one", "train", np.eye(3, dtype="float32"), np.array([0, 1, 1]), 2).on("cpu")
-
-
-class Returns(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
-
-
-def test_ties_and_scores_that_are_not_finite_are_errors():
-    assert error_count(Returns(lambda x: x[:, :2]), DATA, dtype=torch.float64) == 1
-    assert error_count(Returns(lambda x: x[:, :2] / 0), DATA, dtype=torch.float64) == 3
-
-
-@pytest.mark.parametrize(
-    ("function", "words"),
-    [
-        (lambda x: [x, x], "returns a list"),
-        (lambda x: x[:, :1], r"torch\.cat\(\(-z, z\), 1\)"),
-        (lambda x: x[:, 0], "one output for each example"),
-        (lambda x: x[:, :2, None], r"makes \(2, 1\) of one example(.|\n)*nn\.Flatten"),
-    ],
-)
-def test_other_outputs_are_told_what_to_be(function, words):
-    with pytest.raises(ModelError, match=words):
-        next(logit_chunks(Returns(function), DATA))

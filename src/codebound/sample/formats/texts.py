@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,13 +9,13 @@ import numpy as np
 
 from codebound.run.errors import DataError
 from codebound.sample.arrays import from_arrays
-from codebound.sample.frames import Reading, texts_of
+from codebound.sample.columns import text_cells
+from codebound.sample.dataset import Dataset
+from codebound.sample.frames import Reading, joined_texts
 from codebound.sample.load import call_factory, labels_in
 from codebound.sample.tables import is_frame, read_file, read_frame, table_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
 
@@ -48,13 +47,16 @@ class Texts:
         return len(self.texts)
 
     @property
+    def sample(self) -> Dataset:
+        """The sample that they are: one column of cells."""
+        x = text_cells(self.texts)[:, None]
+        found = Dataset(self.name, self.role, x, self.y, self.classes, source=self.source, is_cells=True)
+        return replace(found, class_names=self.levels)
+
+    @property
     def sha256(self) -> str:
-        """SHA-256 over the texts in UTF-8, each with its length before it."""
-        digest = hashlib.sha256()
-        for text in self.texts:
-            content = text.encode()
-            digest.update(f"{len(content)}|".encode() + content)
-        return digest.hexdigest()
+        """Hash of the sample."""
+        return self.sample.sha256
 
 
 def load_texts(
@@ -77,7 +79,7 @@ def load_texts(
         found, source = _from_memory(spec, how), f"{type(spec).__name__} in memory"
     elif (table := table_of(name := spec)) is not None:
         path, target = table
-        found, source = texts_of(read_file(path), target, how, name=str(path)), f"table {path}"
+        found, source = joined_texts(read_file(path), target, how, name=str(path)), f"table {path}"
     elif ":" in spec:
         returns = "It is called without arguments and returns a list of texts and a list of labels."
         found, source = _from_memory(call_factory(spec, returns), how), f"factory {spec}"
@@ -99,17 +101,10 @@ def _from_memory(given: Any, how: Reading) -> tuple[list[str], NDArray[np.generi
     """Texts, labels, and what these are called, of a data frame or of a pair."""
     name = "texts in memory"
     if is_frame(given):
-        return texts_of(read_frame(given, name=name), None, how, name=name)
+        return joined_texts(read_frame(given, name=name), None, how, name=name)
     if not isinstance(given, tuple | list) or len(given) != 2 or isinstance(given[0], str):
         raise DataError("give a pair (texts, labels), two lists, or a data frame with a column called label.")
     texts, (labels, levels) = list(given[0]), labels_in(given[1], how, name=name)
     if len(texts) != len(labels):
         raise DataError(f"there are {len(texts)} texts and {len(labels)} labels: give one for each.")
     return texts, labels, levels
-
-
-def select(texts: Texts, indices: Sequence[int] | NDArray[np.int64], *, role: str) -> Texts:
-    """The texts at ``indices``, in that order, with a new role."""
-    return replace(
-        texts, texts=tuple(texts.texts[each] for each in indices), y=texts.y[np.asarray(indices)], role=role
-    )

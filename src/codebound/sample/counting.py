@@ -1,0 +1,216 @@
+"""Counts of a claim: rows that count, copies, and limits (docs/format.md, 6.1 to 6.5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from codebound.run.errors import DataError, UsageError
+from codebound.run.references import implements
+from codebound.sample.outputs import leads, leads_of
+from codebound.sample.questions import ALL, ANY_ROW, EACH_CLASS, EACH_GROUP, ONE_ROW
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from codebound.sample.order import Arranged
+    from codebound.sample.questions import Question
+
+    Array = NDArray[np.float64] | Tensor
+    Mask = NDArray[np.bool_]
+
+MOST_PARTS = 256
+_OF_CLUSTERS = (ONE_ROW, ANY_ROW)
+_OF_PARTS = (EACH_CLASS, EACH_GROUP)
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Errors among n rows that a limit is about; ``picks`` among these rows, under the picked law."""
+
+    of: str
+    errors: int
+    n: int
+    picks: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Verdicts:
+    """Judgements of rows, in doubt the worse of two.
+
+    Attributes:
+        right: Rows that are right beyond doubt, and count beyond doubt.
+        counts: Rows that may be answered, or predicted as what is asked for; all, where nothing is asked.
+        speaks: Rows that are answered beyond doubt.
+    """
+
+    right: Mask
+    counts: Mask
+    speaks: Mask
+
+    @classmethod
+    def join(cls, parts: list[Verdicts]) -> Verdicts:
+        """Put verdicts of blocks of rows one after the other."""
+        names = ("right", "counts", "speaks")
+        return cls(*(np.concatenate([getattr(each, name) for each in parts]) for name in names))
+
+
+def judge(
+    question: Question,
+    values: Array,
+    labels: NDArray[np.int64] | Tensor,
+    *,
+    classes: NDArray[np.int64] | None = None,
+    room: Array | float = 0.0,
+    theta: float = 0.0,
+) -> Verdicts:
+    """Judge rows by their scores (6.1, 6.2, 7.8).
+
+    Args:
+        question: The loss, and the rows that count.
+        values: Scores, a row each.
+        labels: Label of each row. One that no column has is wrong.
+        classes: Label of each column; by default its number.
+        room: By how much a difference has to be larger.
+        theta: What is subtracted from each difference (9.2).
+    """
+    scores, beyond = torch.as_tensor(values).double(), torch.as_tensor(room).double()
+    right = question.loss.differences(scores, torch.as_tensor(labels), classes) - theta > beyond
+    counts = speaks = torch.ones_like(right)
+    kind, _, word = question.on.partition(":")
+    if kind == "answered":
+        lead = leads(scores) - float(word)
+        counts, speaks = ~(lead <= -beyond), lead > beyond
+    elif kind == "predicted":
+        lead = leads_of(scores, int(word), classes)
+        counts, speaks = ~(lead <= -beyond), lead > beyond
+    found = (right & speaks, counts, speaks)
+    return Verdicts(*(each.cpu().numpy() for each in found))
+
+
+@implements("I-06:copies", kind="algorithm")
+def count(
+    arranged: Arranged,
+    verdicts: Verdicts,
+    *,
+    question: Question,
+    known: NDArray[np.int64],
+    classes: NDArray[np.int64],
+    picked: NDArray[np.int64] | None = None,
+) -> tuple[Tally, ...]:
+    """Count errors of rows that are neither known nor picked, for each limit of a claim.
+
+    Args:
+        arranged: The sample with its order.
+        verdicts: Of each stored row; those of known and picked rows are not looked at.
+        question: The loss, and the rows that count.
+        known: Stored indices of known rows.
+        classes: Labels of the classes.
+        picked: Stored indices of picked rows, under the picked law.
+
+    Raises:
+        UsageError: The sample, or the law, has no such limits.
+        DataError: No row counts.
+    """
+    on = question.on
+    if (arranged.clusters is None) == (on in _OF_CLUSTERS):
+        raise UsageError(f"{on!r} is counted {'only ' if on in _OF_CLUSTERS else 'never '}with clusters.")
+    if picked is not None and on not in (ALL, *_OF_PARTS):
+        raise UsageError(
+            f"{on!r} is not counted of a sample of which rows were picked: ask for all, or parts."
+        )
+    labels = arranged.sample.y
+    is_about = question.loss.is_about(labels)
+    if on in _OF_CLUSTERS:
+        return (_count_clusters(arranged, is_about, verdicts.right, question=question, known=known),)
+    counter = _Counter(arranged, known, picked)
+    if on.startswith("answered"):
+        answered = counter.count("answered", is_about & verdicts.counts, verdicts.right)
+        return answered, counter.count("silent", np.ones_like(is_about), verdicts.speaks)
+    if on in _OF_PARTS:
+        parts = _parts(arranged, on, classes)
+        return tuple(counter.count(of, is_about & part, verdicts.right) for of, part in parts)
+    return (_require_some(counter.count(str(question.loss), is_about & verdicts.counts, verdicts.right)),)
+
+
+def _require_some(tally: Tally) -> Tally:
+    if tally.n == 0:
+        raise DataError(
+            f"no counted example is one that {tally.of!r} is about, so that nothing can be said about it. "
+            "Collect such examples, or ask for another loss."
+        )
+    return tally
+
+
+def _parts(arranged: Arranged, on: str, classes: NDArray[np.int64]) -> Iterator[tuple[str, Mask]]:
+    """Names and rows of parts, by rising number."""
+    numbers, wanted = arranged.sample.y, np.sort(classes)
+    if on == EACH_GROUP:
+        groups, inputs = arranged.design.groups, arranged.inputs
+        if groups is None:
+            raise UsageError("each group can be counted only of a sample with groups.")
+        if arranged.design.copies != "independent":
+            group_of = np.zeros(int(inputs.max()) + 1, np.int64)
+            group_of[inputs] = groups
+            if (group_of[inputs] != groups).any():
+                raise DataError(
+                    "copies of a row are in different groups. Put them in one, or declare that equal rows "
+                    "are independent draws."
+                )
+        numbers, wanted = groups, np.unique(groups)
+    if len(wanted) > MOST_PARTS:
+        raise UsageError(f"{on!r} makes {len(wanted)} limits; at most {MOST_PARTS} hold together.")
+    return ((f"{on[5:]} {number}", numbers == number) for number in wanted.tolist())
+
+
+def _count_clusters(
+    arranged: Arranged, is_about: Mask, right: Mask, *, question: Question, known: NDArray[np.int64]
+) -> Tally:
+    is_counted = np.ones(arranged.sample.n, bool)
+    is_counted[known] = False
+    rows = np.flatnonzero(is_counted)
+    if question.on == ONE_ROW:
+        rows = arranged.one_row(rows)
+    rows = rows[is_about[rows]]
+    assert arranged.clusters is not None
+    own = arranged.clusters[rows]
+    n, errors = len(np.unique(own)), len(np.unique(own[~right[rows]]))
+    return _require_some(Tally(str(question.loss), errors, n))
+
+
+class _Counter:
+    """Counts by what is declared of copies (6.3)."""
+
+    def __init__(
+        self, arranged: Arranged, known: NDArray[np.int64], picked: NDArray[np.int64] | None
+    ) -> None:
+        self._copies, self._picked = arranged.design.copies, picked
+        self._inputs, self._labels = arranged.inputs, arranged.sample.y
+        seen = known if picked is None else np.concatenate((known, picked))
+        self._is_open = np.ones(arranged.sample.n, bool)
+        self._is_open[seen] = False
+        is_seen = np.zeros(int(self._inputs.max()) + 1, bool)
+        is_seen[self._inputs[seen]] = True
+        self._is_new = ~is_seen[self._inputs]  # rows whose input is that of no known or picked row
+
+    def count(self, of: str, is_counted: Mask, right: Mask) -> Tally:
+        """Count errors of some rows."""
+        counted = is_counted & self._is_open
+        wrong, good = np.flatnonzero(counted & ~right), np.flatnonzero(counted & right)
+        errors, fine = len(wrong), len(good)
+        if self._copies != "independent":
+            good = good[self._is_new[good]]
+        if self._copies == "any":
+            fine = len(np.unique(self._inputs[good]))
+        elif self._copies == "repeated":
+            records = self._inputs << 16 | self._labels
+            bad = np.unique(records[wrong])
+            errors, fine = len(bad), len(np.setdiff1d(records[good], bad))
+        picks = 0 if self._picked is None else int(is_counted[self._picked].sum())
+        return Tally(of, errors, errors + fine + picks, None if self._picked is None else picks)

@@ -1,0 +1,258 @@
+"""The order of a sample's rows, its known share and its copies (docs/format.md, 3.3, 3.4, 4.1 and 5.4)."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from codebound.run.errors import DataError, UsageError
+from codebound.run.references import implements
+from codebound.sample.dataset import arrays_sha256, row_parts
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from codebound.sample.dataset import Dataset
+
+ORDERS = ("rows", "clusters", "file")
+COPIES = ("any", "independent", "repeated")
+SHARES = (100, 300, 1000, 3000, 10000, 30000)
+"""Known shares that a message names as they are, after tenths."""
+_MOST_NUMBER = 1 << 32
+_USUAL = ((2_000, 10, 0), (10_000, 12, 1_000), (50_000, 14, 4_000), (1 << 40, 16, 15_000))
+_MOST_FOR_RULES = 10_000
+_KEY_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Design:
+    """Declaration of how a sample was drawn, and with it the order of its rows.
+
+    Attributes:
+        order: ``rows``, ``clusters`` or ``file``.
+        copies: Whether equal rows are ``independent`` draws, ``repeated`` records, or ``any`` mixture.
+        salt: Empty, or 64 hexadecimal digits that were drawn after the sample was sealed.
+        seal: What fixed the sample before.
+        clusters: Number of the cluster of each row, where clusters are the draws.
+        groups: Number of the group of each row.
+    """
+
+    order: str = "rows"
+    copies: str = "any"
+    salt: str = ""
+    seal: str = ""
+    clusters: NDArray[np.int64] | None = None
+    groups: NDArray[np.int64] | None = None
+
+    def __post_init__(self) -> None:
+        if self.order not in ORDERS or self.copies not in COPIES:
+            raise UsageError(f"orders are {ORDERS}, copies {COPIES}. Got {self.order!r}, {self.copies!r}.")
+        if (self.clusters is not None) != (self.order == "clusters"):
+            raise UsageError("give the cluster of each row with the order 'clusters', and with no other.")
+        if self.clusters is not None and self.copies != "independent":
+            raise UsageError(
+                "clusters are the draws, so that copies are independent: say that, or give none."
+            )
+        if bool(self.salt) != bool(self.seal) or not re.fullmatch("([0-9a-f]{64})?", self.salt):
+            raise UsageError("a salt has 64 hexadecimal digits, and needs what sealed the sample before it.")
+
+    def check(self, n: int) -> None:
+        """Refuse clusters or groups that are not a number for each of n rows."""
+        for name, numbers in (("clusters", self.clusters), ("groups", self.groups)):
+            if numbers is None:
+                continue
+            if numbers.shape != (n,) or numbers.dtype != np.int64:
+                raise DataError(f"{name} must be {n} integers (int64), one for each row.")
+            if numbers.min() < 0 or numbers.max() >= _MOST_NUMBER:
+                raise DataError(f"{name} are numbered from 0 to 2^32 - 1.")
+
+    def as_record(self) -> dict[str, Any]:
+        """Keys of ``sample`` in the header that say it."""
+        given = {"clusters": self.clusters, "groups": self.groups}
+        hashes = {key: None if each is None else arrays_sha256(each) for key, each in given.items()}
+        return {"order": self.order, "copies": self.copies, "salt": self.salt, "seal": self.seal, **hashes}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arranged:
+    """A sample with its order.
+
+    Attributes:
+        sample: The sample, as stored.
+        design: What is declared of it.
+        places: Stored indices, in the order.
+        inputs: Number of the distinct input of each stored row.
+        keys: Key of each stored row, 32 bytes each; empty in the order ``file``.
+        clusters: Place of the cluster of each stored row in the order of clusters; None without.
+        cluster_keys: Keys of the clusters, in their order.
+    """
+
+    sample: Dataset
+    design: Design
+    places: NDArray[np.int64]
+    inputs: NDArray[np.int64]
+    keys: NDArray[np.uint8]
+    clusters: NDArray[np.int64] | None
+    cluster_keys: NDArray[np.uint8]
+
+    @property
+    def units(self) -> int:
+        """Number of rows, or of clusters: what shares are taken of."""
+        return self.sample.n if self.clusters is None else len(self.cluster_keys)
+
+    def cut(self, t: int) -> int:
+        """Count the rows of the known share of t units, after it has grown.
+
+        Raises:
+            UsageError: There are not so many.
+        """
+        if not 0 <= t <= self.units:
+            raise UsageError(f"a known share of {t} of {self.units} cannot be.")
+        if self.clusters is not None:
+            return int(np.searchsorted(self.clusters[self.places], t))
+        if t and (self.design.order, self.design.copies) == ("rows", "repeated"):
+            following = self.inputs[self.places[t:]]
+            others = np.flatnonzero(following != self.inputs[self.places[t - 1]])
+            return t + (int(others[0]) if others.size else len(following))
+        return t
+
+    @implements("I-06", kind="algorithm")
+    def split(self, t: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Known rows of a share of t units, in the order, and the counted ones as stored."""
+        cut = self.cut(t)
+        return self.places[:cut], np.sort(self.places[cut:])
+
+    def one_row(self, counted: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Rows chosen of clusters, one of each, as stored, by keys of cluster and row.
+
+        Args:
+            counted: All rows of these clusters.
+        """
+        if self.clusters is None:
+            raise UsageError("one row a cluster can be counted only with clusters.")
+        own = self.clusters[counted]
+        content = np.concatenate((self.cluster_keys[own], self.keys[counted]), axis=1)
+        digests = _digest_rows(content, b"")
+        order = np.lexsort((*_words(digests), own))
+        is_first = np.diff(own[order], prepend=-1) > 0
+        return np.sort(counted[order[is_first]])
+
+
+def arrange(sample: Dataset, design: Design) -> Arranged:
+    """Put the rows of a sample in their order.
+
+    Example:
+        >>> from codebound.sample.arrays import from_arrays
+        >>> sample = from_arrays([[0.5], [1.5], [0.5]], [0, 1, 0], name="three")
+        >>> found = arrange(sample, Design())
+        >>> found.places.tolist(), [rows.tolist() for rows in found.split(1)]
+        ([2, 1, 0], [[2], [0, 1]])
+    """
+    design.check(sample.n)
+    salt, none = bytes.fromhex(design.salt), np.zeros((0, _KEY_BYTES), np.uint8)
+    digests = _digest_rows(sample.x, salt)
+    inputs = _number(digests)
+    if design.order == "file":
+        return Arranged(sample, design, np.arange(sample.n), inputs, none, None, none)
+    named = [sample.y] if design.groups is None else [sample.y, design.groups]
+    within = [] if design.clusters is None else [design.clusters]
+    tails = np.stack([*named, count_before(inputs, *named, *within)], axis=1).astype("<i8")
+    keys = _digest_rows(sample.x, salt, tails)
+    if design.clusters is None:
+        first = _words(digests) if design.copies == "repeated" else ()
+        places = np.lexsort((*_words(keys), *first)).astype(np.int64)
+        return Arranged(sample, design, places, inputs, keys, None, none)
+    clusters, cluster_keys = _arrange_clusters(design.clusters, keys, salt)
+    places = np.lexsort((*_words(keys), clusters)).astype(np.int64)
+    return Arranged(sample, design, places, inputs, keys, clusters, cluster_keys)
+
+
+def number_inputs(x: NDArray[np.generic]) -> NDArray[np.int64]:
+    """Number of the distinct input of each row; equality is by value."""
+    return _number(_digest_rows(x, b""))
+
+
+def _number(digests: NDArray[np.uint8]) -> NDArray[np.int64]:
+    whole = digests.view(f"V{_KEY_BYTES}").reshape(-1)
+    return np.unique(whole, return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+
+def _arrange_clusters(
+    numbers: NDArray[np.int64], keys: NDArray[np.uint8], salt: bytes
+) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """Place of each row's cluster in the order of clusters, and the keys of these."""
+    _, firsts, own = np.unique(numbers, return_index=True, return_inverse=True)
+    own = np.argsort(np.argsort(firsts))[own]  # numbered by their first rows
+    rows = np.lexsort((*_words(keys), own))
+    ends = np.cumsum(np.bincount(own))
+    seen: dict[bytes, int] = {}
+    found = []
+    for start, end in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True):
+        digest = hashlib.sha256(salt + keys[rows[start:end]].tobytes())
+        same = digest.digest()
+        digest.update(seen.get(same, 0).to_bytes(8, "little"))
+        seen[same] = seen.get(same, 0) + 1
+        found.append(digest.digest())
+    cluster_keys = np.frombuffer(b"".join(found), np.uint8).reshape(-1, _KEY_BYTES)
+    order = np.lexsort(_words(cluster_keys))
+    return np.argsort(order)[own].astype(np.int64), cluster_keys[order]
+
+
+def _digest_rows(
+    x: NDArray[np.generic], salt: bytes, tails: NDArray[np.int64] | None = None
+) -> NDArray[np.uint8]:
+    """SHA-256 of salt, stored bytes of each row, with 0.0 in place of -0.0, and what follows it."""
+    found, salted = bytearray(), hashlib.sha256(salt)
+    for rows in row_parts(x):
+        part = np.array(x[rows], dtype=x.dtype.newbyteorder("<"), order="C")
+        part[part == 0] = 0
+        content, size = memoryview(part.tobytes()), part[:1].nbytes
+        for at in range(len(part)):
+            digest = salted.copy()
+            digest.update(content[at * size : (at + 1) * size])
+            if tails is not None:
+                digest.update(tails[rows.start + at].tobytes())
+            found += digest.digest()
+    return np.frombuffer(bytes(found), np.uint8).reshape(-1, _KEY_BYTES)
+
+
+def _words(keys: NDArray[np.uint8]) -> tuple[NDArray[Any], ...]:
+    """Keys as numbers for ``lexsort``, whose last key comes first."""
+    words = np.ascontiguousarray(keys).view(">u8")
+    return tuple(words[:, i] for i in reversed(range(words.shape[1])))
+
+
+def count_before(*columns: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Number of rows before each row that are equal to it in all columns."""
+    order = np.lexsort(columns)  # stable
+    n = len(order)
+    is_new = np.ones(n, dtype=bool)
+    is_new[1:] = np.any([each[order][1:] != each[order][:-1] for each in columns], axis=0)
+    starts = np.maximum.accumulate(np.where(is_new, np.arange(n), 0))
+    before = np.empty(n, np.int64)
+    before[order] = np.arange(n) - starts
+    return before
+
+
+def usual_share(n: int, *, is_rule: bool) -> int:
+    """Known share of n units where no message names another (4.1); a rule learns from at most 10,000.
+
+    Example:
+        >>> [usual_share(n, is_rule=True) for n in (1797, 2000, 9999, 10000, 60000)]
+        [898, 1000, 5999, 6000, 10000]
+    """
+    twentieths, rest = next((a, rest) for below, a, rest in _USUAL if n < below)
+    t = twentieths * n // 20
+    t = min(t, n - rest) if rest else t
+    return min(t, _MOST_FOR_RULES) if is_rule else t
+
+
+def coded_share(i: int, n: int) -> int:
+    """Known share of n units by its number in a message (5.4)."""
+    if i == 0:
+        return usual_share(n, is_rule=True)
+    return i * n // 10 if i < 10 else SHARES[i - 10]

@@ -1,0 +1,149 @@
+"""Scores of networks on a sample: how far the label leads, how far the best score leads, and errors."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING
+
+import torch
+
+from codebound.run.errors import ModelError, UsageError
+from codebound.run.progress import Progress, silent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+    from numpy.typing import NDArray
+    from torch import Tensor, nn
+
+    from codebound.sample.dataset import DeviceData
+
+
+def margins(logits: Tensor, labels: Tensor, *, best: int = 1) -> Tensor:
+    """``mar(v, y) = v[y] - max_{j != y} v[j]`` of every row, in float64.
+
+    Where several guesses are the ``best``, the last of so many largest scores takes the place of the largest.
+
+    A row with a NaN or an infinity has margin ``-inf``: it is an error at every threshold.
+
+    Args:
+        logits: ``(n, classes)``, at least two classes.
+        labels: ``(n,)`` integers in ``[0, classes)``.
+
+    Example:
+        >>> margins(torch.tensor([[3.0, 1.0], [0.5, 0.5], [0.0, float("nan")]]), torch.tensor([0, 1, 0]))
+        tensor([2., 0., -inf], dtype=torch.float64)
+    """
+    _check(logits, labels)
+    scores = logits.detach().double()
+    margin = column_leads(scores, labels.long(), best)
+    is_sound = torch.isfinite(scores).all(dim=1) & torch.isfinite(margin)
+    return torch.where(is_sound, margin, -torch.inf)
+
+
+def column_leads(scores: Tensor, columns: Tensor, best: int = 1) -> Tensor:
+    """Score in a column of each row, less the largest of the others, or the last of the ``best`` of these."""
+    places = columns.unsqueeze(1)
+    others = scores.scatter(1, places, -torch.inf).topk(best, dim=1).values[:, -1]
+    return scores.gather(1, places).squeeze(1) - others
+
+
+def leads(values: Tensor) -> Tensor:
+    """Largest score less the second, in float64."""
+    best = values.detach().double().topk(2, dim=1).values
+    return best[:, 0] - best[:, 1]
+
+
+def leads_of(values: Tensor, label: int, classes: NDArray[np.int64] | None = None) -> Tensor:
+    """Score of one class less the largest of the others, in float64.
+
+    Args:
+        values: Scores, a row each.
+        label: The class.
+        classes: Label of each column, rising; by default its number.
+    """
+    labels = range(values.shape[1]) if classes is None else classes.tolist()
+    if label not in labels:
+        raise UsageError(f"no class has the label {label}.")
+    columns = torch.full((len(values),), labels.index(label), device=values.device)
+    return column_leads(values.detach().double(), columns)
+
+
+def logit_chunks(
+    model: nn.Module,
+    data: DeviceData,
+    *,
+    chunk_size: int = 1024,
+    dtype: torch.dtype = torch.float64,
+    progress: Progress = silent,
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Logits and labels, chunk by chunk in stored order, of a copy of ``model`` in evaluation mode.
+
+    The copy is put in ``dtype`` and on the device of the data; ``model`` itself is not touched.
+    """
+    if chunk_size < 1:
+        raise UsageError(f"chunk_size must be at least 1. Got {chunk_size}.")
+    evaluated = copy.deepcopy(model).to(device=data.x.device, dtype=dtype).eval()
+    done = 0
+    for x, labels in data.chunks(chunk_size, dtype):
+        try:
+            with torch.no_grad():
+                logits = evaluated(x)
+        except RuntimeError as cause:
+            raise ModelError(
+                f"the network fails on inputs of shape {tuple(x.shape[1:])}, {len(x)} at a time: {cause}"
+            ) from cause
+        if not isinstance(logits, torch.Tensor):
+            raise ModelError(
+                f"the network returns a {type(logits).__name__}, and which part of it are the logits is "
+                "unknown. Return them alone, or under the name logits."
+            )
+        if logits.dim() != 2 or logits.shape[1] < 2:
+            require_logits(tuple(logits.shape), max(2, int(data.y.max()) + 1))
+        _check(logits, labels)
+        yield logits, labels
+        done += len(labels)
+        progress(done, data.n)
+
+
+def error_count(model: nn.Module, data: DeviceData, *, dtype: torch.dtype) -> int:
+    """Examples with a margin of at most 0: wrong, tied or not finite."""
+    chunks = logit_chunks(model, data, dtype=dtype)
+    return sum(int((margins(logits, labels) <= 0.0).sum()) for logits, labels in chunks)
+
+
+def require_logits(shape: tuple[int, ...], classes: int) -> None:
+    """Refuses outputs of a batch that are no row of scores for each example, and says what would be."""
+    if len(shape) == 2 and shape[1] == classes:
+        return
+    if len(shape) == 1 or (len(shape) == 2 and shape[1] == 1):
+        raise ModelError(
+            f"the network has one output for each example, the sample {classes} classes: a score for each of "
+            "them is needed. For two classes return torch.cat((-z, z), 1) of a column z of logits, or "
+            "torch.cat((1 - p, p), 1) of probabilities p of class 1."
+        )
+    if len(shape) == 2:
+        raise ModelError(
+            f"the network has {shape[1]} outputs, the sample {classes} classes. Where the last classes have "
+            "no example, say how many there are: codebound.from_arrays(x, y, name=..., classes=...), or a "
+            "factory that returns that, package.module:factory."
+        )
+    raise ModelError(
+        f"the network makes {tuple(shape[1:])} of one example; one row of {classes} scores is needed. Where "
+        "other axes have size 1, end with nn.Flatten(); else with a mean over them, or a layer."
+    )
+
+
+def _check(logits: Tensor, labels: Tensor) -> None:
+    if logits.dim() != 2 or logits.shape[1] < 2:
+        raise UsageError(f"logits must have shape (n, classes), classes >= 2. Got {tuple(logits.shape)}.")
+    if labels.shape != logits.shape[:1] or labels.is_floating_point():
+        raise UsageError(
+            f"labels must be {len(logits)} integers. Got shape {tuple(labels.shape)}, dtype {labels.dtype}."
+        )
+    if len(labels) and (int(labels.min()) < 0 or int(labels.max()) >= logits.shape[1]):
+        raise UsageError(
+            f"labels must lie in [0, {logits.shape[1] - 1}], as the network has {logits.shape[1]} outputs. "
+            f"Got labels from {int(labels.min())} to {int(labels.max())}."
+        )
