@@ -1,4 +1,4 @@
-"""Features as vectors of integers, whose scalar products are exact in float32 (docs/format.md, 10.4).
+"""Features as vectors of integers, whose scalar products are exact in float32 (docs/format.md, 7.3 to 7.6).
 
 What a feature map needs to know of data it takes from the first examples alone, which are never counted.
 """
@@ -11,15 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import torch
-from torch.nn import functional
 
-from codebound.bits.numbers import bit, uniform
-from codebound.bits.stream import Stream
 from codebound.learn.images import (
     colour_planes,
     dictionary_channels,
     levels,
-    pooling_windows,
     spread_filters,
     straighten,
     window_moduli,
@@ -28,45 +24,23 @@ from codebound.learn.images import (
 from codebound.run.errors import CertificateError, ModelError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from torch import Tensor
 
-    from codebound.bits.arithmetic import AbstractCoder
+    from codebound.bits.plain_code import PlainCoder
+    from codebound.learn.images import Change
 
 LARGEST = 4095  # length of a vector; the square of one more is 2^24, below which float32 counts exactly
 MAX_SIZE = 1 << 16
+NUMBERS = 1 << 21  # in the patches of a chunk of pictures: they stay in the cache
+_DIVISORS = (1.0, 16.0, 255.0)
 _TABLES = (3, 1)
-_ROW_SUM = 65_000  # of a filter: times 255 it stays below 2^24
-_NUMBERS = 1 << 21  # in the patches of a chunk of pictures: they stay in the cache
-_FILTERS = 256  # whose responses to a picture stay there too
-ROOM = 1e-6  # to the next half-integer, where a number is rounded; a verifier asks for half of it
+_ROWS = 1024  # whose numbers are looked at at a time
 
 
 class RoomError(CertificateError):
     """Two machines might round or pick differently: another rule has to be chosen."""
-
-
-@dataclass(frozen=True, slots=True)
-class FeatureMap:
-    """A feature map that knows what it needs of the first examples.
-
-    Attributes:
-        settings: What it is.
-        tensors: What it took from the first examples, by name.
-        divisor: Of stored values: that of the scaling.
-        unit: Length that a difference of two vectors is measured in, squared.
-    """
-
-    settings: AbstractFeatures
-    tensors: Mapping[str, Tensor]
-    divisor: float
-    unit: float
-
-    def __call__(self, x: Tensor, change: Callable[[Tensor], Tensor] | None = None) -> Tensor:
-        """Vectors of integers in float32, one a row, for stored inputs, or for changed copies of them."""
-        read = self.settings.read(x, self.divisor)
-        return self.settings.vectors(read if change is None else change(read), self.tensors)
 
 
 class AbstractFeatures(ABC):
@@ -75,19 +49,14 @@ class AbstractFeatures(ABC):
     kind: ClassVar[int]
     has_pictures: ClassVar[bool] = True
 
-    @property
-    def plain(self) -> AbstractFeatures:
-        """The features below a coded layer: these, where there is none."""
-        return self
-
     @classmethod
     @abstractmethod
-    def code(cls, coder: AbstractCoder, value: AbstractFeatures) -> AbstractFeatures:
+    def code(cls, coder: PlainCoder, value: AbstractFeatures) -> AbstractFeatures:
         """Codes the choices, or returns those that are read."""
 
     @abstractmethod
-    def groups(self, shape: tuple[int, ...], *, by_window: bool) -> Tensor:
-        """Return the weight index of each number of a vector. ``by_window`` matters to filters alone."""
+    def dimension(self, shape: tuple[int, ...], tensors: Mapping[str, Tensor]) -> int:
+        """Return the numbers in a vector."""
 
     @abstractmethod
     def fit(self, first: Tensor, *, is_mirrored: bool) -> dict[str, Tensor]:
@@ -98,13 +67,13 @@ class AbstractFeatures(ABC):
         """Whole numbers in float64 that vectors are made of, for few inputs."""
 
     def vectors(self, x: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Vectors of integers in float32, one a row; ``weights`` among the tensors are those of a layer."""
+        """Vectors of integers in float32, one a row."""
         found = (self.numbers(part, tensors) for part in chunks(x, self._chunk(x)))
-        return torch.cat([_scale_to_length(part, tensors.get("weights")) for part in found])
+        return torch.cat([_scale_to_length(part, tensors) for part in found])
 
     def _chunk(self, x: Tensor) -> int:
         """Inputs whose numbers a core has at hand, or a GPU has room for."""
-        return len(x)
+        return _ROWS
 
     def read(self, x: Tensor, divisor: float) -> Tensor:
         """Stored inputs as pictures of levels."""
@@ -117,81 +86,110 @@ class AbstractFeatures(ABC):
                 f"these features are of pictures with 1 or 3 channels and sides from 3 to 128. Got {shape}."
             )
 
-    def halves(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
-        """The numbers of vectors that mirroring exchanges with the others, and those of the mirror images."""
+    def fold(self, vectors: Tensor) -> Tensor:
+        """Vectors together with those of the mirror images, as one support."""
         raise ModelError("only patches have mirror images as one support.")
 
     def unit(self, size: int, tensors: Mapping[str, Tensor]) -> float:
         """Square of the length of every vector of ``size`` numbers, before it is rounded."""
-        return float(_length(size) ** 2)
-
-    def fit_map(
-        self, first: Tensor, divisor: float, *, is_mirrored: bool, labels: Tensor | None = None
-    ) -> FeatureMap:
-        """The feature map, from the first examples as they are stored. Labels matter to a layer alone."""
-        self.check(tuple(first.shape[1:]))
-        tensors = self.fit(self.read(first, divisor), is_mirrored=is_mirrored)
-        return self.map_with(tensors, first, divisor)
-
-    def map_with(self, tensors: Mapping[str, Tensor], stored: Tensor, divisor: float) -> FeatureMap:
-        """The feature map that tensors make, for inputs like those that are stored."""
-        size = self.vectors(self.read(stored[:1], divisor), tensors).shape[1]
-        return FeatureMap(self, tensors, divisor, self.unit(size, tensors))
+        return float((LARGEST - math.ceil(math.sqrt(size) / 2.0)) ** 2)
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnFeatures(AbstractFeatures):
-    """The stored numbers: each column by its own middle and spread, or all of them by their length."""
+class FeatureMap:
+    """A feature map that knows what it needs of the first examples.
 
-    kind: ClassVar[int] = 0
-    has_pictures: ClassVar[bool] = False
-    is_normalised: bool = False
+    Attributes:
+        settings: What it is.
+        tensors: What it took from the first examples, by name.
+        divisor: Of stored values of pictures.
+        dimension: Numbers in a vector.
+        is_mirrored: Whether vectors say what the mirror image looks like, too (``fold``).
+    """
 
-    @classmethod
-    def code(cls, coder: AbstractCoder, value: AbstractFeatures) -> ColumnFeatures:  # noqa: D102
-        chosen = value if isinstance(value, cls) else cls()
-        return cls(bool(bit(coder, int(chosen.is_normalised))))
+    settings: AbstractFeatures
+    tensors: Mapping[str, Tensor]
+    divisor: float
+    dimension: int
+    is_mirrored: bool = False
 
-    def check(self, shape: tuple[int, ...]) -> None:  # noqa: D102
-        if math.prod(shape) > MAX_SIZE:
-            raise ModelError(f"columns are at most {MAX_SIZE}. Got {math.prod(shape)}.")
+    @property
+    def unit(self) -> float:
+        """Length that a difference of two vectors is measured in, squared."""
+        return self.settings.unit(self.dimension, self.tensors)
 
-    def read(self, x: Tensor, divisor: float) -> Tensor:  # noqa: D102
-        return x.flatten(1).double()
+    def __call__(self, x: Tensor, change: Change | None = None) -> Tensor:
+        """Vectors of integers in float32, one a row, for stored inputs, or for changed copies of them."""
+        read = self.settings.read(x, self.divisor)
+        found = self.settings.vectors(read if change is None else change(read), self.tensors)
+        return self.settings.fold(found) if self.is_mirrored else found
 
-    def fit(self, first: Tensor, *, is_mirrored: bool) -> dict[str, Tensor]:  # noqa: D102
-        if self.is_normalised:
-            return {}
-        ranked, n = first.sort(dim=0).values, len(first)
-        spread, whole = ranked[9 * n // 10] - ranked[n // 10], ranked[-1] - ranked[0]
-        spread = torch.where(spread == 0.0, torch.where(whole == 0.0, 1.0, whole), spread)
-        return {"middle": ranked[n // 2], "spread": spread}
 
-    def groups(self, shape: tuple[int, ...], *, by_window: bool) -> Tensor:  # noqa: D102
-        return torch.arange(math.prod(shape))
+def fit_features(
+    settings: AbstractFeatures,
+    first: Tensor,
+    labels: Tensor,
+    *,
+    weights: int = 0,
+    is_mirrored: bool = False,
+) -> FeatureMap:
+    """The feature map that is made of the first examples as they are stored, and of their labels.
 
-    def vectors(self, x: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
-        if self.is_normalised:
-            return AbstractFeatures.vectors(self, x, tensors)
-        weights = tensors.get("weights")
-        unit = float(_column_unit(x.shape[1], weights))
-        return self._parts(x, tensors).mul_(unit if weights is None else weights * unit).round_().float()
+    Raises:
+        ModelError: The inputs have no such features.
+    """
+    shape = tuple(first.shape[1:])
+    settings.check(shape)
+    divisor = _divisor_of(first) if settings.has_pictures else 1.0
+    read = settings.read(first, divisor)
+    tensors = settings.fit(read, is_mirrored=is_mirrored)
+    if weights:
+        tensors["weights"] = _weigh(settings, read, tensors, labels, weights, is_mirrored)
+    size = settings.dimension(shape, tensors)
+    if not 1 <= size <= MAX_SIZE:
+        raise ModelError(f"a vector of features has 1 to {MAX_SIZE} numbers. Got {size}.")
+    settings.unit(size, tensors)  # which refuses weights that are too large
+    return FeatureMap(settings, tensors, divisor, size, is_mirrored)
 
-    def numbers(self, x: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
-        if not self.is_normalised:
-            return self._parts(x, tensors).mul_(256.0).round_()
-        largest = x.abs().amax(1, keepdim=True)
-        return (x * 32767.0 / largest).nan_to_num_(0.0).round_()
 
-    @staticmethod
-    def _parts(x: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
-        return ((x - tensors["middle"]) / tensors["spread"]).clamp_(-4.0, 4.0)
+def _divisor_of(first: Tensor) -> float:
+    """The smallest divisor that brings all values to 1 or below."""
+    largest = float(first.max())
+    for divisor in _DIVISORS:
+        if largest <= divisor:
+            return divisor
+    raise ModelError(
+        f"pictures have values up to {_DIVISORS[-1]:g}; the first examples have {largest:g}. Store them as "
+        "bytes, or divided by a constant that was fixed before."
+    )
 
-    def unit(self, size: int, tensors: Mapping[str, Tensor]) -> float:  # noqa: D102
-        if self.is_normalised:
-            return AbstractFeatures.unit(self, size, tensors)
-        weights = tensors.get("weights")
-        return float(_squares(size, weights) * _column_unit(size, weights) ** 2)
+
+def _weigh(
+    settings: AbstractFeatures,
+    first: Tensor,
+    tensors: Mapping[str, Tensor],
+    labels: Tensor,
+    power: int,
+    is_mirrored: bool,
+) -> Tensor:
+    """Weights by the share of the spread of each number that lies between the classes (7.6)."""
+    total = squares = between = torch.zeros(1, dtype=torch.float64, device=first.device)
+    for label in sorted(set(labels.tolist())):
+        chosen, own = first[labels == label], torch.zeros_like(total)
+        chosen = torch.cat([chosen, chosen.flip(-1)]) if is_mirrored else chosen
+        for part in chunks(chosen, settings._chunk(chosen)):
+            numbers = settings.numbers(part, tensors)
+            own, squares = own + numbers.sum(0), squares + numbers.square().sum(0)
+        total, between = total + own, between + own * own / len(chosen)
+    apart = total * total / (len(first) * (2 if is_mirrored else 1))
+    between, spread = between - apart, squares - apart
+    shares = torch.where((between > 0.0) & (spread > 0.0), between / spread, 0.0)
+    if not bool(shares.any()):
+        return torch.ones_like(shares)
+    shares = shares / shares.max()
+    for _ in range(3 - power):
+        shares = shares.sqrt()
+    return (8.0 * shares).round()
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,12 +202,12 @@ class FilterFeatures(AbstractFeatures):
     pool: int = 4
 
     @classmethod
-    def code(cls, coder: AbstractCoder, value: AbstractFeatures) -> FilterFeatures:  # noqa: D102
+    def code(cls, coder: PlainCoder, value: AbstractFeatures) -> FilterFeatures:  # noqa: D102
         chosen = value if isinstance(value, cls) else cls()
         return cls(
-            bool(bit(coder, int(chosen.is_straight))),
-            _TABLES[uniform(coder, _TABLES.index(chosen.table), len(_TABLES))],
-            2 + uniform(coder, chosen.pool - 2, 4),
+            coder.flag(chosen.is_straight),
+            _TABLES[coder.code(_TABLES.index(chosen.table), 1)],
+            2 + coder.code(chosen.pool - 2, 2),
         )
 
     def check(self, shape: tuple[int, ...]) -> None:  # noqa: D102
@@ -217,24 +215,14 @@ class FilterFeatures(AbstractFeatures):
         if self.pool > min(shape[1:]):
             raise ModelError(f"windows of {self.pool} pixels are larger than the picture, {shape}.")
 
-    def fit(self, first: Tensor, *, is_mirrored: bool) -> dict[str, Tensor]:  # noqa: D102
-        return {"centre": _centre(self._pool(part) for part in chunks(first, self._chunk(first)))}
-
-    def groups(self, shape: tuple[int, ...], *, by_window: bool) -> Tensor:  # noqa: D102
-        channels = dictionary_channels(self.table, shape[0])
+    def dimension(self, shape: tuple[int, ...], tensors: Mapping[str, Tensor]) -> int:  # noqa: D102
         windows = (shape[1] // self.pool) * (shape[2] // self.pool)
-        if by_window:
-            return torch.arange(windows).repeat(channels)
-        return torch.arange(channels).repeat_interleave(windows)
+        return dictionary_channels(self.table, shape[0]) * windows
+
+    def fit(self, first: Tensor, *, is_mirrored: bool) -> dict[str, Tensor]:  # noqa: D102
+        return {"centre": centre(self.numbers(part, {}) for part in chunks(first, self._chunk(first)))}
 
     def numbers(self, x: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
-        return self._pool(x).double() - tensors["centre"]
-
-    def _chunk(self, x: Tensor) -> int:
-        room = _NUMBERS if x.device.type == "cpu" else _NUMBERS << 8
-        return max(1, room // (128 * x[0].numel()))
-
-    def _pool(self, x: Tensor) -> Tensor:
         if self.is_straight:
             x = straighten(x)
         planes = colour_planes(x).floor_() if x.shape[1] == 3 else x
@@ -244,148 +232,13 @@ class FilterFeatures(AbstractFeatures):
         sums = torch.cat([moduli.flatten(1), light.flatten(1)], dim=1)
         return sums.div_(self.pool**2).floor_()
 
-
-@dataclass(frozen=True, slots=True)
-class PatchFeatures(AbstractFeatures):
-    """Similarity of whitened patches of a picture to those of the first pictures.
-
-    Attributes:
-        size: Side of a patch.
-        count: Number of filters.
-        threshold: Sixteenths below which a cosine is nothing.
-        grid: Windows along a side.
-        whitening: Added to every variance is 2^-(7 + whitening).
-        seed: Which patches become filters.
-    """
-
-    kind: ClassVar[int] = 2
-    size: int = 6
-    count: int = 1024
-    threshold: int = 4
-    grid: int = 3
-    whitening: int = 6
-    seed: int = 0
-
-    @classmethod
-    def code(cls, coder: AbstractCoder, value: AbstractFeatures) -> PatchFeatures:  # noqa: D102
-        chosen = value if isinstance(value, cls) else cls()
-        return cls(
-            3 + uniform(coder, chosen.size - 3, 8),
-            256 << uniform(coder, (chosen.count // 256).bit_length() - 1, 4),
-            uniform(coder, chosen.threshold, 8),
-            2 + uniform(coder, chosen.grid - 2, 4),
-            uniform(coder, chosen.whitening, 8),
-            uniform(coder, chosen.seed, 4),
-        )
-
-    def check(self, shape: tuple[int, ...]) -> None:  # noqa: D102
-        AbstractFeatures.check(self, shape)
-        places = min(shape[1:]) - self.size + 1
-        if places < self.grid or shape[0] * self.size**2 > 1024:
-            raise ModelError(f"patches of {self.size} pixels on a grid of {self.grid} do not fit {shape}.")
-
-    def fit(self, first: Tensor, *, is_mirrored: bool) -> dict[str, Tensor]:  # noqa: D102
-        pictures = torch.cat([first, first.flip(-1)]) if is_mirrored else first
-        inverse_root = _inverse_root(self._covariance(pictures), 2.0 ** -(7 + self.whitening))
-        atoms = self._atoms(first, self.count // 2 if is_mirrored else self.count) / 1024.0
-        turned = atoms @ inverse_root
-        filters = (turned / turned.norm(dim=1, keepdim=True)) @ inverse_root
-        (numbers, own), (whitener, other) = _whole(filters), _whole(inverse_root)
-        if is_mirrored:
-            shape = (-1, first.shape[1], self.size, self.size)
-            numbers = torch.cat([numbers, numbers.view(shape).flip(-1).flatten(1)])
-        tensors = {
-            "filters": numbers,
-            "whitener": whitener,
-            "scale": torch.tensor(2.0 ** (4 + other - own), dtype=torch.float64, device=first.device),
-        }
-        parts = chunks(pictures, self._chunk(pictures))
-        return {**tensors, "centre": _centre(self._windows(part, tensors) for part in parts)}
-
-    def numbers(self, x: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
-        return self._windows(x, tensors).double() - tensors["centre"]
-
-    def groups(self, shape: tuple[int, ...], *, by_window: bool) -> Tensor:  # noqa: D102
-        places = torch.arange(self.grid)
-        half = torch.minimum(places, self.grid - 1 - places)  # mirroring changes no group
-        windows = places[:, None] * ((self.grid + 1) // 2) + half[None]
-        return windows.flatten().repeat(2 * self.count)
-
-    def halves(self, vectors: Tensor) -> tuple[Tensor, Tensor]:  # noqa: D102
-        # sign, filter or its mirror image, which of them, rows and columns of windows
-        seen = vectors.view(len(vectors), 2, 2, -1, self.grid, self.grid)
-        return seen[:, :, 0].flatten(1), seen[:, :, 1].flip(-1).flatten(1)
-
     def _chunk(self, x: Tensor) -> int:
-        room = (_NUMBERS >> 3) // _FILTERS if x.device.type == "cpu" else (_NUMBERS << 6) // self.count
-        return max(1, room // (x.shape[2] * x.shape[3]))
-
-    def _patches(self, x: Tensor) -> Tensor:
-        return functional.unfold(x, self.size).transpose(1, 2).flatten(0, 1)
-
-    def _normalise(self, x: Tensor) -> Tensor:
-        """Patches without their mean, of about the same length: integers up to 1024."""
-        patches = self._patches(x)
-        size = patches.shape[1]
-        apart = (size * patches - patches.sum(1, keepdim=True)).double()
-        lengths = (apart.square().sum(1, keepdim=True) + 10.0 * size**3).sqrt_()
-        return apart.mul_(1024.0).div_(lengths).round_()
-
-    def _covariance(self, pictures: Tensor) -> Tensor:
-        total, count = torch.zeros((), dtype=torch.float64, device=pictures.device), 0
-        for part in chunks(pictures, 32):
-            patches = self._normalise(part)
-            total, count = total + patches.T @ patches, count + len(patches)
-        return total / (count * 2.0**20)
-
-    def _atoms(self, first: Tensor, count: int) -> Tensor:
-        """The patches that become filters: of those with contrast, the ones with the smallest keys."""
-        has_contrast = torch.cat(
-            [self._normalise(part).square().sum(1) >= 2.0**19 for part in chunks(first, 32)]
-        )
-        candidates = has_contrast.nonzero()[:, 0].cpu()
-        if len(candidates) < count:
-            raise ModelError(
-                f"{count} filters need as many patches with contrast; there are {len(candidates)}."
-            )
-        keys = Stream(self.seed, "atoms").words(len(candidates))
-        chosen = candidates[torch.from_numpy(keys.argsort(kind="stable")[:count])]
-        places = (first.shape[2] - self.size + 1) * (first.shape[3] - self.size + 1)
-        found = [
-            self._normalise(first[at // places : at // places + 1])[at % places] for at in chosen.tolist()
-        ]
-        return torch.stack(found)
-
-    def _windows(self, x: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
-        patches = self._patches(x)
-        patches -= (patches.sum(1, keepdim=True) / patches.shape[1]).add_(0.5).floor_()
-        white = (patches @ tensors["whitener"].T).div_(16.0).floor_().double()
-        length = white.square_().sum(1, keepdim=True).sqrt_().add_(1.0)
-        scales = (tensors["scale"] / length).float()
-        pooling, sizes = pooling_windows(
-            x.shape[2] - self.size + 1, x.shape[3] - self.size + 1, self.grid, x.device
-        )
-        step = _FILTERS if x.device.type == "cpu" else self.count
-        sums = [self._sums(patches @ part.T, scales, pooling) for part in chunks(tensors["filters"], step)]
-        means = torch.cat(sums, dim=3).sub_(sizes * 16.0 * self.threshold).mul_(256.0)
-        means.div_(sizes).sqrt_().mul_(16.0).floor_()
-        return means.transpose(2, 3).flatten(1)
-
-    def _sums(self, found: Tensor, scales: Tensor, pooling: Tensor) -> Tensor:
-        """Sums over windows of what is above the threshold, or else of the threshold, for both signs."""
-        cosines = found.mul_(scales).floor_().view(-1, pooling.shape[1], found.shape[1])
-        plus = pooling @ cosines.clamp(min=16.0 * self.threshold)
-        minus = pooling @ cosines.clamp_(max=-16.0 * self.threshold)
-        return torch.stack([plus, minus.neg_()], dim=1)
-
-
-FEATURES: dict[int, type[AbstractFeatures]] = {
-    each.kind: each for each in (ColumnFeatures, FilterFeatures, PatchFeatures)
-}
+        room = NUMBERS if x.device.type == "cpu" else NUMBERS << 8
+        return max(1, room // (128 * x[0].numel()))
 
 
 def is_picture(shape: tuple[int, ...]) -> bool:
-    """Return True if inputs of a shape have filters and patches (docs/format.md, 10.3)."""
+    """Return True if inputs of a shape have filters and patches (docs/format.md, 7.2)."""
     return len(shape) == 3 and shape[0] in (1, 3) and 3 <= min(shape[1:]) <= max(shape[1:]) <= 128
 
 
@@ -393,66 +246,23 @@ def chunks(x: Tensor, size: int) -> Iterator[Tensor]:
     """The rows, so many at a time; all at once where their number stays open, for another program."""
     if torch.compiler.is_compiling():
         return iter((x,))
-    return (x[start : start + size] for start in range(0, len(x), size))
+    return (x[start : start + size] for start in range(0, len(x), max(1, size)))
 
 
-def _length(size: int) -> int:
-    """Length of a vector before it is rounded: afterwards it is still below 4096."""
-    if size > MAX_SIZE:
-        raise ModelError(f"a vector of features has at most {MAX_SIZE} numbers. Got {size}.")
-    return LARGEST - math.ceil(math.sqrt(size) / 2.0)
-
-
-def _squares(size: int, weights: Tensor | None) -> int:
-    """The sum of the squares of all weights, which are 1 without a layer."""
-    return size if weights is None else int(weights.square().sum())
-
-
-def _column_unit(size: int, weights: Tensor | None) -> int:
-    """Return the factor of a column of weight 1."""
-    root = math.sqrt(_squares(size, weights))
-    found = math.floor((LARGEST - math.sqrt(size) / 2.0) / (4.0 * root))
-    if found < 1:
-        raise ModelError(f"the weights of {size} columns are too large for whole numbers.")
-    return found
-
-
-def _scale_to_length(x: Tensor, weights: Tensor | None) -> Tensor:
-    """Rows of integers, weighted, brought to the common length, and rounded."""
-    x = x if weights is None else x * weights
-    squares = x.square().sum(1, keepdim=True)
-    found = x.mul(float(_length(x.shape[1]))).div_(squares.sqrt_())
-    return found.nan_to_num_(0.0).round_().float()
-
-
-def _centre(parts: Iterator[Tensor]) -> Tensor:
+def centre(parts: Iterator[Tensor]) -> Tensor:
     """Whole part of the mean of all rows."""
-    total, count = None, 0
+    total, count = torch.zeros(()), 0
     for part in parts:
-        found = part.double().sum(0)
-        total, count = found if total is None else total + found, count + len(part)
-    assert total is not None  # there is a first example
+        total, count = total.to(part.device) + part.sum(0), count + len(part)
     return (total / count).floor_()
 
 
-def _inverse_root(covariance: Tensor, added: float) -> Tensor:
-    """(C + added)^(-1/2), the same on every machine but for rounding."""
-    values, vectors = torch.linalg.eigh(covariance)
-    root: Tensor = (vectors * (values + added).rsqrt()) @ vectors.T
-    identity = torch.eye(len(root), dtype=root.dtype, device=root.device)
-    if float((root @ (covariance + added * identity) @ root - identity).norm()) > 1e-9:
-        raise RoomError("the patches of the first examples cannot be whitened accurately enough.")
-    return root
-
-
-def _whole(matrix: Tensor) -> tuple[Tensor, int]:
-    """A matrix as integers with row sums below a limit, and the power of two that it was multiplied with.
-
-    Refuses one with a rounding near to a tie.
-    """
-    exponent = math.log2(_ROW_SUM / float(matrix.abs().sum(1).max()))
-    scaled = matrix * 2.0 ** math.floor(exponent)
-    nearest = float((scaled - scaled.floor() - 0.5).abs().min())
-    if min(nearest, abs(exponent - round(exponent))) <= ROOM:
-        raise RoomError("a filter lies so near to a tie that two machines could round it differently.")
-    return scaled.round().float(), math.floor(exponent)
+def _scale_to_length(numbers: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
+    """Rows of integers, weighted, brought to the common length, and rounded."""
+    if "centre" in tensors:
+        numbers = numbers - tensors["centre"]
+    if "weights" in tensors:
+        numbers = numbers * tensors["weights"]
+    squares = numbers.square().sum(1, keepdim=True)
+    length = LARGEST - math.ceil(math.sqrt(numbers.shape[1]) / 2.0)
+    return numbers.mul(float(length)).div_(squares.sqrt_()).nan_to_num_(0.0).round_().float()

@@ -1,7 +1,7 @@
 """Images as integers from 0 to 255, straightened, moved, turned or mirrored, and their responses to filters.
 
 Every sum is one of integers, and everything else is one IEEE operation at a time, so that the results are the
-same on every machine (docs/format.md, 9.2). The features that a network takes from images are in floats.
+same on every machine (docs/format.md, 7.4). The features that a network takes from images are in floats.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,18 +50,17 @@ def straighten(x: Tensor) -> Tensor:
         [0.0, 0.0, 1275.0, 0.0, 0.0]
     """
     height, width = x.shape[-2:]
-    mass = x.sum(1).long()
-    rows = torch.arange(height, device=x.device).view(-1, 1)
-    columns = torch.arange(width, device=x.device)
+    mass = x.sum(1).double()
+    rows = torch.arange(height, dtype=torch.float64, device=x.device).view(-1, 1)
+    columns = torch.arange(width, dtype=torch.float64, device=x.device)
     total, by_row, by_column, mixed, squared = (
         (mass * weight).sum((1, 2))
         for weight in (torch.ones_like(rows), rows, columns, rows * columns, rows * rows)
     )
     lean, spread = total * mixed - by_row * by_column, total * squared - by_row * by_row
-    slant = lean.double() / spread.clamp(min=1).double()
-    middle = by_row.double() / total.clamp(min=1).double()
-    away = rows.double() - middle.view(-1, 1, 1)
-    places = (columns.double() + slant.view(-1, 1, 1) * away).clamp_(-1.0, float(width))
+    slant, middle = lean / spread.clamp(min=1.0), by_row / total.clamp(min=1.0)
+    away = rows - middle.view(-1, 1, 1)
+    places = (columns + slant.view(-1, 1, 1) * away).clamp_(-1.0, float(width))
     return _read_row(x, places.unsqueeze(1).expand(-1, x.shape[1], -1, -1))
 
 
@@ -104,6 +104,33 @@ def rotate(x: Tensor, sine: int) -> Tensor:
     return ((mixed.sum(0) + _PARTS * _PARTS / 2) / (_PARTS * _PARTS)).floor_()
 
 
+def _same(x: Tensor) -> Tensor:
+    return x
+
+
+Change = Callable[[Tensor], Tensor]
+_TURNS: tuple[Change, ...] = (partial(rotate, sine=178), partial(rotate, sine=-178))
+_MOVES: tuple[Change, ...] = (
+    _same,
+    *(partial(move, down=down, right=right) for down, right in ((0, 1), (0, -1), (1, 0), (-1, 0))),
+)
+_FAR_MOVES: tuple[Change, ...] = (
+    *_MOVES,
+    *(partial(move, down=down, right=right) for down, right in ((1, 1), (1, -1), (-1, 1), (-1, -1))),
+)
+COPIES: tuple[tuple[Change, ...], ...] = (
+    (_same,),
+    (_same, mirror),
+    _MOVES,
+    _FAR_MOVES,
+    (*_MOVES, *_TURNS),
+    (*_FAR_MOVES, *_TURNS),
+    (*_MOVES, *(lambda x, each=each: mirror(each(x)) for each in _MOVES)),
+    (_same, *_TURNS),
+)
+"""Maps from a picture to the copies that are learned from, by their number (7.5)."""
+
+
 def colour_planes(x: Tensor) -> Tensor:
     """Brightness and two differences of colours."""
     red, green, blue = x.unbind(1)
@@ -121,7 +148,7 @@ def window_sums(x: Tensor, side: int) -> Tensor:
 
 @cache
 def filter_tables(table: int) -> tuple[NDArray[np.float64], ...]:
-    """The tables of dictionary ``table``, of filters of one size each (docs/format.md, 5.5).
+    """The tables of dictionary ``table``, of filters of one size each (docs/format.md, 8.7).
 
     Each has the real parts of its F filters, then the imaginary parts, shape (2 F, size, size).
 

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import math
+from importlib import resources
 
+import mpmath
 import numpy as np
 import pytest
 import torch
 
 from codebound.bits.stream import Stream
-from codebound.learn import features as module
-from codebound.learn.features import (
-    AbstractFeatures,
-    ColumnFeatures,
-    FilterFeatures,
-    PatchFeatures,
-    RoomError,
-)
-from codebound.learn.images import mirror
+from codebound.learn import patch_features as module
+from codebound.learn.column_features import ColumnFeatures
+from codebound.learn.features import AbstractFeatures, FeatureMap, FilterFeatures, RoomError, fit_features
+from codebound.learn.images import levels, mirror, straighten
+from codebound.learn.patch_features import PatchFeatures
 from codebound.run.errors import ModelError
 
 PATCHES = PatchFeatures(size=3, count=256, threshold=3, grid=2, whitening=3)
@@ -37,40 +36,103 @@ def pictures(n: int = 30, channels: int = 1, side: int = 9) -> torch.Tensor:
     return torch.from_numpy(np.clip(128 + 35 * smooth, 0, 255).astype(np.uint8))
 
 
+def fit(settings: AbstractFeatures, first: torch.Tensor, **options: int) -> FeatureMap:
+    return fit_features(settings, first, torch.arange(len(first)) % 3, **options)
+
+
 @pytest.mark.parametrize("settings", KINDS, ids=str)
 @pytest.mark.parametrize("channels", [1, 3])
-def test_vectors_are_whole_and_short_enough_for_float32(settings: AbstractFeatures, channels: int) -> None:
+@pytest.mark.parametrize("weights", [0, 2])
+def test_vectors_are_whole_and_short_enough_for_float32(
+    settings: AbstractFeatures, channels: int, weights: int
+) -> None:
     x = pictures(channels=channels)
-    found = settings.fit_map(x[:20], 255.0, is_mirrored=False)(x)
+    features = fit(settings, x[:20], weights=weights)
+    found = features(x)
     assert torch.equal(found, found.round())
-    assert float(found.double().square().sum(1).max()) <= 2.0**24
-    assert found.abs().max() <= torch.iinfo(torch.int16).max
+    assert found.shape[1] == features.dimension
+    assert float(found.double().square().sum(1).max()) <= 4095**2
     assert len(found.unique(dim=0)) == len(x)
+    assert torch.equal(found[7:8], features(x[7:8]))  # whatever stands beside it
 
 
 @pytest.mark.parametrize("settings", KINDS, ids=str)
-def test_an_example_has_its_features_whatever_stands_beside_it(settings: AbstractFeatures) -> None:
+def test_features_look_at_nothing_but_the_first_rows(settings: AbstractFeatures) -> None:
     x = pictures()
-    found = settings.fit_map(x[:20], 255.0, is_mirrored=False)
-    assert torch.equal(found(x)[7:8], found(x[7:8]))
-
-
-@pytest.mark.parametrize("settings", KINDS, ids=str)
-def test_features_look_at_nothing_but_the_first_examples(settings: AbstractFeatures) -> None:
-    x = pictures()
-    other = settings.fit_map(x[5:20], 255.0, is_mirrored=False)
-    same = settings.fit_map(x[:20].clone(), 255.0, is_mirrored=False)
-    assert torch.equal(settings.fit_map(x[:20], 255.0, is_mirrored=False)(x), same(x))
-    if settings != ColumnFeatures(True):  # which looks at no example at all
+    other, same = fit(settings, x[5:20]), fit(settings, x[:20].clone())
+    assert torch.equal(fit(settings, x[:20])(x), same(x))
+    if settings != ColumnFeatures(True):  # which looks at no row at all
         assert not torch.equal(other(x), same(x))
 
 
-def test_columns_are_measured_by_order_statistics() -> None:
-    x = torch.tensor([[float(i), 5.0, 0.0 if i < 9 else 1.0] for i in range(10)])
-    tensors = ColumnFeatures().fit(x.double(), is_mirrored=False)
-    assert tensors["middle"].tolist() == [5.0, 5.0, 0.0]
-    # nine tenths less one tenth; a column that does not vary; one that does so at its ends alone
-    assert tensors["spread"].tolist() == [8.0, 1.0, 1.0]
+@pytest.mark.parametrize(
+    ("largest", "divisor"), [(0.5, 1), (1, 1), (1.01, 16), (16, 16), (17, 255), (255, 255)]
+)
+def test_levels_are_measured_by_the_largest_first_value(largest: float, divisor: float) -> None:
+    x = torch.zeros(4, 1, 6, 6)
+    x[0, 0, 0, 0], x[3] = largest, 300.0  # the last one is no first row
+    found = fit(FilterFeatures(False, 3, 2), x[:3])
+    assert found.divisor == divisor
+    assert levels(x, found.divisor).max() == 255.0
+    with pytest.raises(ModelError, match="up to 255"):
+        fit(FilterFeatures(False, 3, 2), x)
+
+
+@pytest.mark.parametrize("is_straight", [False, True])
+def test_filters_are_those_of_the_page(is_straight: bool) -> None:
+    x = pictures(4, channels=3, side=7)
+    entries = json.loads(resources.files("codebound.learn").joinpath("dictionaries.json").read_text())["3"]
+    settings, wanted = FilterFeatures(is_straight, 3, 3), []
+    for picture in straighten(x.float()).numpy() if is_straight else x.numpy():
+        red, green, blue = picture.astype(int)
+        planes = [(red + green + blue) // 3, red - green, (red + green) // 2 - blue]
+        maps = []
+        for plane in planes:
+            for entry in entries:
+                half = entry["size"] // 2
+                padded = np.pad(plane, half)
+                for taps in entry["filters"]:
+                    seen = [
+                        [padded[i : i + 2 * half + 1, j : j + 2 * half + 1].ravel() for j in range(7)]
+                        for i in range(7)
+                    ]
+                    re, im = (np.array(seen) @ np.array(part).ravel() for part in taps)
+                    maps.append(2 * np.floor(np.sqrt(re * re + im * im) / 1024))
+        maps += [4 * plane for plane in planes]
+        wanted.append([m[i : i + 3, j : j + 3].sum() // 9 for m in maps for i in (0, 3) for j in (0, 3)])
+    raw = np.array(wanted)
+    apart = raw - np.floor(raw.sum(0) / len(raw))
+    length = 4095 - math.ceil(math.sqrt(raw.shape[1]) / 2)
+    expected = np.rint(apart * length / np.sqrt((apart**2).sum(1, keepdims=True)))
+    assert np.array_equal(fit(settings, x)(x).numpy(), expected)
+
+
+@pytest.mark.parametrize("power", [1, 2, 3])
+@pytest.mark.parametrize(
+    "settings", [ColumnFeatures(), ColumnFeatures(True), FilterFeatures(False, 3, 3)], ids=str
+)
+def test_weights_are_those_of_the_page(settings: AbstractFeatures, power: int) -> None:
+    x, labels = pictures(25), torch.arange(25) % 3
+    found = fit(settings, x, weights=power)
+    numbers = settings.numbers(settings.read(x, 255.0), found.tensors)
+    ratios = []
+    for column in numbers.T.tolist():
+        total, n = sum(column), len(column)
+        own = [[t for t, label in zip(column, labels.tolist(), strict=True) if label == c] for c in range(3)]
+        between = sum(sum(each) ** 2 / len(each) for each in own) - total * total / n
+        spread = sum(t * t for t in column) - total * total / n
+        ratios.append(between / spread if between > 0 and spread > 0 else 0.0)
+    shares = np.array(ratios) / max(ratios)
+    root = {1: 0.25, 2: 0.5, 3: 1.0}[power]
+    assert np.abs(found.tensors["weights"].numpy() - 8 * shares**root).max() <= 0.5 + 1e-9
+    assert found.tensors["weights"].max() == 8
+    if not settings.has_pictures and not settings.is_normalised:
+        v = float((found.tensors["weights"] ** 2).sum())
+        u = math.floor((4095 - math.sqrt(81) / 2) / (4 * math.sqrt(v)))
+        assert found.unit == v * u * u
+        parts = (x.flatten(1).double() - found.tensors["middle"]) / found.tensors["spread"]
+        expected = (parts.clamp(-4, 4) * (found.tensors["weights"] * u)).round()
+        assert torch.equal(found(x).double(), expected)
 
 
 def test_patches_are_those_of_the_page() -> None:
@@ -129,31 +191,45 @@ def test_patches_are_those_of_the_page() -> None:
     apart = raw - np.floor(raw[:50].sum(0) / 50)
     length = 4095 - math.ceil(math.sqrt(raw.shape[1]) / 2)
     wanted = np.rint(apart * length / np.sqrt((apart**2).sum(1, keepdims=True)))
-    found = PATCHES.fit_map(x[:50], 255.0, is_mirrored=False)(x).numpy()
+    found = fit(PATCHES, x[:50])(x).numpy()
     assert np.array_equal(found, wanted)
 
 
 def test_filters_need_as_many_patches() -> None:
     with pytest.raises(ModelError, match="contrast"):
-        PATCHES.fit_map(pictures(8, side=7), 255.0, is_mirrored=False)
+        fit(PATCHES, pictures(8, side=7))
 
 
-def test_mirror_images_have_the_same_features_in_another_order() -> None:
+@pytest.mark.parametrize("weights", [0, 1])
+def test_a_folded_vector_says_what_the_mirror_image_looks_like(weights: int) -> None:
     x = pictures(60)
-    found = PATCHES.fit_map(x[:50], 255.0, is_mirrored=True)
-    own, other = (found(x, change).sort(dim=1).values for change in (None, mirror))
-    assert torch.equal(own, other)
-    apart = PATCHES.fit_map(x[:50], 255.0, is_mirrored=False)
-    assert not torch.equal(
-        apart(x).sort(dim=1).values,
-        apart(x, mirror).sort(dim=1).values,
-    )
+    features = fit(PATCHES, x[:50], is_mirrored=True, weights=weights)
+    plain = FeatureMap(PATCHES, features.tensors, 255.0, features.dimension)
+    own, image = plain(x), plain(x, mirror)
+    assert not torch.equal(own, image)
+    assert torch.equal(own.sort(dim=1).values, image.sort(dim=1).values)
+    even, odd = features(x).double().chunk(2, dim=1)
+    assert torch.equal(even @ even.T + odd @ odd.T, 2 * own.double() @ own.double().T)
+    assert torch.equal(even @ even.T - odd @ odd.T, 2 * own.double() @ image.double().T)
+
+
+def test_a_whitening_is_checked_in_more_digits_than_it_has() -> None:
+    left, right = (torch.from_numpy(np.random.default_rng(each).normal(size=(40, 40))) for each in (0, 1))
+    head, rest = module._multiply(left, right)
+    with mpmath.workdps(50):
+        exact = mpmath.matrix(left.tolist()) * mpmath.matrix(right.tolist())
+        off = [
+            abs(mpmath.mpf(head[i, j].item()) + mpmath.mpf(rest[i, j].item()) - exact[i, j])
+            for i in range(40)
+            for j in range(40)
+        ]
+    assert max(off) < 1e-20
 
 
 def test_a_number_near_a_tie_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "ROOM", 0.4)
     with pytest.raises(RoomError, match="two machines"):
-        PATCHES.fit_map(pictures(60)[:50], 255.0, is_mirrored=False)
+        fit(PATCHES, pictures(60)[:50])
 
 
 @pytest.mark.parametrize(
@@ -163,11 +239,11 @@ def test_a_number_near_a_tie_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
         (FilterFeatures(), (2, 9, 9), "channels"),
         (PatchFeatures(size=10), (1, 9, 9), "do not fit"),
         (FilterFeatures(pool=5), (1, 4, 9), "larger than"),
-        (ColumnFeatures(), (3, 200, 200), "at most"),
+        (ColumnFeatures(), (3, 200, 200), "1 to 65536"),
     ],
 )
 def test_inputs_without_such_features_are_refused(
     settings: AbstractFeatures, shape: tuple[int, ...], says: str
 ) -> None:
     with pytest.raises(ModelError, match=says):
-        settings.fit_map(torch.zeros((20, *shape), dtype=torch.uint8), 255.0, is_mirrored=False)
+        fit(settings, torch.zeros((20, *shape), dtype=torch.uint8))

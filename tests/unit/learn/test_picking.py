@@ -1,184 +1,333 @@
-"""A rule on a sample: what is picked, counted and refused."""
+"""Rules that are carried out, against a naive learner in numpy; what is picked, counted and refused."""
 
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 import torch
 
-from codebound.bounds.picked import picked_risk
-from codebound.learn import picking, ridge
-from codebound.learn.features import ColumnFeatures, FilterFeatures, RoomError
-from codebound.learn.picking import Picked, pick
+from codebound.bits.forms import FIRST_TABLE, PICKS, SPLIT, USUAL_SPLIT
+from codebound.learn import kernels, picking, ridge
+from codebound.learn.column_features import ColumnFeatures
+from codebound.learn.features import FilterFeatures, RoomError
+from codebound.learn.learner import room_of
+from codebound.learn.leaving_out import usual_kernel
+from codebound.learn.patch_features import PatchFeatures
+from codebound.learn.picking import carry_out, usual_split
+from codebound.learn.prepared import prepare
 from codebound.learn.ridge import KernelRidge
-from codebound.learn.rule import Rule
-from codebound.run.errors import UsageError
+from codebound.learn.rule import ROUNDS, Rule, usual_rule
+from codebound.run.errors import ModelError, UsageError
 from codebound.sample.dataset import Dataset
 from codebound.sample.load import load_dataset
+from codebound.sample.order import Arranged, Design, arrange
 
-DIGITS = Rule(FilterFeatures(True, 3, 2), 100, 2, 4, 7, 3, 5, 10)
+if TYPE_CHECKING:
+    from codebound.learn.learner import Learned
+
+DIGITS = Rule(FilterFeatures(True, 3, 2), 0, 2, 4, 7, 3, 5, 10)
+TABLE = Rule(gamma_index=6, ridge_index=5, batch=3, rounds=5)
 
 
 @pytest.fixture(scope="module")
-def digits() -> Dataset:
-    return load_dataset("digits")
+def digits() -> Arranged:
+    return arrange(load_dataset("digits"), Design())
 
 
 @pytest.fixture(scope="module")
-def found(digits: Dataset) -> Picked:
-    return pick(DIGITS, digits)
+def found(digits: Arranged) -> Learned:
+    return carry_out(DIGITS, digits, form=PICKS, first=100)
 
 
-def two_clouds(n: int, seed: int = 0, apart: float = 2.0) -> Dataset:
+def blobs(n: int, seed: int = 0, classes: int = 3, apart: float = 1.5) -> Dataset:
     rng = np.random.default_rng(seed)
-    y = rng.integers(0, 2, n)
-    x = rng.normal(size=(n, 3)).astype(np.float32) + apart * y[:, None].astype(np.float32)
-    return Dataset("clouds", "train", x, y.astype(np.int64), 2)
+    y = rng.integers(0, classes, n)
+    return Dataset("blobs", "train", rng.normal(size=(n, 4)) + apart * np.eye(4)[y], y, classes)
 
 
-def test_few_picks_say_much_about_digits(found: Picked) -> None:
-    best = found.best()
-    facts = best.facts(code_bits=60, delta=0.05, classes=10)
-    assert facts.picks == best.rule.picks == len(best.order) - 100
-    assert len(set(best.order)) == len(best.order)
-    assert picked_risk(facts).value < 0.09
-    assert best.last.counted == min(found.rounds[count].counted for count in (0, 1, 2, 3, 4, 5, 6, 7, 8, 10))
+def pick(
+    rule: Rule, sample: Dataset, *, first: int = 10, design: Design | None = None, **options: object
+) -> Learned:
+    return carry_out(rule, arrange(sample, design or Design()), form=PICKS, first=first, **options)
+
+
+class Naive:
+    """Columns, kernel and learner of section 7, for a table of numbers."""
+
+    def __init__(self, sample: Dataset, known: np.ndarray, rule: Rule, classes: list[int]) -> None:
+        t, size = len(known), sample.x.shape[1]
+        v = np.sort(sample.x[known].astype(np.float64), axis=0)
+        spread = v[9 * t // 10] - v[t // 10]
+        u = math.floor((4095 - math.sqrt(size) / 2) / (4 * math.sqrt(size)))
+        self.q = np.rint(np.clip((sample.x - v[t // 2]) / spread, -4, 4) * u)
+        self.scale, self.rule, self.y, self.classes = size * u * u, rule, sample.y, classes
+
+    def kernel(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        apart = ((self.q[a][:, None] - self.q[b]) ** 2).sum(-1)
+        return (1 + self.rule.gamma / 4 * (apart / self.scale)) ** -4
+
+    def scores(self, rows: np.ndarray) -> np.ndarray:
+        targets = np.where(self.y[rows][:, None] == self.classes, 1.0, -1.0)
+        solution = np.linalg.solve(self.kernel(rows, rows) + self.rule.ridge * np.eye(len(rows)), targets)
+        return self.kernel(np.arange(len(self.q)), rows) @ solution
+
+    def margins(self, scores: np.ndarray) -> np.ndarray:
+        found = []
+        for label, row in zip(self.y.tolist(), scores, strict=True):
+            own = [row[j] for j, each in enumerate(self.classes) if each == label]
+            others = max(row[j] for j, each in enumerate(self.classes) if each != label)
+            found.append(own[0] - others if own else -math.inf)
+        return np.array(found)
+
+
+@pytest.mark.parametrize("form", [SPLIT, FIRST_TABLE])
+def test_a_split_is_that_of_the_page(form: str) -> None:
+    sample, first = blobs(200), 60
+    y = np.where(sample.y == 1, 3, sample.y)  # no row has label 1
+    y[:first][y[:first] == 2] = 0  # no known row has label 2
+    sample = Dataset("blobs", "train", sample.x, y, 4)
+    arranged, rule = arrange(sample, Design("file")), Rule(gamma_index=6, ridge_index=5)
+    known = arranged.places[:first]
+    result = carry_out(rule, arranged, form=form, first=first)
+    classes = [0, 3] if form == SPLIT else [0, 1, 2, 3]
+    assert result.classes.tolist() == classes
+    assert result.known.tolist() == known.tolist()
+    naive = Naive(sample, known, rule, classes)
+    wanted, (values, room) = naive.scores(known), result.scores()
+    counted = arranged.split(first)[1]
+    assert np.abs(values - wanted)[counted].max() < (1e-10 if form == SPLIT else 1e-5)
+    assert not values[known].any()
+    assert np.allclose(room, np.maximum(1e-4 * np.abs(values).max(1), 1e-5))
+    assert result.last.errors == (naive.margins(wanted)[counted] <= room[counted]).sum()
+    assert (y[counted] == 2).sum() > 0
+
+
+def test_the_usual_split_of_few_rows_is_quick_and_takes_one_bit(digits: Arranged) -> None:
+    part = arrange(digits.sample.select(range(300), role="train"), Design())
+    result = usual_split(part)
+    assert result is not None
+    assert (result.form, result.first, len(result.known)) == (USUAL_SPLIT, 150, 150)
+    rule = usual_rule((1, 8, 8), 150)
+    assert result.rule == usual_kernel(rule, part, 150, prepare(rule, part, 150))[0]
+    assert str(result.choice(part).encode((1, 8, 8))[0]) == "0"
+    assert result.last.errors < 15
+    again = carry_out(result.rule, part, form=SPLIT, first=150)
+    assert torch.equal(again.outputs, result.outputs)
+    assert len(again.choice(part).encode((1, 8, 8))[0]) == 27
+
+
+def test_the_usual_split_is_none_where_two_kernels_are_as_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(picking, "usual_kernel", lambda rule, *_: (rule, False))
+    assert usual_split(arrange(blobs(40), Design())) is None
+
+
+@pytest.mark.parametrize("copies", ["any", "repeated"])
+def test_picks_are_those_of_a_naive_loop(copies: str) -> None:
+    sample = blobs(200, seed=1)
+    sample = sample.select([*range(180), *range(20)], role="train")  # some rows twice
+    arranged = arrange(sample, Design(copies=copies))
+    result = carry_out(TABLE, arranged, form=PICKS, first=20)
+    known = arranged.places[: arranged.cut(20)]
+    naive, chosen = Naive(sample, known, TABLE, [0, 1, 2]), known.tolist()
+    for number in range(TABLE.rounds + 1):
+        margins = naive.margins(naive.scores(np.array(chosen)))
+        wrong = [i for i in range(sample.n) if i not in chosen and margins[i] <= 1e-4]
+        assert len(wrong) == result.rounds[number].errors
+        assert result.rounds[number].picks == len(chosen) - len(known)
+        if number < TABLE.rounds:
+            rest = [i for i in range(sample.n) if i not in chosen]
+            rest.sort(key=lambda i: abs(margins[i] + 0.5))
+            new = rest[: result.rule.batch_of(number)]
+            own = result.picks[len(chosen) - len(known) :][: len(new)]
+            assert sample.x[own].tolist() == sample.x[new].tolist()  # of equal rows any may be picked
+            chosen += own.tolist()
+    assert np.abs(result.scores()[0] - naive.scores(np.array(chosen))).max() < 1e-10
+    assert [*known, *result.picks] == chosen
+
+
+def test_few_picks_say_much_about_digits(found: Learned, digits: Arranged) -> None:
+    assert len(set(found.picks.tolist())) == found.rule.picks == found.last.picks
+    assert not set(found.picks.tolist()) & set(found.known.tolist())
+    assert found.last.counted < 130
     assert found.gap > 1e-6
     assert found.rounding < 1e-9
+    assert found.coefficients.shape == (5 * (100 + found.rule.picks), 10)
+    assert found.choice(digits).rule == found.rule
 
 
-@pytest.mark.thorough
-def test_the_second_time_is_as_the_first(digits: Dataset, found: Picked) -> None:
-    threads = torch.get_num_threads()
-    try:
-        torch.set_num_threads(1 if threads > 1 else 2)
-        again = pick(DIGITS, digits)
-    finally:
-        torch.set_num_threads(threads)
-    assert np.array_equal(again.order, found.order)
-    assert again.rounds == found.rounds
-
-
-@pytest.mark.parametrize("copies", [0, 4])
+@pytest.mark.parametrize("copies", [0, 1, 4])
 def test_how_much_is_kept_and_done_at_a_time_changes_nothing(
-    digits: Dataset, monkeypatch: pytest.MonkeyPatch, copies: int
+    digits: Arranged, monkeypatch: pytest.MonkeyPatch, copies: int
 ) -> None:
-    sample = digits.select(np.arange(600), role="train")
-    rule = replace(DIGITS, copies=copies, first=50)
-    usual = pick(rule, sample)
-    monkeypatch.setattr(ridge, "KEPT", 0)
-    monkeypatch.setattr(ridge, "_PIECE", 17)
-    monkeypatch.setattr(ridge, "_ROWS", 101)
-    small = pick(rule, sample)
-    assert np.array_equal(small.order, usual.order)
+    sample = digits.sample.select(range(500), role="train")
+    features = PatchFeatures(3, 256, 4, 3, 3) if copies == 1 else DIGITS.features
+    rule = replace(DIGITS, features=features, copies=copies, rounds=3)
+    usual = pick(rule, sample, first=50)
+    monkeypatch.setattr(kernels, "KEPT", 0)
+    monkeypatch.setattr(kernels, "_ROWS", 101)
+    monkeypatch.setattr(ridge, "_ROWS", 17)
+    small = pick(rule, sample, first=50)
+    assert np.array_equal(small.picks, usual.picks)
     assert small.rounds == usual.rounds
-    assert torch.allclose(small.learned.outputs, usual.learned.outputs, rtol=0.0, atol=1e-9)
+    assert torch.allclose(small.outputs, usual.outputs, rtol=0.0, atol=1e-9)
 
 
-def test_the_best_round_has_its_own_network(found: Picked, digits: Dataset) -> None:
-    best = found.best()
-    again = pick(best.rule, digits)
-    assert torch.allclose(best.learned.coefficients, again.learned.coefficients, rtol=0.0, atol=1e-11)
-    assert torch.allclose(best.learned.outputs, again.learned.outputs, rtol=0.0, atol=1e-11)
-    assert len(best.learned.coefficients) == 5 * len(best.order)
-
-
-def test_the_order_of_the_rest_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
-    sample, rule = two_clouds(150), Rule(ColumnFeatures(), 10, 0, 6, 5, 3, 3, 5)
-    monkeypatch.setattr(picking, "permutation", lambda n: np.arange(n))
+def test_the_order_of_the_rest_does_not_matter() -> None:
+    sample = blobs(150)
     order = np.concatenate([np.arange(10), 10 + np.random.default_rng(1).permutation(140)])
-    one, other = pick(rule, sample), pick(rule, sample.select(order, role="train"))
-    assert set(one.order) == set(order[other.order])
+    one = pick(TABLE, sample, design=Design("file"))
+    other = pick(TABLE, sample.select(order, role="train"), design=Design("file"))
+    assert set(one.picks) == set(order[other.picks])
     assert one.rounds == other.rounds
 
 
-def test_what_was_not_kept_can_be_thrown_away(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_not_kept_can_be_thrown_away() -> None:
     """Preference of the rule as it is carried out: c(U) = c(S) for U between c(S) and S."""
-    sample, rule = two_clouds(60, apart=1.0), Rule(ColumnFeatures(), 10, 0, 6, 5, 3, 2, 4)
-    monkeypatch.setattr(picking, "permutation", lambda n: np.arange(n))
-    whole = pick(rule, sample)
-    kept = _kept(whole, sample)
-    rest = [each for each in range(60) if each not in kept]
+    sample = blobs(60, apart=1.0)
+
+    def kept(learned: Learned, part: Dataset) -> set[int]:
+        values, room = learned.scores()
+        wrong = [
+            i
+            for i in range(part.n)
+            if np.delete(values[i], part.y[i]).max() >= values[i, part.y[i]] - room[i]
+        ]
+        return {*learned.known.tolist(), *learned.picks.tolist(), *wrong}
+
+    rule = replace(TABLE, batch=2, rounds=4)
+    whole = kept(pick(rule, sample, design=Design("file")), sample)
+    rest = [each for each in range(60) if each not in whole]
     rng = np.random.default_rng(2)
-    for _ in range(20):
+    for _ in range(10):
         thrown = set(rng.choice(rest, rng.integers(1, len(rest)), replace=False))
         part = np.array([each for each in range(60) if each not in thrown])
-        rest_of_it = sample.select(part, role="train")
-        assert {part[each] for each in _kept(pick(rule, rest_of_it), rest_of_it)} == kept
+        without = sample.select(part, role="train")
+        assert {part[each] for each in kept(pick(rule, without, design=Design("file")), without)} == whole
 
 
-def _kept(picked: Picked, sample: Dataset) -> set[int]:
-    """Picks and errors: what the theorem calls c(U)."""
-    wrong = picking.is_wrong(picked.learned.outputs, torch.from_numpy(sample.y))
-    return {*picked.order.tolist(), *wrong.nonzero()[:, 0].tolist()}
-
-
-def test_copies_of_an_example_are_each_counted() -> None:
-    sample = two_clouds(120, apart=0.5)
-    rule = Rule(ColumnFeatures(), 10, 0, 6, 5, 3, 1, 6)
-    once = pick(rule, sample)
-    doubled = sample.select(np.repeat(np.arange(120), 2), role="train")
-    twice = pick(rule, doubled)
-    assert len(set(twice.order)) == len(twice.order) == 16
-    assert twice.last.errors > once.last.errors
-
-
-def test_examples_that_are_too_close_lengthen_the_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    sample, rule = two_clouds(150), Rule(ColumnFeatures(), 10, 0, 6, 5, 3, 3, 5)
-    plain = pick(rule, sample)
+def test_rows_that_are_too_close_lengthen_the_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    sample = blobs(150)
+    plain = pick(TABLE, sample)
     assert plain.rule.longer == ()
     monkeypatch.setattr(picking, "_GAP", plain.gap * 1.01)
-    longer = pick(rule, sample)
+    longer = pick(TABLE, sample)
     assert longer.rule.longer
-    assert longer.rule.picks == len(longer.order) - 10 > plain.rule.picks
+    assert longer.rule.picks == len(longer.picks) > plain.rule.picks
     monkeypatch.setattr(picking, "_GAP", 1e9)
     with pytest.raises(RoomError, match="told apart"):
-        pick(rule, sample)
+        pick(TABLE, sample)
+
+
+def test_equal_rows_need_no_gap_unless_their_groups_differ() -> None:
+    sample = blobs(80)
+    sample = sample.select(np.repeat(np.arange(80), 2), role="train")
+    rule = replace(TABLE, batch=1, rounds=6)
+    twice = pick(rule, sample, design=Design(copies="independent"))
+    assert twice.rule.longer == ()
+    assert len(set(twice.picks.tolist())) == 6
+    many = blobs(8).select(np.repeat(np.arange(8), 60), role="train")
+    assert pick(rule, many, design=Design(copies="independent")).rule.longer == ()
+    groups = np.tile(np.arange(2), 80)
+    apart = pick(rule, sample, design=Design(copies="independent", groups=groups))
+    assert apart.rule.longer
 
 
 def test_rounding_that_may_decide_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(picking, "_ROUNDING", 1e-16)
+    least = pick(TABLE, blobs(100)).rounding
+    monkeypatch.setattr(picking, "_ROUNDING", {True: 0.9 * least, False: least})
     with pytest.raises(RoomError, match="larger ridge"):
-        pick(Rule(ColumnFeatures(), 10, 0, 6, 5, 3, 3, 5), two_clouds(100))
+        pick(TABLE, blobs(100))
+    split = replace(TABLE, rounds=0)
+    with pytest.raises(RoomError, match="larger ridge"):
+        carry_out(split, arrange(blobs(100), Design()), form=SPLIT, first=60)
+    assert pick(TABLE, blobs(100), is_checked=False).rounding == 0.0
 
 
 def test_rounds_until_machines_might_differ_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    sample, rule = two_clouds(150, apart=0.5), Rule(ColumnFeatures(), 10, 0, 6, 5, 3, 3, 8)
     known = KernelRidge.bound_rounding
     monkeypatch.setattr(KernelRidge, "bound_rounding", lambda self, a: 1.0 if len(a) > 20 else known(self, a))
     with pytest.raises(RoomError):
-        pick(rule, sample)
-    assert pick(rule, sample, patience=True).last.picks == 9
+        pick(TABLE, blobs(150, apart=0.5))
+    assert pick(TABLE, blobs(150, apart=0.5), patience=True).last.picks <= 9
 
 
 @pytest.mark.parametrize(("apart", "batch"), [(1.0, 5), (2.0, 1), (2.0, 2)])
 def test_rounds_that_can_no_longer_be_the_best_are_left_out(apart: float, batch: int) -> None:
-    sample, rule = two_clouds(150, apart=apart), Rule(ColumnFeatures(), 10, 0, 6, 5, 3, batch, 14)
-    whole, early = pick(rule, sample), pick(rule, sample, patience=True)
-    assert len(early.rounds) < len(whole.rounds)
-    assert early.last.picks + batch >= early.best().last.counted
-    assert early.best().rule == whole.best().rule
-    assert early.best().rounds == whole.best().rounds
-    assert torch.equal(early.best().learned.outputs, whole.best().learned.outputs)
+    sample, rule = blobs(150, classes=2, apart=apart), replace(TABLE, batch=batch, rounds=14)
+    whole, best = pick(rule, sample), pick(rule, sample, patience=True)
+    assert best.rule.rounds in ROUNDS
+    assert best.last.counted == min(whole.rounds[each].counted for each in ROUNDS if each <= 14)
+    assert whole.rounds[: len(best.rounds)] == best.rounds
+    assert len(best.picks) == best.rule.picks
+    again = pick(best.rule, sample)
+    assert torch.allclose(again.outputs, best.outputs, rtol=0.0, atol=1e-11)
+    assert torch.allclose(again.coefficients, best.coefficients, rtol=0.0, atol=1e-11)
 
 
 def test_an_interrupted_run_keeps_its_rounds() -> None:
     calls = itertools.count()
 
     def stop(done: int, total: int | None, note: str = "") -> None:
-        if "picks" in note and next(calls) == 3:
+        if "pick" in note and next(calls) == 3:
             raise KeyboardInterrupt
 
-    picked = pick(Rule(ColumnFeatures(), 10, 0, 6, 5, 3, 3, 8), two_clouds(200), progress=stop)
+    picked = pick(replace(TABLE, rounds=8), blobs(200), progress=stop)
     assert picked.is_interrupted
-    best = picked.best()
-    assert best.rule.rounds <= 3
-    assert best.rule.picks == len(best.order) - 10
+    assert 1 <= picked.rule.rounds <= 3
+    assert picked.rule.picks == len(picked.picks)
 
 
-def test_too_many_picks_are_refused() -> None:
-    with pytest.raises(UsageError, match="leave none"):
-        pick(Rule(ColumnFeatures(), 10, batch=10, rounds=10), two_clouds(100))
+@pytest.mark.parametrize(
+    ("form", "rule", "first"),
+    [
+        (PICKS, replace(TABLE, batch=10, rounds=9), 10),
+        (PICKS, Rule(), 10),
+        (SPLIT, TABLE, 10),
+        (SPLIT, Rule(), 100),
+    ],
+)
+def test_what_leaves_no_rows_or_does_not_fit_its_form_is_refused(form: str, rule: Rule, first: int) -> None:
+    with pytest.raises(UsageError, match="leaves some"):
+        carry_out(rule, arrange(blobs(100), Design()), form=form, first=first)
+
+
+def test_known_rows_of_one_class_teach_nothing() -> None:
+    sample = blobs(50)
+    sample = sample.select(np.argsort(sample.y, kind="stable"), role="train")
+    arranged = arrange(sample, Design("file"))
+    with pytest.raises(UsageError, match="two classes"):
+        carry_out(Rule(), arranged, form=SPLIT, first=5)
+    with pytest.raises(ModelError, match="none"):
+        prepare(Rule(), arranged, 0)
+
+
+def test_too_much_work_is_refused_before_anything_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    sample = load_dataset("digits").select(range(60), role="train")
+    monkeypatch.setattr(picking, "prepare", None)
+    rule = Rule(PatchFeatures(3, 2048, 4, 5), rounds=0)  # of 102,400 numbers
+    with pytest.raises(ModelError, match="more than a certificate"):
+        carry_out(rule, arrange(sample, Design()), form=SPLIT, first=30)
+    with pytest.raises(ModelError, match="do not fit"):
+        carry_out(Rule(PatchFeatures(8)), arrange(sample, Design()), form=SPLIT, first=30)
+    table = arrange(blobs(60), Design())
+    with pytest.raises(ModelError, match="of pictures"):
+        carry_out(Rule(FilterFeatures()), table, form=SPLIT, first=30)
+
+
+def test_clusters_come_one_after_the_other() -> None:
+    sample = blobs(120)
+    arranged = arrange(sample, Design("clusters", "independent", clusters=np.arange(120) // 4))
+    result = carry_out(Rule(ColumnFeatures(True), 1), arranged, form=SPLIT, first=10)
+    assert len(result.known) == 40
+    assert np.abs(np.diff(result.known // 4)).astype(bool).sum() == 9
+
+
+def test_splits_have_more_room_than_picks() -> None:
+    outputs = torch.tensor([[0.001, 0.0], [-3.0, 1.0]], dtype=torch.float64)
+    assert room_of(outputs, picks=True).tolist() == pytest.approx([1e-6, 3e-4])
+    assert room_of(outputs, picks=False).tolist() == pytest.approx([1e-5, 3e-4])

@@ -7,23 +7,30 @@ import numpy as np
 import pytest
 import torch
 
-from codebound.learn.features import ColumnFeatures, RoomError
-from codebound.learn.picking import pick
+from codebound.bits.forms import PICKS
+from codebound.learn.column_features import ColumnFeatures
+from codebound.learn.features import RoomError
+from codebound.learn.picking import carry_out
+from codebound.learn.prepared import prepare
 from codebound.learn.rule import Rule, usual_rule
-from codebound.learn.spread import spread_features
 from codebound.run.errors import CodeboundError, UsageError
 from codebound.run.extensions import import_named
 from codebound.run.job import Engine, LocalEngine, Residents
 from codebound.sample.load import load_dataset
+from codebound.sample.order import Design, arrange
 from codebound_papers.sweep.cluster import RayEngine
 
-DIGITS = load_dataset("digits").select(range(400), role="train")
-PICTURES = replace(usual_rule(DIGITS.input_shape), first=30, batch=5, rounds=4)
+DIGITS = arrange(load_dataset("digits").select(range(400), role="train"), Design())
+PICTURES = replace(usual_rule(DIGITS.sample.input_shape, 30), batch=5, rounds=4)
 RULES = {
     "pictures": PICTURES,
-    "copies": replace(PICTURES, copies=2),
-    "columns": Rule(ColumnFeatures(False), 30, 0, 4, 8, 3, 5, 4),
+    "no copies": replace(PICTURES, copies=0),
+    "columns": Rule(ColumnFeatures(False), 0, 0, 4, 8, 3, 5, 4),
 }
+
+
+def pick(rule, **options):
+    return carry_out(rule, DIGITS, form=PICKS, first=30, **options)
 
 
 class Here(Residents):
@@ -73,36 +80,36 @@ class Nodes(Engine):
 
 
 def same(one, other):
-    assert one.order.tolist() == other.order.tolist()
+    assert one.picks.tolist() == other.picks.tolist()
     assert one.rounds == other.rounds
-    assert one.dimension == other.dimension
-    assert torch.allclose(one.learned.outputs, other.learned.outputs, rtol=0.0, atol=1e-9)
+    assert torch.allclose(one.outputs, other.outputs, rtol=0.0, atol=1e-9)
 
 
 def test_vectors_come_from_their_parts():
-    found, spread = spread_features(RULES["columns"], DIGITS, Nodes())
+    found = prepare(RULES["columns"], DIGITS, 30, engine=Nodes())
     rows = torch.tensor([399, 0, 200, 199])
-    expected = np.stack([found(torch.from_numpy(DIGITS.x[each : each + 1]))[0].numpy() for each in rows])
-    assert spread.vectors_at(rows).tolist() == expected.tolist()
+    stored = torch.from_numpy(DIGITS.sample.x[rows.numpy()])
+    expected = np.stack([found.features(each[None])[0].numpy() for each in stored])
+    assert found.vectors.vectors_at(rows).tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize("name", RULES)
 def test_parts_pick_what_the_whole_picks(name):
     rule = RULES[name]
-    same(pick(rule, DIGITS, features=spread_features(rule, DIGITS, Nodes())), pick(rule, DIGITS))
+    same(pick(rule, prepared=prepare(rule, DIGITS, 30, engine=Nodes())), pick(rule))
 
 
 def test_a_node_that_forgets_its_supports_would_be_noticed():
-    found = spread_features(PICTURES, DIGITS, Nodes(loses=True))
+    found = prepare(PICTURES, DIGITS, 30, engine=Nodes(loses=True))
     with pytest.raises((AssertionError, RoomError)):
-        same(pick(PICTURES, DIGITS, features=found), pick(PICTURES, DIGITS))
+        same(pick(PICTURES, prepared=found), pick(PICTURES))
 
 
 def test_processes_of_one_machine_leave_it_to_one_process():
     assert RayEngine.has_nodes
     assert not LocalEngine.has_nodes
     with LocalEngine(2) as engine, pytest.raises(UsageError, match="use the engine ray"):
-        spread_features(PICTURES, DIGITS, engine)
+        prepare(PICTURES, DIGITS, 30, engine=engine)
 
 
 @pytest.fixture(scope="module")
@@ -137,16 +144,16 @@ def test_those_whose_process_is_killed_are_made_again_and_told_again(ray_engine)
 
 @pytest.mark.slow
 def test_picking_on_ray_survives_a_killed_part(ray_engine):
-    found, spread = spread_features(PICTURES, DIGITS, ray_engine)
-    killed = []
+    prepared = prepare(PICTURES, DIGITS, 30, engine=ray_engine)
+    spread, killed = prepared.vectors, []
 
     def report(done, total, note=""):
         if done == 2 and not killed:
             killed.append(spread._parts._actors[0])
             kill(killed[0], ray_engine)
 
-    picked = pick(PICTURES, DIGITS, features=(found, spread), progress=report)
-    assert killed
-    assert spread._parts._actors[0] is not killed[0]
-    same(picked, pick(PICTURES, DIGITS))
-    spread.close()
+    with spread:
+        picked = pick(PICTURES, prepared=prepared, progress=report)
+        assert killed
+        assert spread._parts._actors[0] is not killed[0]
+    same(picked, pick(PICTURES))
