@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import tempfile
 import warnings
 from collections.abc import Mapping
@@ -17,15 +18,15 @@ from torch import nn
 
 from codebound.bounds.risk import count_of
 from codebound.certificate.declarations import find_unnamed
-from codebound.certificate.decoding import decode
+from codebound.certificate.decoding import decode, read_message, require_declared
 from codebound.certificate.file import Certificate
 from codebound.certificate.verification import CERTIFICATE
 from codebound.known.base import BASE_FILE
 from codebound.known.encoder import Encoded
-from codebound.known.first_share import KERNELS
-from codebound.known.provenance import declared_name
-from codebound.learn.kernel_network import PickedNetwork
-from codebound.report.folder import HELPER, RESULT, WEIGHTS
+from codebound.known.score_tables import Biased
+from codebound.learn.column_features import ColumnFeatures
+from codebound.learn.kernel_network import KernelNetwork
+from codebound.report.folder import RESULT, WEIGHTS
 from codebound.run.errors import FormatError, ModelError, UsageError
 from codebound.run.files import read_json, write_atomically
 from codebound.run.tensor_files import load_arrays
@@ -63,10 +64,14 @@ class Classifier(nn.Module):
         sentence: The guarantee, in words.
         encoder: What inputs have to go through before, by its name; empty where there is nothing.
         columns: What became the inputs, where they come from a table: then frames are taken too.
-        typical: The input that stands for values which no row of the sample lacked; None: zeros.
+        labels: Label of each output; None: its number.
+        typical: The input that stands for values which no row of the sample lacked, or NaN where the network
+            says itself what a gap is; None: zeros.
+        has_gaps: Whether the rows that it learned from have gaps, or words.
     """
 
     typical: Tensor
+    labels: Tensor
 
     def __init__(
         self,
@@ -75,11 +80,13 @@ class Classifier(nn.Module):
         *,
         input_shape: tuple[int, ...],
         classes: int,
+        labels: Tensor | None = None,
         class_names: tuple[str, ...] = (),
         sentence: str = "",
         encoder: str = "",
         columns: tuple[Title, ...] = (),
         typical: Tensor | None = None,
+        has_gaps: bool = False,
     ) -> None:
         super().__init__()
         self.network, self.scaling = network, scaling
@@ -87,6 +94,9 @@ class Classifier(nn.Module):
         self.class_names, self.sentence, self.encoder = class_names, sentence, encoder
         self.columns = columns
         self.register_buffer("typical", torch.zeros(()) if typical is None else typical, persistent=False)
+        self._takes_gaps, self._has_gaps = bool(self.typical.isnan().any()), has_gaps
+        own = torch.arange(classes) if labels is None else labels
+        self.register_buffer("labels", own, persistent=False)
         self.eval().requires_grad_(False)
 
     def forward(self, x: ArrayLike | Tensor | Sequence[str] | Mapping[str, Any]) -> Tensor:
@@ -164,6 +174,8 @@ class Classifier(nn.Module):
         if not x.is_floating_point():
             return x
         is_known = x.abs() <= min(LARGEST, torch.finfo(x.dtype).max)
+        if self._has_gaps:
+            is_known = is_known | x.isnan()
         if not torch.compiler.is_compiling() and not is_known.all():
             rows = int((~is_known).flatten(1).any(dim=1).sum())
             warnings.warn(
@@ -171,6 +183,8 @@ class Classifier(nn.Module):
                 "that it rules out: the typical value of the network is taken in its place.",
                 stacklevel=2,
             )
+        if self._takes_gaps:  # words are NaN too, and stay
+            is_known = is_known | x.isnan()
         return torch.where(is_known, x, self.typical.to(x))
 
     @torch.no_grad()
@@ -179,7 +193,7 @@ class Classifier(nn.Module):
 
         Inputs are those of ``forward``.
         """
-        labels: list[int] = self(x).argmax(dim=1).tolist()
+        labels: list[int] = self.labels[self(x).argmax(dim=1)].tolist()
         return [self.class_names[each] for each in labels] if self.class_names else labels
 
     def save_onnx(self, path: Path | str) -> Path:
@@ -205,8 +219,9 @@ class Classifier(nn.Module):
             import onnxscript  # noqa: F401  # torch.onnx needs it
         except ImportError as error:
             raise UsageError("ONNX needs two more packages: pip install onnx onnxscript.") from error
-        picks = self.network.picks if isinstance(self.network, PickedNetwork) else torch.zeros(())
-        batch = torch.zeros(_EXAMPLES, *self.input_shape, dtype=picks.dtype)
+        kernel = _kernel_of(self.network)
+        dtype = torch.float32 if kernel is None else kernel.inputs.dtype
+        batch = torch.zeros(_EXAMPLES, *self.input_shape, dtype=dtype)
         subject = _WithLabel(self)
         with tempfile.TemporaryDirectory() as folder, _silence_exporter():
             file = Path(folder) / "g.onnx"
@@ -228,7 +243,7 @@ class Classifier(nn.Module):
                 reason = str(error).strip().split("\n")[0]
                 raise ModelError(f"there is no ONNX for this network: {reason}") from error
             model = onnx.load(file)
-        known = {"classes": json.dumps(self.class_names or list(range(self.classes)))}
+        known = {"classes": json.dumps(self.class_names or self.labels.tolist())}
         if self.encoder:
             known["encoder"] = self.encoder
         onnx.helper.set_model_props(model, {**known, "guarantee": self.sentence})
@@ -240,14 +255,16 @@ def _is_column(cells: object) -> bool:
     return hasattr(cells, "__len__") and not isinstance(cells, str | bytes)
 
 
-def _typical(learned_from: Tensor | None, scaling: Scaling | None, shape: tuple[int, ...]) -> Tensor:
+def _typical(kernel: KernelNetwork | None, scaling: Scaling | None, shape: tuple[int, ...]) -> Tensor:
     """Substitute for a missing value. It depends on the network alone, so that bounds cover it.
 
-    It is the lower median of the examples that the network keeps; of a network without, what its scaling
-    maps to zero.
+    Columns of a table have a middle of their own; others have the lower median of the examples that the
+    network keeps; a network without has what its scaling maps to zero.
     """
-    if learned_from is not None:
-        return learned_from.double().median(dim=0).values
+    if kernel is not None:
+        features = kernel.rule.features
+        has_middles = isinstance(features, ColumnFeatures) and not features.is_normalised
+        return torch.tensor(math.nan) if has_middles else kernel.inputs.double().median(dim=0).values
     mean = torch.tensor((Scaling() if scaling is None else scaling).mean, dtype=torch.float64)
     divisor = 1.0 if scaling is None else scaling.divisor
     return (mean * divisor).view(-1, *([1] * (len(shape) - 1))).expand(shape)
@@ -256,13 +273,13 @@ def _typical(learned_from: Tensor | None, scaling: Scaling | None, shape: tuple[
 class _WithLabel(nn.Module):
     """Scores together with the label of the largest."""
 
-    def __init__(self, network: nn.Module) -> None:
+    def __init__(self, network: Classifier) -> None:
         super().__init__()
         self.network = network
 
     def forward(self, stored: Tensor) -> tuple[Tensor, Tensor]:
         scores = self.network(stored)
-        return scores, scores.argmax(dim=1)
+        return scores, self.network.labels[scores.argmax(dim=1)]
 
 
 @contextmanager
@@ -319,46 +336,39 @@ def load_classifier(
     if file.is_dir():
         file = file / CERTIFICATE
     certificate = Certificate.load(file)
-    helper, facts = certificate.helper, certificate.facts
-    scaling: Scaling | None
-    is_learned = certificate.kind.is_learned
-    kept: Tensor | None = None
-    if helper.base is not None:
+    takes_stored = certificate.is_learned or certificate.has_table
+    if certificate.known.base is not None:
         base = base or _sibling(file, BASE_FILE)
-    scaling, shape = helper.scaling, helper.input_shape
-    if encoder is None and file.with_name(HELPER).is_file() and _is_of_kernel(certificate):
-        from codebound.methods.kernel_share import load_helper
-
-        declared = next(each for each in certificate.declarations if declared_name([each]))
-        encoder, kernel = load_helper(file.with_name(HELPER), declared)
-        scaling, shape = kernel.scaling, tuple(kernel.supports.shape[1:])
-        kept = kernel.supports if set(scaling.mean) == {0.0} and set(scaling.std) == {1.0} else None
-    elif is_learned or encoder is not None:
-        scaling = None
     network = decode(
         certificate,
         base=None if base is None else load_arrays(base),
-        weights=weights or _sibling(file, WEIGHTS) if is_learned else None,
-        encoder=encoder,
+        weights=weights or _sibling(file, WEIGHTS) if takes_stored else None,
     )
-    if isinstance(network, PickedNetwork):
-        kept = network.picks
+    kernel, shape, classes = _kernel_of(network), certificate.sample.input_shape, certificate.sample.classes
+    scaling = None if takes_stored else read_message(certificate).setting.scaling
+    made = certificate.known.features
+    if encoder is not None:
+        require_declared(encoder, certificate)
+        network, scaling = Encoded(encoder, network, takes_stored=takes_stored), None
     result: dict[str, Any] = {}
     with suppress(FormatError):  # a certificate alone has no names
         result = read_json(file.with_name(RESULT), advice="")
     strange = find_unnamed(certificate, result)
-    told = result.get("class_names")
-    names = tuple(map(str, told)) if isinstance(told, list) else ()
+    told: Any = result.get("class_names")
+    are_names = isinstance(told, list) and all(isinstance(each, str) for each in told)
+    names = tuple(told) if are_names else ()
     return Classifier(
         network,
         scaling,
         input_shape=shape,
-        classes=facts.classes,
-        class_names=names if len(names) == facts.classes else (),
+        classes=classes,
+        labels=None if kernel is None else kernel.classes,
+        class_names=names,
         sentence=_UNCOMPARED.format(strange, file) if strange else certificate.sentence,
-        encoder="" if encoder is not None else declared_name(certificate.declarations),
+        encoder="" if encoder is not None or made is None else made.name,
         columns=_columns(result),
-        typical=None if isinstance(network, Encoded) and kept is None else _typical(kept, scaling, shape),
+        typical=None if encoder is not None else _typical(kernel, scaling, shape),
+        has_gaps=kernel is not None and bool(kernel.inputs.isnan().any()),
     )
 
 
@@ -373,10 +383,10 @@ def _columns(result: Mapping[str, Any]) -> tuple[Title, ...]:
         return ()
 
 
-def _is_of_kernel(certificate: Certificate) -> bool:
-    """Return True if the inputs are scores of ``certify``'s helper alone."""
-    names = [name for each in certificate.declarations if (name := declared_name([each]))]
-    return len(names) == 1 and names[0] in KERNELS and certificate.helper.scaling == Scaling()
+def _kernel_of(network: nn.Module) -> KernelNetwork | None:
+    """The kernel network inside a classifier, if there is one."""
+    inner = network.classifier if isinstance(network, Biased) else network
+    return inner if isinstance(inner, KernelNetwork) else None
 
 
 def _sibling(file: Path, name: str) -> Path:

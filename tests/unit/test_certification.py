@@ -1,86 +1,150 @@
-"""Counts beside a certificate: errors by class and on a test sample, against those by hand."""
+"""``certify`` from end to end: what it is asked, what stands beside, and what it refuses."""
 
-import cbound_writer as writer
 import numpy as np
 import pytest
 import torch
 from scipy.stats import beta
-from worlds.samples import written_clusters
+from worlds.outcomes import SAMPLE as PICTURES
+from worlds.outcomes import table_of
+from worlds.samples import clouds, written_clusters
 
-from codebound.certificate.assessment import assess
-from codebound.certificate.claims import AboutG
-from codebound.certificate.evaluate import count_errors
-from codebound.certificate.task import Task
-from codebound.certification import bound_by_test
-from codebound.sample.losses import parse_loss
-from codebound_networks.chains.chain import Chain
-from codebound_networks.chains.message import Message
-from codebound_networks.chains.operations import Linear
-from codebound_networks.chains.original import Original
-from codebound_networks.codes.tensors import Dense
+from codebound.bits.forms import SPLIT, USUAL_SPLIT
+from codebound.certificate.verification import verify
+from codebound.certification import certify
+from codebound.methods.registry import METHODS
+from codebound.methods.search import Search
+from codebound.run.errors import CertificateError, DataError, UsageError
+from codebound.sample.order import Design, arrange
 
-CHAIN = Chain((1, 2, 2), (Linear(3, False),))
-CODE = Dense(writer.WEIGHT.astype(np.int32), -3, 2)
-SAMPLE, TEST = written_clusters(400), written_clusters(150, seed=3)
-DELTA = 0.05
+SAMPLE, TEST = clouds(300, features=4, apart=2.0), clouds(200, features=4, apart=2.0, seed=1, role="test")
+QUICK = {"effort": "quick"}
 
 
-def assessed(loss="wrong"):
-    f = Original(CHAIN, {"0.weight": torch.from_numpy(CODE.weights()[::-1].copy())})
-    task = Task(sample=SAMPLE, delta=DELTA, claim=AboutG(loss=parse_loss(loss)), original=f)
-    return assess(Message(task.options, CHAIN, {"0.weight": CODE}), task), task
+@pytest.mark.parametrize(
+    ("loss", "on"),
+    [
+        ("class:1", "all"),
+        ("wrong", "each class"),
+        ("wrong", "answered:0.1"),
+        ("wrong", "predicted:2"),
+        ("top:2", "all"),
+    ],
+)
+def test_every_question_is_answered_by_the_classifier_of_plain_errors(loss, on):
+    plain = certify(None, SAMPLE, **QUICK)
+    found = certify(None, SAMPLE, loss=loss, on=on, **QUICK)
+    claim = found.certificate.claim
+    assert (claim.loss, claim.on) == (loss, on)
+    assert found.certificate.form == plain.certificate.form
+    assert found.certificate.message.bits > plain.certificate.message.bits
+    assert ("guessing" in found.result, "guessing" in plain.result) == (False, True)
+    assert verify(found.certificate, found.sample).is_accepted
 
 
-def wrong(sample, weight):
-    """Which examples a linear classifier gets wrong; ties are errors."""
-    logits = sample.x.reshape(sample.n, 4) / 16.0 @ weight.astype(np.float64).T
-    own = logits[np.arange(sample.n), sample.y]
-    logits[np.arange(sample.n), sample.y] = -np.inf
-    return own <= logits.max(1)
+def test_guessing_is_the_commonest_label_of_the_counted_rows():
+    found = certify(None, SAMPLE, **QUICK)
+    rest = arrange(SAMPLE, Design()).split(found.certificate.known.rows)[1]
+    labels = SAMPLE.y[rest]
+    assert found.result["guessing"] == 1.0 - max(np.mean(labels == each) for each in range(3))
 
 
-def limit(errors, n, level):
-    """Clopper and Pearson's."""
-    return 1.0 if errors == n else float(beta.isf(level, errors + 1, n - errors))
+def test_the_test_sample_speaks_of_g_and_refutes_what_is_false():
+    found = certify(None, SAMPLE, test_set=TEST, **QUICK)
+    errors = int((found.network(torch.from_numpy(TEST.x)).argmax(1).numpy() != TEST.y).sum())
+    result = found.result
+    assert (result["test_errors"], result["test_n"], result["refuted_by_test"]) == (errors, 200, False)
+    assert result["holdout"] == pytest.approx(beta.isf(0.05, errors + 1, 200 - errors), rel=1e-9)
+    wrong = clouds(200, features=4, apart=-6.0, seed=1, role="test")
+    assert certify(None, SAMPLE, test_set=wrong, **QUICK).result["refuted_by_test"]
+    counted = certify(None, SAMPLE, test_set=TEST, loss="class:1", **QUICK).holdout
+    assert counted.facts.n == int((TEST.y == 1).sum())
 
 
-def test_every_class_has_its_errors_and_a_limit_at_a_third_of_delta():
-    best, task = assessed()
-    is_wrong = wrong(SAMPLE, CODE.weights())
-    table = best.class_bounds(task, engine=None)
-    assert [row.label for row in table] == [0, 1, 2]
-    for row in table:
-        own = is_wrong[SAMPLE.y == row.label]
-        assert (row.errors, row.n) == (own.sum(), len(own))
-        level = DELTA / 3 * 2.0**-best.facts.code_bits
-        assert row.bound == pytest.approx(limit(row.errors, row.n, level), rel=1e-9)
-    assert sum(row.errors for row in table) == best.facts.errors
+def test_classes_stand_beside_and_hold_at_once():
+    found = certify(None, SAMPLE, by_class=True, **QUICK)
+    claim, bits = found.certificate.claim, found.certificate.message.bits
+    assert sum(row.errors for row in found.by_class) == claim.limits[0].errors
+    for row in found.by_class:
+        level = 0.05 / 3 * 2.0**-bits
+        assert row.bound == pytest.approx(beta.isf(level, row.errors + 1, row.n - row.errors), rel=1e-9)
+    with pytest.raises(UsageError, match="nothing about single classes"):
+        certify(None, SAMPLE, by_class=True, input_range=(0, 1), **QUICK)
 
 
-def test_a_class_without_examples_has_no_limit():
-    best, task = assessed()
-    task.rest = SAMPLE.select(np.flatnonzero(SAMPLE.y != 1), role="train")
-    row = best.class_bounds(task, engine=None)[1]
-    assert (row.errors, row.n, row.bound) == (0, 0, None)
+@pytest.mark.parametrize("is_out_of_time", [False, True])
+def test_what_was_found_before_an_interruption_is_certified(monkeypatch, is_out_of_time):
+    def interrupted(search: Search) -> None:
+        if is_out_of_time:
+            search.until = 0.0
+            search.require_time(is_kept=True)
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(METHODS, "picks", type(METHODS["picks"])("", interrupted, is_own=True))
+    found = certify(None, SAMPLE, **({"minutes": 5.0} if is_out_of_time else QUICK))
+    assert (found.is_interrupted, found.is_out_of_time) == (not is_out_of_time, is_out_of_time)
+    assert found.certificate.form in (USUAL_SPLIT, SPLIT)
+    assert found.result["interrupted"] is not is_out_of_time
+    assert verify(found.certificate, found.sample).is_accepted
 
 
-def test_the_test_sample_speaks_of_g():
-    best, task = assessed()
-    found = bound_by_test(best, task, TEST, None)
-    errors = int(wrong(TEST, CODE.weights()).sum())
-    assert (found.subject, found.facts.errors, found.facts.n) == ("g", errors, TEST.n)
-    assert found.value == pytest.approx(limit(errors, TEST.n, DELTA), rel=1e-9)
+def test_nothing_before_the_interruption_is_no_certificate(monkeypatch):
+    def interrupted(search: Search) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(METHODS, "split", type(METHODS["split"])("", interrupted, is_own=True))
+    with pytest.raises(KeyboardInterrupt):
+        certify(None, SAMPLE, method="split", **QUICK)
 
 
-def test_a_loss_is_counted_on_the_examples_that_it_is_about():
-    best, task = assessed("class:2")
-    found = bound_by_test(best, task, TEST, None)
-    own = wrong(TEST, CODE.weights())[TEST.y == 2]
-    assert (found.facts.errors, found.facts.n) == (own.sum(), len(own))
+def test_copies_never_make_a_certificate_better():
+    rows = np.r_[np.arange(300), np.arange(100)]
+    copied = SAMPLE.select(rows, role="train")
+    by_reading = {
+        copies: certify(None, copied, design=Design(copies=copies), method="split", **QUICK).certificate
+        for copies in ("any", "independent", "repeated")
+    }
+    n = {name: each.limit.n for name, each in by_reading.items()}
+    assert n["independent"] == 200 > n["any"] > n["repeated"] - 60
+    assert all(verify(each, copied).is_accepted for each in by_reading.values())
 
 
-def test_the_test_sample_speaks_of_f_too():
-    _, task = assessed()
-    errors = int(wrong(TEST, CODE.weights()[::-1]).sum())
-    assert count_errors(task.f.build(), TEST.on("cpu")).errors == errors
-    assert errors > wrong(TEST, CODE.weights()).sum()  # f and g are told apart
+def test_declared_tables_groups_and_salts_are_in_the_file():
+    groups = np.arange(240, dtype=np.int64) % 3
+    design = Design(groups=groups, salt="cd" * 32, seal="a newspaper", copies="independent")
+    found = certify(
+        None, PICTURES, design=design, on="each group", scores=table_of(), method="scores", **QUICK
+    )
+    certificate = found.certificate
+    assert (certificate.sample.salt, certificate.sample.seal) == (design.salt, design.seal)
+    assert [limit.of for limit in certificate.claim.limits] == ["group 0", "group 1", "group 2"]
+    assert verify(certificate, found.sample, groups=groups, tables=[table_of().arrays]).is_accepted
+    assert not verify(
+        certificate, found.sample, groups=groups[::-1].copy(), tables=[table_of().arrays]
+    ).is_accepted
+
+
+@pytest.mark.parametrize(
+    ("asked", "error", "words"),
+    [
+        ({"method": "pick"}, UsageError, "Did you mean picks"),
+        ({"effort": "huge"}, UsageError, "unknown effort"),
+        ({"minutes": -1.0}, UsageError, "positive number"),
+        ({"minutes": 1.0, "effort": "quick"}, UsageError, "in place of an effort"),
+        ({"delta": 2.0}, UsageError, ""),
+        ({"loss": "class:9"}, UsageError, "does not fit 3 classes"),
+        ({"on": "some"}, UsageError, "errors are counted on"),
+        ({"on": "each group"}, UsageError, "only of a sample with groups"),
+        ({"on": "one row a cluster"}, UsageError, "only with clusters"),
+        (
+            {"design": Design("clusters", "independent", clusters=np.arange(300) // 2), "on": "each class"},
+            UsageError,
+            "never",
+        ),
+        ({"test_set": written_clusters(9, role="test")}, DataError, "the test inputs have the shape"),
+        ({"unlabelled": SAMPLE}, UsageError, "give a model"),
+        ({"scores": table_of()}, DataError, "are of 240 examples"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(asked, error, words):
+    with pytest.raises((error, CertificateError), match=words or None):
+        certify(None, SAMPLE, **{"effort": "standard" if "minutes" in asked else "quick"} | asked)

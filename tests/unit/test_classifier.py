@@ -1,32 +1,69 @@
-"""The network to use: takes what is stored, needs its folder alone, and says what is missing."""
+"""The network to use: answers like g, takes what is stored, and needs its folder alone."""
 
 import shutil
 
 import numpy as np
+import pandas
 import pytest
 import torch
 from worlds.bright_rows import images, solved
+from worlds.samples import clouds, rows_of
 
 from codebound.certification import certify
 from codebound.classifier import load_classifier
 from codebound.known.base import Pretrained
-from codebound.methods.kernel_share import kernel_helper
 from codebound.run.errors import DataError, FormatError, UsageError
+from codebound.sample.order import Design, arrange
 from codebound.sample.tables import from_frame
+from codebound_verify.__main__ import main as verify
 
 SAMPLE = images()
 STORED = torch.from_numpy(SAMPLE.x)
+
+
+def learned(sample, tmp_path, method="split", **asked):
+    found = certify(None, sample, method=method, effort="quick", **asked)
+    return found, load_classifier(found.save_to(tmp_path / "one").folder)
 
 
 def test_a_compressed_network_scales_its_inputs_by_itself(tmp_path):
     found = certify(solved().build(), SAMPLE, method="prune", effort="quick")
     g = load_classifier(found.save_to(tmp_path / "one").folder)
     assert torch.equal(g(STORED), found.network(SAMPLE.scaling.apply(STORED)))
-    assert (g.input_shape, g.classes) == ((1, 4, 4), 3)
     wrong = int((g(STORED).argmax(dim=1) != torch.from_numpy(SAMPLE.y)).sum())
-    assert wrong <= found.certificate.facts.errors  # ambiguous ones count there
+    assert wrong <= found.certificate.limit.errors  # ambiguous ones count there
     single = load_classifier(found.save(tmp_path / "alone.cbound"))
     assert torch.equal(single(STORED), g(STORED))
+    holed = STORED[:5].double()
+    holed[1, 0, 2, 2] = float("nan")
+    with pytest.warns(UserWarning, match="^1 of 5 rows"):
+        scores = g(holed)
+    holed[1, 0, 2, 2] = SAMPLE.scaling.mean[0] * SAMPLE.scaling.divisor
+    assert torch.equal(scores, g(holed))
+
+
+@pytest.mark.parametrize("method", ["split", "picks", "scores"])
+def test_errors_are_those_that_were_counted(method, tmp_path):
+    sample = clouds(300, features=4, apart=2.0)
+    found, g = learned(sample, tmp_path, method)
+    known = found.certificate.known.rows
+    labels = np.array(g.predict(sample.x))
+    counted = arrange(sample, Design()).split(known)[1]
+    if method == "picks":
+        counted = np.setdiff1d(counted, found.network.examples.numpy())
+    assert int((labels[counted] != sample.y[counted]).sum()) == found.certificate.limit.errors
+
+
+def test_labels_are_those_of_the_known_share_and_need_not_count_from_zero(tmp_path):
+    y = np.random.default_rng(0).choice([1, 4, 7], 240)
+    x = np.random.default_rng(1).normal(size=(240, 3)) + 6.0 * (y[:, None] == [1, 4, 7])
+    y[200:] = 2  # no known row has it
+    sample = rows_of(x, y, classes=8)
+    found, g = learned(sample, tmp_path, design=Design(order="file"))
+    assert (found.certificate.sample.classes, g.labels.tolist()) == (3, [1, 4, 7])
+    labels = np.array(g.predict(x))
+    assert set(labels.tolist()) <= {1, 4, 7}
+    assert int((labels[120:] != y[120:]).sum()) == found.certificate.limit.errors >= 40
 
 
 @pytest.mark.parametrize("method", ["prune", "picks"])
@@ -42,154 +79,97 @@ def test_it_takes_arrays_and_lists_and_names_the_shape_that_it_takes(method, tmp
             g.predict(wrong)
 
 
-def test_a_network_of_picks_and_one_around_a_base(tmp_path):
-    learned = certify(None, SAMPLE, method="picks", effort="quick")
+def test_what_is_needed_beside_it_is_named(tmp_path):
     base = Pretrained(solved().build(), "rows seen elsewhere")
-    moved = certify(solved().build(), SAMPLE, method="prune", effort="quick", base=base)
-    for name, found, needed in (("picks", learned, "g.safetensors"), ("base", moved, "base.safetensors")):
-        folder = found.save_to(tmp_path / name).folder
-        inputs = STORED if name == "picks" else SAMPLE.scaling.apply(STORED)
+    cases = {
+        "g.safetensors": certify(None, SAMPLE, method="picks", effort="quick"),
+        "base.safetensors": certify(solved().build(), SAMPLE, method="prune", effort="quick", base=base),
+    }
+    for needed, found in cases.items():
+        folder = found.save_to(tmp_path / needed).folder
+        inputs = STORED if needed == "g.safetensors" else SAMPLE.scaling.apply(STORED)
         assert torch.equal(load_classifier(folder)(STORED), found.network(inputs))
-        away = shutil.copy(folder / "certificate.cbound", tmp_path / f"{name}.cbound")
+        away = shutil.copy(folder / "certificate.cbound", tmp_path / f"{needed}.cbound")
         with pytest.raises(FormatError, match=f"needs {needed}"):
             load_classifier(away)
+    with pytest.raises(FormatError, match=r"certificate\.cbound cannot be read"):
+        load_classifier(tmp_path)
 
 
-def test_frames_are_read_as_the_table_of_the_sample_was(tmp_path):
-    pandas = pytest.importorskip("pandas")
+def frame_of(n=200, *, has_gaps):
     stream = np.random.default_rng(0)
-    town = stream.choice(["Rome", "Oslo", "Pune"], 120)
-    frame = pandas.DataFrame(
-        {"size": stream.random(120), "town": town, "label": np.where(town == "Rome", "b", "a")}
-    )
-    frame.loc[::7, "size"] = np.nan
-    found = certify(None, frame, method="split", effort="quick", allow_copies=True)
-    g = load_classifier(found.save_to(tmp_path / "one").folder)
-    wanted = g.predict(found.sample.x)
-    assert g.predict(frame[["town", "label", "size"]]) == wanted  # in any order, beside others
-    alone = frame[frame["size"].notna()].head(1)
-    assert g.predict(alone) == wanted[alone.index[0] : alone.index[0] + 1]
-    with pytest.raises(UsageError, match="columns of the sample are not known"):
-        load_classifier(certify(None, SAMPLE, method="constant").save_to(tmp_path / "two").folder).predict(
-            frame
-        )
+    town = stream.choice(["Rome", "Oslo", "Pune"], n)
+    frame = pandas.DataFrame({"size": stream.normal(5.0, 1.0, n), "count": stream.integers(0, 1000, n)})
+    if has_gaps:
+        frame["town"] = town
+        frame.loc[::7, "size"] = np.nan
+        frame.loc[3::9, "town"] = None
+    is_big = frame["size"].fillna(5.0) + (town == "Rome") * has_gaps > 5.0
+    return frame, frame.assign(label=np.where(is_big, "big", "small"))
 
 
-@pytest.fixture(scope="module")
-def of_table(tmp_path_factory):
-    """A network of a table of numbers, words, declared levels and truth values, none of which is missing."""
-    pandas = pytest.importorskip("pandas")
-    stream = np.random.default_rng(0)
-    frame = pandas.DataFrame(
-        {
-            "size": stream.normal(5.0, 1.0, 200),
-            "town": stream.choice(["Rome", "Oslo", "Pune"], 200),
-            "hue{red|green|blue}": stream.choice(["red", "green", "blue"], 200),
-            "count": stream.integers(0, 1000, 200),
-        }
-    )
-    frame["label"] = np.where(frame["size"] > 5.0, "big", "small")
-    found = certify(None, frame, method="split", effort="quick")
-    return frame.drop(columns="label"), found.save_to(tmp_path_factory.mktemp("table") / "one").folder
-
-
-def _renamed(frame):
-    return frame.rename(columns={"hue{red|green|blue}": "hue"})
-
-
-def test_a_row_that_lacks_what_the_sample_never_lacked_has_an_answer_that_g_alone_fixes(of_table):
-    pandas = pytest.importorskip("pandas")
-    frame, folder = of_table
-    g = load_classifier(folder)
-    rows = _renamed(frame.head(8).astype(object))
-    for value, column in (
-        (None, "size"),
-        (float("nan"), "size"),
-        (pandas.NA, "size"),
-        ("", "size"),
-        (float("inf"), "size"),
-        ("a word", "size"),
-        (pandas.NA, "town"),
-        ("mauve", "hue"),
-        (None, "hue"),
-        (pandas.NaT, "count"),
-    ):
-        rows.loc[2, column] = value
-        with pytest.warns(UserWarning, match=r"^1 of 8 rows lack a value that the sample never lacked"):
-            labels = g.predict(rows)
-        rows.loc[2] = _renamed(frame).loc[2]
-        whole = g.predict(rows)
-        assert labels[:2] + labels[3:] == whole[:2] + whole[3:]
-    rows.loc[2, "size"] = None
-    with pytest.warns(UserWarning, match="1 of 8"):
-        filled = g(rows)
-    rows.loc[2, "size"] = float(np.sort(g.network.picks[:, 0].numpy())[(len(g.network.picks) - 1) // 2])
-    assert torch.equal(filled, g(rows))  # the median of what g was learned from
-    rows.loc[2, "town"] = "a town that nobody saw"
-    assert len(g.predict(rows)) == 8  # a word has its place by its hash
-
-
-def test_arrays_may_lack_values_too_and_others_keep_their_scores(of_table, recwarn):
-    frame, folder = of_table
-    g = load_classifier(folder)
-    stored = torch.from_numpy(from_frame(frame.head(9), role="unlabelled").x)
-    known = g(stored)
+@pytest.mark.parametrize("method", ["split", "picks"])
+def test_words_and_gaps_are_read_as_the_table_of_the_sample_was(method, tmp_path, recwarn):
+    frame, whole = frame_of(has_gaps=True)
+    found, g = learned(whole, tmp_path, method)
+    assert found.sample.is_cells
+    assert verify([str(tmp_path / "one")]) == 0
+    scores = found.network(torch.from_numpy(found.sample.x))
+    recwarn.clear()
+    assert torch.equal(g(found.sample.x), scores)
+    assert torch.equal(g(frame[["town", "count", "size"]]), scores)  # in any order
+    assert torch.equal(g(whole), scores)  # beside others
+    assert torch.equal(g(frame.to_numpy(dtype=object)), scores)
+    assert torch.equal(g({name: frame[name].tolist() for name in frame}), scores)
+    assert g.predict(frame.iloc[1].to_dict()) == g.predict(frame.iloc[1:2])
     assert not recwarn.list
-    holed = stored.clone()
-    holed[4, 0], holed[5, 1] = float("nan"), float("-inf")
-    with pytest.warns(UserWarning, match="^2 of 9 rows"):
-        found = g(holed)
-    assert torch.equal(found[[0, 1, 2, 3, 6, 7, 8]], known[[0, 1, 2, 3, 6, 7, 8]])
-    holed[4, 0], holed[5, 1] = g.typical[0], g.typical[1]
-    assert torch.equal(found, g(holed))
-    rows = frame.head(9).to_numpy(dtype=object)
-    assert torch.equal(g(rows), known)
-    assert torch.equal(g(rows.tolist()), known)
-
-
-def test_a_dictionary_is_columns_or_one_row(of_table):
-    frame, folder = of_table
-    g = load_classifier(folder)
-    rows = _renamed(frame.head(3))
-    wanted = g.predict(rows)
-    assert g.predict({name: rows[name].tolist() for name in rows}) == wanted
-    assert g.predict(rows.iloc[1].to_dict()) == wanted[1:2]
+    wrong = np.mean(np.array(g.predict(frame)) != whole["label"])
+    assert wrong < 0.25
+    new = frame.head(2).assign(town="a town that nobody saw")
+    assert len(g.predict(new)) == 2
+    with pytest.raises(DataError, match="lacks columns of the sample: count"):
+        g.predict({"town": ["Rome"], "size": [1.0]})
     with pytest.raises(DataError, match="different numbers of values"):
-        g.predict({**{name: rows[name] for name in rows}, "size": [1.0]})
-    with pytest.raises(DataError, match="lacks columns of the sample: size"):
-        g.predict({"town": ["Rome"]})
+        g.predict({**{name: frame[name] for name in frame}, "size": [1.0]})
     with pytest.raises(UsageError, match="Rows of a table are given as a data frame"):
         g.predict([["Rome", 1.0]])
 
 
-def test_networks_without_kept_examples_take_what_their_scaling_maps_to_zero(tmp_path):
-    found = certify(solved().build(), SAMPLE, method="prune", effort="quick")
-    g = load_classifier(found.save_to(tmp_path / "one").folder)
-    holed = STORED[:5].double()
-    holed[1, 0, 2, 2] = float("nan")
-    with pytest.warns(UserWarning, match="^1 of 5 rows"):
-        scores = g(holed)
-    holed[1, 0, 2, 2] = SAMPLE.scaling.mean[0] * SAMPLE.scaling.divisor
-    assert torch.equal(scores, g(holed))
+def test_a_row_that_lacks_what_the_sample_never_lacked_has_an_answer_that_g_alone_fixes(tmp_path):
+    frame, whole = frame_of(has_gaps=False)
+    _, g = learned(whole, tmp_path)
+    rows = frame.head(8).astype(object)
+    whole_scores, middle = g(rows), g.network._features.tensors["middle"]
+    for value in (None, float("nan"), pandas.NA, "", "a word", float("inf")):
+        rows.loc[2, "size"] = value
+        with pytest.warns(UserWarning, match=r"^1 of 8 rows lack a value that the sample never lacked"):
+            scores = g(rows)
+        assert torch.equal(scores[[0, 1, 3, 4, 5, 6, 7]], whole_scores[[0, 1, 3, 4, 5, 6, 7]])
+        rows.loc[2, "size"] = float(middle[0])
+        assert torch.equal(scores, g(rows))
+    stored = torch.from_numpy(from_frame(frame.head(9), role="unlabelled").x)
+    holed = stored.clone()
+    holed[4, 0], holed[5, 1] = float("nan"), float("-inf")
+    with pytest.warns(UserWarning, match="^2 of 9 rows"):
+        found = g(holed)
+    holed[4, 0], holed[5, 1] = middle
+    assert torch.equal(found, g(holed))
 
 
-def test_the_helper_of_certify_fills_in_what_is_missing(tmp_path):
-    stream = np.random.default_rng(1)
-    x = stream.normal(size=(300, 3))
-    found = certify(
-        None, (x, (x[:, 0] > 0).astype(int)), helper=kernel_helper, prior_tenths=5, effort="quick"
-    )
-    g = load_classifier(found.save_to(tmp_path / "one").folder)
-    rows = x[:4].copy()
-    rows[2, 1] = np.nan
-    with pytest.warns(UserWarning, match="^1 of 4 rows"):
-        scores = g(rows)
-    assert scores.isfinite().all()
-    rows[2, 1] = float(g.typical[1])
-    assert torch.equal(scores, g(rows))
+def test_frames_need_a_folder_of_a_table(tmp_path):
+    _, g = learned(SAMPLE, tmp_path)
+    with pytest.raises(UsageError, match="columns of the sample are not known"):
+        g.predict(frame_of(has_gaps=False)[0])
 
 
-def test_a_folder_without_a_certificate_is_named(tmp_path):
-    np.savez(tmp_path / "x.npz", x=SAMPLE.x)
-    with pytest.raises(FormatError, match=r"certificate\.cbound cannot be read"):
-        load_classifier(tmp_path)
+def test_weights_and_names_of_another_folder_are_refused(tmp_path):
+    found, _ = learned(frame_of(has_gaps=True)[1], tmp_path)
+    other = certify(None, SAMPLE, method="split", effort="quick").save_to(tmp_path / "two").folder
+    shutil.copy(other / "g.safetensors", tmp_path / "one" / "g.safetensors")
+    with pytest.raises(FormatError, match="not the weights of this certificate"):
+        load_classifier(tmp_path / "one")
+    folder = found.save_to(tmp_path / "three").folder
+    text = (folder / "result.json").read_text().replace('"big"', '"tall"')
+    (folder / "result.json").write_text(text)
+    with pytest.raises(FormatError, match="answers would have wrong names"):
+        load_classifier(folder)

@@ -157,21 +157,20 @@ class Variant:
 
 
 class RoundSearch:
-    """Goes through the rounds of all variants, or to the one that is wanted; the smallest bound is kept.
+    """Goes through the rounds of all variants; the smallest bound is kept.
 
     Every message stands for itself, so a search may stop wherever it likes: where nothing can be gained any
     more, where somebody stops it, or where a learner fails.
 
     Args:
         variants: A variant for each candidate.
-        wanted: The only message to look at; None: all.
         progress: Told after each round.
     """
 
-    def __init__(self, variants: list[Variant], wanted: RuleMessage | None, progress: Progress) -> None:
+    def __init__(self, variants: list[Variant], progress: Progress) -> None:
         self.stages: list[Stage] = []
         self.is_interrupted = False
-        self._variants, self._wanted, self._progress = variants, wanted, progress
+        self._variants, self._progress = variants, progress
         self._best: tuple[Stage, Round] | None = None
         self._failures: dict[int, CodeboundError] = {}
 
@@ -183,14 +182,13 @@ class RoundSearch:
         """
         try:
             for number, variant in enumerate(self._variants):
-                if self._wanted is None or number == self._wanted.candidate:
-                    self._run_one(number, variant)
+                self._run_one(number, variant)
         except KeyboardInterrupt:
-            if self._best is None or self._wanted is not None:
+            if self._best is None:
                 raise
             self.is_interrupted = True
         if self._best is None:
-            raise next(iter(self._failures.values()), UsageError(f"no rule has the message {self._wanted}."))
+            raise next(iter(self._failures.values()))
         for number, failure in self._failures.items():
             warnings.warn(f"candidate {number} was left out: {failure}", stacklevel=5)
         stage, at = self._best
@@ -214,9 +212,6 @@ class RoundSearch:
 
     def _consider(self, number: int, variant: Variant, at: Round) -> None:
         messages = [RuleMessage(number, at.number), *([RuleMessage(number)] if at.is_last else [])]
-        if self._wanted is not None:
-            is_reached = at.is_last or at.number == self._wanted.rounds
-            messages = [self._wanted] if is_reached else []
         picks, errors = variant.counted(at)
         for message in messages:
             bound = variant.bound(message, picks=picks, errors=errors)
@@ -232,8 +227,8 @@ class RoundSearch:
 
     def _is_over(self, number: int, variant: Variant, at: Round) -> bool:
         """Return True if no later round of this candidate can improve."""
-        if self._wanted is not None or self._best is None:
-            return self._best is not None
+        if self._best is None:
+            return False
         hoped = variant.bound(RuleMessage(number), picks=variant.counted(at)[0], errors=0)
         return hoped.value >= self._best[0].bound.value
 

@@ -15,14 +15,14 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
 
-from codebound.any_learner.candidates import RoundSearch, RuleMessage, Sample, Variant, digests
+from codebound.any_learner.candidates import RoundSearch, Sample, Variant, digests
 from codebound.any_learner.learners import Fitter
 from codebound.any_learner.picking_rule import RuleConstants
 from codebound.bounds.facts import check_bits, check_delta
 from codebound.bounds.risk import percent
 from codebound.run.errors import DataError, UsageError
 from codebound.run.progress import open_bar
-from codebound.sample.caveats import MOST_COPIES, STANDARDISED, looks_standardised
+from codebound.sample.caveats import STANDARDISED, looks_standardised
 from codebound.sample.dataset import permutation
 from codebound.sample.losses import WRONG, parse_loss
 
@@ -42,6 +42,7 @@ _NEVER_CHOSEN = ("candidates", "delta", "extra_bits", "loss", "progress", "tau")
 """Settings that say what is claimed: candidates cannot choose among them."""
 _LEAST_TO_SET_APART = 100  # examples of a sample
 _GROWTH = 0.01  # of what is learned from, in a round
+_MOST_COPIES = 100  # one example in so many may be a copy of an earlier one
 
 
 def _has(name: str) -> Callable[[F], F]:
@@ -164,15 +165,11 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
             UsageError: A setting is out of its range; or the learner fails on the picks, or gives another
                 result for the same picks, or looks at more than one example when it predicts.
         """
-        return self.fit_message(X, y)
-
-    def fit_message(self, X: Any, y: ArrayLike, message: RuleMessage | None = None) -> PickToLearn:
-        """The same for the one rule that a message names, without any choice; None: for the best of all."""
         sample = self._sample(X, y)
         watched = open_bar("PickToLearn") if self.progress is None else nullcontext(self.progress)
         variants = self._variants(sample)
         with watched as progress:
-            search = RoundSearch(variants, message, progress)
+            search = RoundSearch(variants, progress)
             stage, at = search.run()
         self.stages_, self.is_interrupted_ = tuple(search.stages), search.is_interrupted
         self.estimator_, self.message_ = at.model, stage.message
@@ -300,7 +297,7 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
             )
         found = Sample(inputs, labels, digests(inputs, labels))
         copies = len(labels) - len(set(found.digests))
-        if MOST_COPIES * copies > len(labels):
+        if _MOST_COPIES * copies > len(labels):
             warnings.warn(
                 f"{copies} of {len(labels)} examples are exact copies of earlier ones: the bound holds if "
                 "they are independent draws that happen to be equal. Leave out what was repeated.",
@@ -353,7 +350,7 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
         )
         part = np.ones(len(sample.labels), dtype=bool)
         if loss is not None and loss.has_part:
-            part = loss.is_counted(torch.from_numpy(sample.labels.astype(np.int64))).numpy()
+            part = loss.is_about(torch.from_numpy(sample.labels.astype(np.int64))).numpy()
         n = int(part.sum()) - int(part[apart].sum())
         if not n:
             raise DataError(f"no example that is not set apart can have the loss {self.loss}.")

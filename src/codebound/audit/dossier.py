@@ -147,22 +147,22 @@ def _items(
     certificate: Certificate, result: Mapping[str, Any], words: Mapping[str, Any]
 ) -> list[tuple[str, str, str]]:
     """Key, name and content of every item; ``words`` has what neither the file nor its result says."""
-    facts, claim = certificate.facts, certificate.claim
+    facts, claim = certificate.sample, certificate.claim
     counted = "; ".join(map(str, certificate.counts))
     items = [
         ("intended_use", "intended use", words["intended_use"]),
         ("operating_conditions", "operating conditions", words["operating_conditions"]),
-        ("data", "sample", f"{words['data']} {facts.n} examples counted; SHA-256 {facts.sample_sha256}"),
+        ("data", "sample", f"{words['data']} {facts.rows} examples; SHA-256 {facts.sha256}"),
         ("threshold", "fixed in advance", f"{words['threshold']} Failure probability {claim.delta!r}."),
-        ("statement", "shown", f"{certificate.sentence} ({claim.statement}; {counted})"),
+        ("statement", "shown", f"{certificate.sentence} ({claim.assurance}; {counted})"),
     ]
     if claim.subject == "f":
         told = "f is bounded through the compressed network g, and what sets them apart is part of the bound"
         items.append(("surrogate", "surrogate", told))
     if rows := result.get("by_class"):
         items.append(("by_class", "every class, all at once", f"{_AUTHORS}: {_classes(rows)}"))
-    before, size = result["original_train_errors"], result["original_train_n"]
-    was = "" if before is None else f"; {_AUTHORS}: {before} errors before, on {size}"
+    before = result["original_errors"]
+    was = "" if before is None else f"; {_AUTHORS}: {before} errors before, on {facts.rows}"
     how = "errors of the decoded network, in float64; it decodes bit for bit from the file"
     return [
         *items,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -37,9 +38,27 @@ def read_statement(path: Path) -> FileStatement:
             str(path), "C-16", data, ledger.seal["delta"], f"looks {ledger.content.split()[0]!r}"
         )
     certificate = Certificate.load(path)
-    claim, facts = certificate.claim, certificate.facts
-    event = certificate.kind.event(certificate)
-    return FileStatement(str(path), claim.statement, facts.sample_sha256, claim.delta, event)
+    return FileStatement(
+        str(path),
+        certificate.statement,
+        certificate.sample.sha256,
+        certificate.claim.delta,
+        event_of(certificate),
+    )
+
+
+def event_of(certificate: Certificate) -> str:
+    """Event on which a certificate holds: that of all messages about a sample with what is known and claimed.
+
+    Bounds of other losses, of other parts or with other things known are other events.
+    """
+    claim, known = certificate.claim, certificate.known
+    if claim.law == "sum" or certificate.original is not None:
+        return f"file {hashlib.sha256(certificate.to_bytes()).hexdigest()}"
+    of_sample = asdict(certificate.sample) | {"classes": None}
+    of_known = asdict(known) | {"rows": None}
+    content = repr((of_sample, of_known, claim.subject, asdict(certificate.format)))
+    return f"code {hashlib.sha256(content.encode()).hexdigest()}"
 
 
 @implements("C-18", kind="certificate")
@@ -47,8 +66,9 @@ def joint_delta(made: Sequence[FileStatement]) -> float:
     """Failure probability of all statements together, rounded up.
 
     Statement.  The probabilities of different events add up. Certificates by C-2 on one sample with one code
-                (the same page, base, factory and scaling) hold on one and the same event, that of the
-                largest delta: C-2 is about all messages at once, so as many as one likes cost nothing more.
+                (the same page, order, tables, features and base) hold on one and the same event, that of the
+                largest delta: the code is about all messages at once, so as many as one likes cost nothing
+                more.
     Checked by. unit, validity (a table of certificates from one sample; teeth: different codes not added).
 
     Example:

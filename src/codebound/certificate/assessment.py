@@ -1,58 +1,175 @@
-"""Assessment of messages and rules, and the certificates that follow.
+"""Assessment of outcomes by their message and their errors, and the certificates that follow.
 
-A message is encoded, decoded again, and judged by the errors of the decoded network. A certificate is never
-issued without the consent of the second program.
+A certificate is never issued without the consent of the second program.
 """
 
 from __future__ import annotations
 
 import datetime
 import hashlib
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from fractions import Fraction
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import torch
 
 from codebound import __version__
-from codebound.bounds.facts import OccamFacts
-from codebound.bounds.occam import occam_binomial, occam_hoeffding, occam_kl, occam_table
-from codebound.bounds.original import grid_theta
-from codebound.bounds.picked import picked_risk
-from codebound.bounds.risk import count_of
-from codebound.certificate.claims import FromPicks
-from codebound.certificate.declarations import list_assumptions
-from codebound.certificate.evaluate import Count, count_errors
-from codebound.certificate.file import Certificate, CertificateFacts, Claim
+from codebound.bits.bitstring import join
+from codebound.bits.forms import NETWORK
+from codebound.certificate.declarations import describe_files, list_declarations
+from codebound.certificate.evaluate import find_agreements
+from codebound.certificate.file import (
+    Certificate,
+    Claim,
+    Known,
+    Limit,
+    MessageFacts,
+    OriginalFacts,
+    SampleFacts,
+    TableFacts,
+    Unlabelled,
+)
+from codebound.certificate.limits import Term, Terms, guess_rate, share_of
+from codebound.certificate.page import code_commit
 from codebound.certificate.verification import verify
-from codebound.certificate.versions import PAGES, code_commit
-from codebound.learn.kernel_network import PickedNetwork, count_losses
-from codebound.learn.picking import losses_of, permutation
-from codebound.learn.rule import PickedMessage, decode_rule
-from codebound.run.errors import CertificateError, FormatError, RefusedError
-from codebound.run.extensions import form_of
+from codebound.run.errors import CertificateError, RefusedError
 from codebound.run.interrupts import finish_block
 from codebound.run.progress import Progress, silent
 from codebound.run.references import implements
-from codebound.sample.caveats import DEVELOPED, count_commonest
-from codebound.sample.losses import WRONG, OfClass, possible_examples
+from codebound.sample.caveats import development_sample
+from codebound.sample.counting import Tally, Verdicts, count
+from codebound.sample.order import Design, arrange
+from codebound.sample.questions import EACH_CLASS, Question, front
 
 if TYPE_CHECKING:
-    from torch import nn
+    from numpy.typing import NDArray
 
     from codebound.bits.bitstring import Bits
-    from codebound.bits.messages import AbstractMessage
-    from codebound.bounds.facts import PickedFacts
-    from codebound.bounds.risk import RiskBound
-    from codebound.certificate.claims import Conclusion
-    from codebound.certificate.statement import AbstractStatement
+    from codebound.bits.plain_code import Ledger
+    from codebound.certificate.outcome import AbstractOutcome
     from codebound.certificate.task import Task
-    from codebound.learn.picking import Picked
-    from codebound.learn.rule import Rule
-    from codebound.run.job import Engine
     from codebound.sample.dataset import Dataset
-    from codebound.sample.losses import Loss
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Assessed:
+    """An outcome with what it proves.
+
+    Attributes:
+        outcome: Classifier and message.
+        bits: The whole message, with the loss in front.
+        ledger: Where its bits went.
+        question: What was counted.
+        tallies: Counts behind each limit.
+        terms: The limits.
+        delta: Failure probability of the claim.
+        limits: Their values.
+        bound: The bound that follows.
+        is_vacuous: Whether guessing does as well.
+    """
+
+    outcome: AbstractOutcome
+    bits: Bits
+    ledger: Ledger
+    question: Question
+    tallies: tuple[Tally, ...]
+    terms: Terms
+    delta: float
+    limits: tuple[float, ...]
+    bound: float
+    is_vacuous: bool
+
+    @property
+    def law(self) -> str:
+        """Law of its claim."""
+        return "sum" if self.terms.joined == "sum" else self.terms.each[0].law
+
+    @property
+    def tally(self) -> Tally:
+        """The first of its counts."""
+        return self.tallies[0]
+
+    @property
+    def rank(self) -> tuple[float, float]:
+        """Smaller is better; among vacuous bounds the one nearer to saying something."""
+        term = self.terms.each[0]
+        return self.bound, (term.count + term.bits) / max(1, term.n)
+
+    @property
+    def score(self) -> float:
+        """The rank on the scale of a guess."""
+        value, distance = self.rank
+        return value if value < 1.0 else 1.0 + distance
+
+
+def assess(outcome: AbstractOutcome, task: Task) -> Assessed:
+    """Count the errors of an outcome, and bound its risk at the price of its message."""
+    prefix, noted = front(task.question, task.sample.classes)
+    body, ledger = outcome.encode()
+    bits = join(prefix, body)
+    known, counted = task.arranged.split(outcome.known_rows)
+    verdicts = outcome.judge(task.question, task, counted)
+    tallies = count(
+        task.arranged,
+        verdicts,
+        question=task.question,
+        known=known,
+        classes=outcome.classes,
+        picked=outcome.picked,
+    )
+    joined: Literal["first", "largest", "sum"]
+    share, joined = share_of(task.question.on, len(tallies))
+    if task.about_f is not None and task.about_f.unlabelled is not None:
+        disagreement = _count_disagreements(outcome, task, task.about_f.unlabelled)
+        tallies, share, joined = (replace(tallies[0], of="risk"), disagreement), 0.5, "sum"
+    law = "binomial" if outcome.picked is None else "picked"
+    each = tuple(
+        Term(law, tally.errors + (tally.picks or 0), tally.n, bits.length, share)  # type: ignore[arg-type]
+        for tally in tallies
+    )
+    terms = Terms(each, joined)
+    limits = terms.limits(task.delta)
+    bound = terms.bound(limits)
+    is_vacuous = _is_vacuous(task, _count_classes(outcome), counted, bound, limits)
+    return Assessed(
+        outcome, bits, (*noted, *ledger), task.question, tallies, terms, task.delta, limits, bound, is_vacuous
+    )
+
+
+def _is_vacuous(
+    task: Task, classes: int, counted: NDArray[np.int64], bound: float, limits: tuple[float, ...]
+) -> bool:
+    """Return True if guessing does as well (docs/format.md, 6.6)."""
+    question = task.question
+    if question.has_parts:
+        return max(limits) >= 1.0
+    rate = question.loss.guess_rate(classes)
+    if question.is_plain:
+        most = int(np.bincount(task.sample.y[counted]).max())
+        rate = guess_rate(classes, Fraction(most, len(counted)))
+    return Fraction(bound) >= rate
+
+
+def _count_classes(outcome: AbstractOutcome) -> int:
+    return len(outcome.classes)
+
+
+def _count_disagreements(outcome: AbstractOutcome, task: Task, unlabelled: Dataset) -> Tally:
+    """Disagreements of f and g on fresh inputs, with copies as in the sample and nothing known."""
+    assert outcome.classifier is not None  # a network
+    right = find_agreements(task.f.build(), outcome.classifier, unlabelled.on("cpu"))
+    fresh = arrange(unlabelled, Design(order="file", copies=task.design.copies))
+    none = np.zeros(0, np.int64)
+    every = np.ones_like(right)
+    (found,) = count(
+        fresh, Verdicts(right, every, every), question=Question(), known=none, classes=outcome.classes
+    )
+    return replace(found, of="disagreement")
+
+
+def recount(assessed: Assessed, task: Task) -> Assessed:
+    """Assess the same outcome for another question."""
+    return assess(assessed.outcome, task)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,275 +183,48 @@ class ClassBound:
     picks: int = 0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class AbstractAssessed(ABC):
-    """A message with what it proves.
-
-    Attributes:
-        message: The message, with all its options.
-        bits: Its bits.
-        ledger: Where they went.
-        network: The network that the bits decode to.
-        count: Errors of that network.
-        facts: What the bound of g was told; its delta is that bound's share.
-        conclusion: What follows.
-        counted: The examples that count.
-        kind: What is stated.
-        version: Of its file: the third only where the second cannot say it, or says less of it.
-        alone: The bound of g, by which messages are compared: a choice that looked at the unlabelled inputs
-            of C-12b would have to be paid.
-    """
-
-    message: AbstractMessage | PickedMessage
-    bits: Bits
-    ledger: tuple[tuple[str, int], ...]
-    network: nn.Module
-    count: Count
-    facts: OccamFacts | PickedFacts
-    conclusion: Conclusion
-    counted: Dataset
-    kind: type[AbstractStatement]
-    version: int
-    alone: float
-
-    @property
-    def bound(self) -> RiskBound:
-        """The bound on the risk."""
-        return self.conclusion.bound
-
-    @property
-    def rank(self) -> tuple[float, float]:
-        """Smaller is better; among vacuous bounds the one nearer to saying something."""
-        return self.alone, (self.facts.errors + self.facts.code_bits) / self.facts.n
-
-    @property
-    def score(self) -> float:
-        """The rank on the scale of a guess."""
-        value, distance = self.rank
-        return value if value < 1.0 else 1.0 + distance
-
-    @abstractmethod
-    def require_read_back(self, task: Task) -> None:
-        """Refuses bits that do not decode to the message again, by a FormatError."""
-
-    @abstractmethod
-    def route(self, method: str) -> tuple[str, str]:
-        """The route that it is an end of, empty for what is compared with nothing; and what it paid."""
-
-    @abstractmethod
-    def errors_on(self, data: Dataset, loss: Loss, engine: Engine | None) -> int:
-        """The losses of its network on other data."""
-
-    @abstractmethod
-    def class_bounds(self, task: Task, *, engine: Engine | None) -> tuple[ClassBound, ...]:
-        """Its errors on every class of the examples that count, with limits that hold at once."""
-
-    @abstractmethod
-    def recount(self, task: Task, *, engine: Engine | None) -> AbstractAssessed:
-        """The same network with the loss of another task counted, which its message then names."""
-
-    @property
-    def rules(self) -> tuple[Rule, ...]:
-        """The rules by which its network was learned; none where a message has it."""
-        return ()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Assessed(AbstractAssessed):
-    """A message that a network is decoded from, and the message that its bits are."""
-
-    message: AbstractMessage
-    facts: OccamFacts
-    read: AbstractMessage
-
-    def require_read_back(self, task: Task) -> None:  # noqa: D102
-        for name, part in self.message.parts.items():  # numbers are those that were counted with
-            require_same(name, self.read.parts[name], part)
-
-    def route(self, method: str) -> tuple[str, str]:  # noqa: D102
-        facts = self.facts
-        bits = count_of(facts.code_bits, "bit", form="g")
-        return self.kind.route, f"{count_of(facts.errors, 'error')} of {facts.n}, {bits} by {method}"
-
-    def errors_on(self, data: Dataset, loss: Loss, engine: Engine | None) -> int:  # noqa: D102
-        return count_errors(self.network, data.on("cpu"), loss=loss, engine=engine).errors
-
-    def class_bounds(self, task: Task, *, engine: Engine | None) -> tuple[ClassBound, ...]:  # noqa: D102
-        theta, rest, counts = _theta(self.message), task.rest, []
-        for label in range(task.sample.classes):
-            errors, places = 0, np.flatnonzero(rest.y == label)
-            if len(places):
-                part = rest.select(places, role=rest.role).on("cpu")
-                errors = count_errors(self.network, part, theta=theta, engine=engine).errors
-            counts.append((errors, len(places)))
-        limits = occam_table(counts, code_bits=self.facts.code_bits, delta=task.delta)
-        return tuple(
-            ClassBound(label, errors, n, limit)
-            for label, ((errors, n), limit) in enumerate(zip(counts, limits, strict=True))
-        )
-
-    def recount(self, task: Task, *, engine: Engine | None) -> Assessed:  # noqa: D102
-        options = replace(self.message.options, setting=task.options.setting)
-        return assess(self.message.with_options(options), task, engine=engine)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class AssessedPicks(AbstractAssessed):
-    """A rule, and what it picked; its network is defined to the last bit, for inputs as they are stored."""
-
-    message: PickedMessage
-    facts: PickedFacts
-    picked: Picked
-
-    @property
-    def rules(self) -> tuple[Rule, ...]:  # noqa: D102
-        return (self.picked.rule,)
-
-    def require_read_back(self, task: Task) -> None:  # noqa: D102
-        meant, rule = self.message, self.picked.rule
-        known = (meant.setting, rule.first) if meant.is_short else None
-        read = decode_rule(self.bits, input_shape=task.sample.input_shape, known=known)
-        require_same("rule", read.rule, rule)
-        require_same("setting", read.setting, meant.setting)
-        if meant.is_short:
-            require_same("spare classes", read.spare_classes, meant.spare_classes)
-
-    def route(self, method: str) -> tuple[str, str]:  # noqa: D102
-        facts, wrong = self.facts, f"{count_of(self.facts.errors, 'error')} of {self.facts.n}"
-        if facts.is_held_out:
-            learned = f"after learning from the other {facts.n_first} without picks"
-            return "split", f"{wrong}, {learned}; {count_of(facts.code_bits, 'bit', form='g')}"
-        paid = f"{count_of(facts.picks, 'pick')} and {wrong}, beside {facts.n_first} first ones"
-        return "picks", f"{paid}; {count_of(facts.code_bits, 'bit', form='g')}"
-
-    def errors_on(self, data: Dataset, loss: Loss, engine: Engine | None) -> int:  # noqa: D102
-        return count_losses(self.network, data, loss)
-
-    def class_bounds(self, task: Task, *, engine: Engine | None) -> tuple[ClassBound, ...]:
-        """Picks of a class count on that class alone."""
-        sample, delta = task.sample, task.delta / task.sample.classes * (1.0 - 1e-15)
-        labels, rows = sample.y[permutation(sample.n)[self.picked.rule.first :]], []
-        for label in range(sample.classes):
-            row = ClassBound(label, 0, 0, None)
-            if (labels == label).any():
-                own = _count_part(self.picked, sample, OfClass(label), replace(self.facts, delta=delta))
-                row = ClassBound(label, own.errors, own.n, picked_risk(own).value, own.picks)
-            rows.append(row)
-        return tuple(rows)
-
-    def recount(self, task: Task, *, engine: Engine | None) -> AssessedPicks:  # noqa: D102
-        return assess_picked(self.picked, task)
-
-
-def require_same(name: str, read: object, meant: object) -> None:
-    """Refuses a part of a message that is read otherwise than it was meant."""
-    if read != meant:
-        raise FormatError(f"the message does not say what it was made for: {name} {read}, not {meant}.")
-
-
-def with_setting(message: AbstractMessage, task: Task) -> AbstractMessage:
-    """The message with classes and scaling of the task, unless it says others."""
-    if message.options.setting is not None:
-        return message
-    return message.with_options(replace(message.options, setting=task.options.setting))
-
-
-def _theta(message: AbstractMessage) -> float:
-    """The margin that counts as an error."""
-    index = message.options.theta_index
-    return 0.0 if index is None else grid_theta(index).value
-
-
-Encoded = tuple["Bits", tuple[tuple[str, int], ...]]
-"""The bits of a message, and where they went."""
-
-
-def assess(
-    message: AbstractMessage,
-    task: Task,
-    *,
-    encoded: Encoded | None = None,
-    engine: Engine | None = None,
-    progress: Progress = silent,
-) -> Assessed:
-    """Encodes a message, unless that was done, decodes it, and bounds the risk of the decoded network."""
-    message = with_setting(message, task)
-    fitted = task.claim.complete(message, task).shorten()
-    bits, ledger = encoded if encoded is not None and fitted is message else fitted.encode()
-    read: AbstractMessage = form_of("message")(
-        bits,
-        input_shape=task.sample.input_shape,
-        short_classes=task.sample.classes if fitted.is_short else None,
-        witness=fitted.witness(),
+def bound_classes(assessed: Assessed, task: Task) -> tuple[ClassBound, ...]:
+    """Errors on every class of the counted examples, with limits that hold at once (C-17)."""
+    outcome = assessed.outcome
+    known, counted = task.arranged.split(outcome.known_rows)
+    question = Question(on=EACH_CLASS)
+    tallies = count(
+        task.arranged,
+        outcome.judge(question, task, counted),
+        question=question,
+        known=known,
+        classes=outcome.classes,
+        picked=outcome.picked,
     )
-    network = read.build(task.base_tensors)
-    theta, loss = _theta(fitted), task.claim.loss
-    count = count_errors(network, task.counted_data, theta=theta, loss=loss, engine=engine, progress=progress)
-    facts = OccamFacts(
-        errors=count.errors,
-        n=task.counted.n,
-        code_bits=bits.length,
-        delta=task.claim.delta_share * task.delta,
-        classes=task.sample.classes,
-    )
-    conclusion = task.claim.conclude(facts, message=fitted, network=network, task=task)
-    kind, alone = type(task.claim), occam_binomial(facts).value
-    version = fitted.version if loss == WRONG else max(fitted.version, kind.losses_since)
-    return Assessed(
-        fitted, bits, ledger, network, count, facts, conclusion, task.counted, kind, version, alone, read
-    )
-
-
-def assess_picked(picked: Picked, task: Task) -> AssessedPicks:
-    """Encodes a rule and bounds the risk of the network that was learned by it."""
-    sample, loss = task.sample, task.claim.loss
-    order = permutation(sample.n)
-    spare = sample.classes - 1 - int(sample.y[order[: picked.rule.first]].max())
-    message = PickedMessage(task.options, picked.rule, sample.input_shape, spare)
-    bits, ledger = message.encode()
-    facts = picked.facts(code_bits=bits.length, delta=task.delta, classes=sample.classes)
-    if loss != WRONG:
-        facts = _count_part(picked, sample, loss, facts)
-    network = PickedNetwork.of(picked, torch.from_numpy(sample.x), sample.scaling.divisor)
-    part = {"picks": facts.picks} if loss.has_part else None
-    conclusion = FromPicks.conclude(facts, picks=picked.last.picks, part=part)
-    rest = sample.select(order[picked.rule.first :], role="certify")
-    counted = possible_examples(loss, rest)
-    count, alone = Count(facts.errors, 0.0), conclusion.bound.value
-    version = 3 if facts.is_held_out else message.version  # the third has the bound of a hold-out set
-    return AssessedPicks(
-        message, bits, ledger, network, count, facts, conclusion, counted, FromPicks, version, alone, picked
-    )
-
-
-def _count_part(picked: Picked, sample: Dataset, loss: Loss, facts: PickedFacts) -> PickedFacts:
-    """Picks and losses on the examples that a loss is about (docs/format-3.md, section 10.7)."""
-    labels = torch.from_numpy(sample.y)
-    rest = torch.from_numpy(permutation(sample.n)[picked.rule.first :])
-    is_possible = loss.is_counted(labels)
-    is_left = is_possible.clone()
-    is_left[torch.from_numpy(picked.order)] = False
-    errors = losses_of(picked.learned.outputs[is_left], labels[is_left], loss)
-    n, left = int(is_possible[rest].sum()), int(is_left.sum())
-    return replace(facts, picks=n - left, errors=errors, n=n)
+    share, law = share_of(EACH_CLASS, len(tallies))[0], assessed.terms.each[0].law
+    found = []
+    for label, tally in zip(outcome.classes.tolist(), tallies, strict=True):
+        picks = tally.picks or 0
+        term = Term(law, tally.errors + picks, tally.n, assessed.bits.length, share)
+        limit = term.limit(task.delta) if tally.n else None
+        found.append(ClassBound(label, tally.errors, tally.n, limit, picks))
+    return tuple(found)
 
 
 @implements("I-05", kind="certificate")
-def issue(assessed: AbstractAssessed, task: Task, *, progress: Progress = silent) -> Certificate:
-    """The certificate of an assessed message, checked by the independent verifier before it is returned.
+def issue(assessed: Assessed, task: Task, *, progress: Progress = silent) -> Certificate:
+    """The certificate of an assessed outcome, checked by the independent verifier before it is returned.
 
     Raises:
         RefusedError: The verifier refuses: the certificate was never issued.
     """
     certificate = draft(assessed, task)
+    about = task.about_f
     with finish_block():  # the search may have taken hours
         verdict = verify(
             certificate,
             task.sample,
-            base=task.base_tensors,
-            unlabelled=task.claim.unlabelled,
-            original=task.f.arrays if task.claim.is_about_f else None,
-            allow_copies=task.allow_copies,
+            clusters=task.design.clusters,
+            groups=task.design.groups,
+            tables=[table.arrays for table in task.tables],
+            base=task.base_tensors if certificate.known.base is not None else None,
+            unlabelled=None if about is None else about.unlabelled,
+            original=None if about is None else task.f.arrays,
             progress=progress,
         )
     if not verdict.is_accepted:
@@ -343,7 +233,8 @@ def issue(assessed: AbstractAssessed, task: Task, *, progress: Progress = silent
             + "\n  ".join(verdict.reasons),
             reasons=verdict.reasons,
         )
-    if verdict.development_sample is not None and DEVELOPED not in certificate.declarations:
+    developed = _find_developed(task)
+    if bool(verdict.development_sample) and not developed:
         raise CertificateError(
             "the independent verifier says that this format was developed on the sample "
             f"({verdict.development_sample}), and the certificate would not say it: it was not issued."
@@ -351,60 +242,102 @@ def issue(assessed: AbstractAssessed, task: Task, *, progress: Progress = silent
     return certificate
 
 
-def draft(assessed: AbstractAssessed, task: Task) -> Certificate:
+def draft(assessed: Assessed, task: Task) -> Certificate:
     """The same before it is checked: no certificate yet."""
-    helper, common = task.helper, count_commonest(assessed.counted)
-    return Certificate(
-        claim=_claim(assessed, task, guessed=1.0 - common / assessed.facts.n),
-        facts=CertificateFacts(
-            n=assessed.counted.n,
-            errors=assessed.facts.errors,
-            code_bits=assessed.bits.length,
-            classes=task.sample.classes,
-            commonest=common,
-            copies=task.rows.copies,
-            contradictions=task.rows.contradictions,
-            sample_sha256=task.sample.sha256,
-            message_sha256=hashlib.sha256(assessed.bits.data).hexdigest(),
-            extra={**assessed.conclusion.counted, **task.claim.describe(task)},
-            tally=assessed.conclusion.part,
+    outcome, sample = assessed.outcome, task.sample
+    facts = SampleFacts(
+        rows=sample.n,
+        sha256=sample.sha256,
+        input_shape=sample.input_shape,
+        classes=_count_classes(outcome),
+        **task.design.as_record(),
+    )
+    is_based = outcome.form == NETWORK and task.base is not None
+    known = Known(
+        rows=outcome.known_rows,
+        tables=tuple(
+            TableFacts(
+                by=table.by,
+                columns=table.scores.shape[1],
+                of=table.of,
+                picks=None if table.picks is None else len(table.picks),
+                rows=table.rows,
+                sha256=table.sha256,
+            )
+            for table in task.tables
         ),
-        helper=helper,
-        ledger=assessed.ledger,
-        declarations=list_assumptions(assessed, task, helper),
+        features=sample.features,
+        base=task.base.made if is_based and task.base is not None else None,
+    )
+    original = _describe_original(assessed, task)
+    learned = outcome.classifier if outcome.takes_stored else None
+    extra = describe_files(sample, None if learned is None else learned.state_dict())
+    return Certificate(
+        sample=facts,
+        known=known,
+        message=MessageFacts(
+            bits=assessed.bits.length,
+            sha256=hashlib.sha256(assessed.bits.data).hexdigest(),
+            ledger=assessed.ledger,
+        ),
+        claim=_claim(assessed, known, is_about_f=task.is_about_f),
+        original=original,
+        declarations=list_declarations(
+            facts, known, original, form=outcome.form, developed=_find_developed(task), extra=extra
+        ),
         made_by={
             "codebound": __version__,
             "commit": code_commit(),
             "date": datetime.date.today().isoformat(),
         },
-        message=assessed.bits,
-        witness=assessed.message.witness(),
-        format=PAGES[assessed.version],
+        bits=assessed.bits,
+        witness=outcome.witness,
     )
 
 
-def _claim(assessed: AbstractAssessed, task: Task, *, guessed: float) -> Claim:
-    """The bound, with looser forms of it that are easier to compute.
-
-    It says nothing where it is not below ``guessed``, the error of the commonest label.
-    """
-    bound, loss = assessed.bound, task.claim.loss
-    is_vacuous = bound.vacuous or bound.value >= guessed
-    if loss != WRONG:
-        is_vacuous = bound.value >= loss.guess_rate(task.sample.classes)
-    kl = hoeffding = bound.value
-    if isinstance(assessed, Assessed):
-        forms = (
-            form(assessed.facts).value + assessed.conclusion.added for form in (occam_kl, occam_hoeffding)
-        )
-        kl, hoeffding = (max(bound.value, min(1.0, each)) for each in forms)
+def _claim(assessed: Assessed, known: Known, *, is_about_f: bool) -> Claim:
+    outcome = assessed.outcome
+    assurance = "replayed"
+    if outcome.is_recounted:
+        assurance = "recounted"
+    elif known.features is not None or known.base is not None:
+        assurance = "replayed on declared inputs"
+    limits = tuple(
+        Limit(bound=value, errors=tally.errors, n=tally.n, of=tally.of, picks=tally.picks)
+        for tally, value in zip(assessed.tallies, assessed.limits, strict=True)
+    )
     return Claim(
-        statement=assessed.kind.statement,
-        loss=str(loss),
-        subject=bound.subject,
-        delta=bound.delta,
-        bound=bound.value,
-        kl=kl,
-        hoeffding=hoeffding,
-        vacuous=is_vacuous,
+        loss=str(assessed.question.loss),
+        on=assessed.question.on,
+        law=assessed.law,  # type: ignore[arg-type]
+        subject="f" if is_about_f else "g",
+        assurance=assurance,
+        delta=assessed.delta,
+        limits=limits,
+        bound=assessed.bound,
+        vacuous=assessed.is_vacuous,
     )
+
+
+def _describe_original(assessed: Assessed, task: Task) -> OriginalFacts | None:
+    if task.about_f is None:
+        return None
+    fresh, unlabelled = task.about_f.unlabelled, None
+    if fresh is not None:
+        unlabelled = Unlabelled(
+            disagreements=assessed.tallies[1].errors, rows=fresh.n, sha256=fresh.inputs_sha256
+        )
+    domain = task.about_f.domain
+    return OriginalFacts(
+        chain=task.chain.describe(),
+        domain=None if domain is None else (float(domain[0]), float(domain[1])),
+        sha256=task.f.sha256,
+        unlabelled=unlabelled,
+    )
+
+
+def _find_developed(task: Task) -> str:
+    """Name of the sample that the format was developed on, if it is this one."""
+    made = (task.sample.features, None if task.base is None else task.base.made, *task.tables)
+    origins = tuple(each.of for each in made if each is not None)
+    return development_sample(task.sample, origins) or ""

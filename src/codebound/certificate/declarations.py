@@ -1,4 +1,4 @@
-"""Declarations of a certificate, one plain sentence for each unchecked assumption.
+"""Declarations of a certificate: what has to be true and no file can show (docs/format.md, section 10).
 
 They also name hashes of what lies beside it: learned tensors, and names of classes and columns.
 """
@@ -12,82 +12,107 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codebound.bounds.risk import CODE_ALONE, CODE_FIRST, RULE_FIRST
-from codebound.certificate.versions import PAGES
+from codebound.bits.forms import TABLES
 from codebound.run.errors import FormatError
-from codebound.sample.caveats import DEVELOPED, development_sample
+from codebound.sample.caveats import DEVELOPED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from torch import Tensor
 
-    from codebound.certificate.assessment import AbstractAssessed
-    from codebound.certificate.file import Certificate, Helper
-    from codebound.certificate.task import Task
+    from codebound.certificate.file import Certificate, Known, OriginalFacts, SampleFacts
     from codebound.sample.dataset import Dataset
 
 MAX_CHARACTERS = 400
+ONLY_TABLE = (
+    "The table of scores was made without the counted examples, and it is the only one that was counted "
+    "on them; "
+    "others are listed and paid for. Nothing in the file can show this."
+)
+_FIXED = (
+    "Rows, order, reading of copies, what is known, claim and delta were fixed before any result on the "
+    "counted "
+    "examples was seen; every choice made afterwards is in the message and paid for in bits."
+)
+_COPIES = {
+    "any": "How often a row is repeated does not depend on what it holds: nothing was oversampled, "
+    "balanced or "
+    "augmented.",
+    "independent": "Equal rows are independent draws that happen to be equal.",
+    "repeated": "Equal rows are one record that was stored more than once, whatever it holds.",
+}
+_HASHED = "The hash that orders the rows acts on them as a random function does."
+_SALTED = "Nothing in the file shows that this salt was the only one."
+_AS_STORED = "The order of the rows as stored is one of independent draws, or of time."
 _TENSORS = "The tensors of the network that was learned, as in g.safetensors, have SHA-256 "
 _NAMES = "The names of classes and columns, as in result.json, have SHA-256 "
 
 
-def list_assumptions(assessed: AbstractAssessed, task: Task, helper: Helper) -> tuple[str, ...]:
-    """The assumptions of the bound and the helper in words, the ones that are broken most easily first."""
-    page = PAGES[assessed.version]
-    named = f"version {assessed.version}, {page.named}"
-    is_developed = bool(development_sample(task.sample, assessed.version))
-    lines = [] if helper.base is None else [helper.base.declare(assessed.kind.unseen)]
-    lines += task.sample.encoder.splitlines()
-    lines.append(
-        DEVELOPED if is_developed else f"The format ({named}) was fixed without looking at the sample."
-    )
-    lines.extend(
-        line
-        for line in assessed.bound.assumptions
-        if not (is_developed and line in (CODE_FIRST, CODE_ALONE, RULE_FIRST))
-    )
-    if task.rows.equal:
-        lines.append(f"{task.rows.sentence}; they are independent draws that happen to be equal.")
-    lines += _find_sentences(task.sample, assessed.network.state_dict() if assessed.kind.is_learned else None)
-    lines.append(_setting(assessed))
-    if not assessed.kind.is_learned:  # learned networks are defined to the last bit
-        network = "The network behind the encoder" if task.sample.encoder else "The network"
+def list_declarations(
+    sample: SampleFacts,
+    known: Known,
+    original: OriginalFacts | None,
+    *,
+    form: str,
+    developed: str,
+    extra: tuple[str, ...] = (),
+) -> tuple[str, ...]:
+    """The assumptions of a claim in words, the ones that are broken most easily first.
+
+    Args:
+        sample: What was drawn.
+        known: What was fixed without the counted rows.
+        original: The network that a claim is about.
+        form: Form of the message.
+        developed: Name of the sample where the format was developed on it.
+        extra: Sentences about names, tensors and the data.
+    """
+    units = "clusters" if sample.order == "clusters" else "rows"
+    lines = [ONLY_TABLE] if form in TABLES else []
+    lines += [
+        f"{name.capitalize()}: {made.by}, made of {made.of}"
+        + (f" and of the first {made.rows} {units} of this sample" if made.rows else "")
+        + "; the counted examples had no part in it."
+        for name, made in known.used_by(form).items()
+    ]
+    if form in TABLES and any(table.picks is not None for table in known.tables):
         lines.append(
-            f"{network} is run in float64, or in float32: there the largest deviation seen on the first "
-            f"4,096 examples was {assessed.count.float32_deviation:.1e} of the largest logit."
+            "The picks of a table were made by a rule that would pick the same without any of the rows "
+            "that it "
+            "left right."
         )
-    lines.extend(f"About the data: {warning}" for warning in task.sample.warnings)
-    return tuple(line[:MAX_CHARACTERS] for line in lines)
+    lines += [
+        f"The {units} are independent draws from where new data come from.",
+        _FIXED,
+        _COPIES[sample.copies],
+    ]
+    lines.append(_AS_STORED if sample.order == "file" else _SALTED if sample.salt else _HASHED)
+    if developed:
+        lines.append(DEVELOPED)
+    if original is not None and original.unlabelled is not None:
+        lines.append(
+            "The unlabelled inputs are independent draws of the same kind: they made none of f, base and "
+            "features, "
+            "and none was left out for being in the sample."
+        )
+    if original is not None and original.domain is not None:
+        low, high = original.domain
+        lines.append(f"Stored values of new data lie between {low:g} and {high:g}.")
+    return tuple(line[:MAX_CHARACTERS] for line in (*lines, *extra))
 
 
-def _setting(assessed: AbstractAssessed) -> str:
-    """Classes and scaling, and where they stand; a short message leaves out what is known without it."""
-    classes, scaling = assessed.message.setting.classes, assessed.message.setting.scaling
-    said = f"inputs are scaled as (x / {scaling.divisor:g} - {list(scaling.mean)}) / {list(scaling.std)}"
-    if assessed.message.is_short:
-        words = f"as many as the base has; the message says that {said}"
-        for rule in assessed.rules:
-            taken = (
-                f", which says that {said}"
-                if rule.features.plain.has_pictures
-                else "; inputs are taken as stored"
-            )
-            words = f"by the labels of the first examples and the message{taken}"
-        return f"There are {classes} classes, {words}."
-    return f"The message says that there are {classes} classes, and that {said}."
-
-
-def _find_sentences(sample: Dataset, learned: Mapping[str, Tensor] | None) -> list[str]:
-    """The sentences of a certificate about its sample, and about what was learned from that."""
+def describe_files(sample: Dataset, learned: Mapping[str, Tensor] | None) -> tuple[str, ...]:
+    """Sentences with the hashes of names and of learned tensors beside the certificate."""
     names = [list(sample.class_names), [asdict(each) for each in sample.columns]]
     lines = [f"{_NAMES}{_names_sha256(names)}."] if any(names) else []
-    return lines if learned is None else [*lines, f"{_TENSORS}{_tensors_sha256(learned)}."]
+    lines += [] if learned is None else [f"{_TENSORS}{_tensors_sha256(learned)}."]
+    return (*lines, *(f"About the data: {warning}" for warning in sample.warnings))
 
 
 def require_learned(certificate: Certificate, tensors: Mapping[str, Tensor]) -> None:
-    """Refuses other tensors than those that a certificate names; one of an older program names none."""
-    if (stated := _find_hash(certificate, _TENSORS)) not in ("", _tensors_sha256(tensors)):
+    """Refuses other tensors than those that a certificate names."""
+    if (stated := _find_hash(certificate, _TENSORS)) != _tensors_sha256(tensors):
         raise FormatError(
             f"these are not the weights of this certificate, which names those of SHA-256 {stated}. Give the "
             "file g.safetensors that was saved beside it."
@@ -109,7 +134,7 @@ def find_unnamed(certificate: Certificate, result: Mapping[str, Any]) -> str:
             "answers would have wrong names. Take the result.json that was saved with it."
         )
     parts = ["the names in result.json"] if any(names) and not stated else []
-    if certificate.kind.is_learned and not _find_hash(certificate, _TENSORS):
+    if certificate.is_learned and not _find_hash(certificate, _TENSORS):
         parts.insert(0, "the weights in g.safetensors")
     return " and ".join(parts)
 

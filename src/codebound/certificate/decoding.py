@@ -1,14 +1,18 @@
-"""The decoder: from a certificate to its network g."""
+"""The decoder: from a certificate to its classifier g."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codebound.certificate.declarations import MAX_CHARACTERS, require_learned
+from codebound.bits.forms import NETWORK, USUAL_SPLIT, bits_of, code_table
+from codebound.bits.plain_code import PlainReader
+from codebound.certificate.declarations import require_learned
 from codebound.certificate.file import Certificate
+from codebound.known.score_tables import Biased
 from codebound.run.errors import CertificateError
 from codebound.run.extensions import form_of
 from codebound.run.tensor_files import float32_sha256
+from codebound.sample.questions import code_start
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,9 +22,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import nn
 
-    from codebound.bits.messages import AbstractMessage
+    from codebound.certificate.messages import AbstractMessage
     from codebound.known.encoder import Encoder
-    from codebound.learn.rule import PickedMessage
 
 
 def decode(
@@ -28,90 +31,111 @@ def decode(
     *,
     base: Mapping[str, NDArray[np.float32]] | None = None,
     weights: Path | str | None = None,
-    encoder: Encoder | None = None,
+    scored_by: nn.Module | None = None,
 ) -> nn.Module:
-    """The network g of a certificate, in evaluation mode; its weights are the same bits on every machine.
+    """The classifier g of a certificate, in evaluation mode; its weights are the same bits on every machine.
 
-    A network that was learned from picked examples (C-15) is not in the message. It takes inputs as they are
-    stored, and stands in the file that was saved beside the certificate.
+    A classifier that was learned from the sample is not in the message. It takes inputs as they are stored,
+    and stands in the file that was saved beside the certificate.
 
     Args:
         source: A certificate or its file.
         base: The tensors of the base, where the message codes differences.
-        weights: The file of a network that was learned from picks.
-        encoder: What ``load_encoder`` finds, where the certificate is about the table of an encoder: then g
-            has it in front, and takes raw inputs.
+        weights: The file of a classifier that was learned from the sample.
+        scored_by: The classifier behind the declared scores, where those are counted and it is in no file.
     """
     certificate = source if isinstance(source, Certificate) else Certificate.load(source)
-    helper, is_learned = certificate.helper, certificate.kind.is_learned
-    if encoder is not None:
-        require_declared(encoder, certificate)
-        from codebound.known.encoder import Encoded
-
-        return Encoded(encoder, decode(certificate, base=base, weights=weights), takes_stored=is_learned)
-    if is_learned:
+    if certificate.is_learned:
         return _load_learned(certificate, weights)
-    if helper.base is None:
+    if certificate.has_table:
+        scored_by = _load_scored(certificate, weights) if scored_by is None else scored_by
+        return _add_biases(certificate, scored_by)
+    known = certificate.known.base
+    if known is None:
         if base is not None:
             raise CertificateError("the certificate names no base: leave out the base.")
     elif base is None:
-        raise CertificateError(f"the message codes differences: give the base, {helper.base.name}.")
-    elif float32_sha256(base) != helper.base.sha256:
-        raise CertificateError(f"this base is not the one the certificate names ({helper.base.sha256}).")
-    message: AbstractMessage = form_of("message")(
-        certificate.message,
-        input_shape=helper.input_shape,
-        known=certificate.setting if certificate.version == 1 else None,
-        short_classes=certificate.setting.classes if certificate.is_short else None,
-        witness=None if certificate.version == 1 else certificate.witness,
+        raise CertificateError(f"the message codes differences: give the base, {known.by}.")
+    elif float32_sha256(base) != known.sha256:
+        raise CertificateError(f"this base is not the one the certificate names ({known.sha256}).")
+    return read_message(certificate).build(base)
+
+
+def read_message(certificate: Certificate) -> AbstractMessage:
+    """The message of a network."""
+    reader = PlainReader(certificate.bits)
+    code_start(reader, classes=certificate.sample.classes)
+    found: AbstractMessage = form_of("message")(
+        certificate.bits,
+        input_shape=certificate.sample.input_shape,
+        witness=certificate.witness,
+        start=reader.place - bits_of(NETWORK),
     )
-    _require_agreement(message, certificate)
-    return message.build(base)
+    return found
 
 
-def require_declared(encoder: Encoder, certificate: Certificate) -> None:
-    """Refuses an encoder that the certificate does not declare."""
-    if encoder.declared[:MAX_CHARACTERS] not in certificate.declarations:
+def _add_biases(certificate: Certificate, scored_by: nn.Module) -> nn.Module:
+    """The classifier of declared scores, with the biases of the message."""
+    reader = PlainReader(certificate.bits)
+    form, _ = code_start(reader, classes=certificate.sample.classes)
+    columns = tuple(table.columns for table in certificate.known.tables)
+    choice = code_table(reader, form, columns=columns)
+    reader.finish()
+    if choice.table != 1:
         raise CertificateError(
-            f"this certificate does not declare the encoder {encoder.name} of SHA-256 {encoder.sha256}: "
-            "see what it declares with codebound show."
+            f"the message names table {choice.table}; give the classifier behind that one."
         )
+    return Biased(scored_by, choice.biases) if choice.biases else scored_by
 
 
 def _load_learned(certificate: Certificate, weights: Path | str | None) -> nn.Module:
-    """The network that was learned by the rule of the message, from its file."""
-    from codebound.learn.kernel_network import PickedNetwork
+    """The classifier that was learned by the rule of the message, from its file."""
+    from codebound.learn.kernel_network import KernelNetwork
+    from codebound.learn.rule_code import code_rule
     from codebound.run.tensor_files import load_weights
 
     if weights is None:
         raise CertificateError(
-            "g was learned from picked examples of the sample: give its weights, the file g.safetensors that "
-            "was saved beside the certificate."
+            "g was learned from examples of the sample: give its weights, the file g.safetensors that was "
+            "saved beside the certificate."
         )
-    message = rule_message(certificate)
-    _require_agreement(message, certificate)
-    if certificate.witness != message.witness():
+    if certificate.witness:
         raise CertificateError("the file has a witness, and a rule needs none.")
-    tensors = load_weights(weights)
+    tensors = load_weights(weights, cells="inputs")
     require_learned(certificate, tensors)
-    return PickedNetwork.load(message.rule, message.setting.scaling.divisor, tensors)
+    reader = PlainReader(certificate.bits)
+    form, _ = code_start(reader, classes=certificate.sample.classes)
+    choice = code_rule(reader, form, input_shape=certificate.sample.input_shape)
+    reader.finish()
+    return KernelNetwork.load(None if form == USUAL_SPLIT else choice.rule, tensors)
 
 
-def _require_agreement(message: AbstractMessage | PickedMessage, certificate: Certificate) -> None:
-    if message.setting != certificate.setting:
+def _load_scored(certificate: Certificate, weights: Path | str | None) -> nn.Module:
+    """The kernel network behind declared scores, from the file beside the certificate."""
+    from codebound.learn.kernel_network import KernelNetwork
+    from codebound.run.tensor_files import load_weights
+
+    if weights is None:
         raise CertificateError(
-            f"the message is about {message.setting}, the header of the file about {certificate.setting}."
+            "this certificate counts declared scores: the classifier behind them is not in the file. Give it."
         )
-    if message.version > max(2, certificate.version):
-        raise CertificateError(f"files of version {certificate.version} have no such message.")
+    tensors = load_weights(weights, cells="inputs")
+    require_learned(certificate, tensors)
+    own = {name.removeprefix("classifier."): value for name, value in tensors.items() if name != "biases"}
+    if "said" not in own:  # of a network that somebody gave
+        raise CertificateError(
+            "this certificate counts declared scores of a network that was given, and no file says how "
+            "that is "
+            "computed: use it as it was, with its biases, if the message has some."
+        )
+    return KernelNetwork.load(None, own)
 
 
-def rule_message(certificate: Certificate) -> PickedMessage:
-    """The rule that the message of a certificate names."""
-    from codebound.learn.rule import decode_rule
-
-    first = certificate.facts.extra.get("first")
-    if type(first) is not int:
-        raise CertificateError("the certificate does not say how many examples its rule starts with.")
-    known = (certificate.setting, first) if certificate.is_short else None
-    return decode_rule(certificate.message, input_shape=certificate.helper.input_shape, known=known)
+def require_declared(encoder: Encoder, certificate: Certificate) -> None:
+    """Refuses an encoder that the certificate does not declare."""
+    made = certificate.known.features
+    if made is None or made.sha256 != encoder.sha256:
+        raise CertificateError(
+            f"this certificate does not declare the encoder {encoder.name} of SHA-256 {encoder.sha256}: "
+            "see what it declares with codebound show."
+        )

@@ -1,4 +1,4 @@
-"""Counting on the decoded network, in float64, so that no two machines can disagree (docs/format.md, 6)."""
+"""Judging examples by a network in float64, so that no two machines disagree (docs/format.md, 8.10)."""
 
 from __future__ import annotations
 
@@ -7,17 +7,21 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from codebound.run.extensions import form_of
 from codebound.run.job import over_shards
 from codebound.run.progress import Progress, silent
 from codebound.run.references import implements
+from codebound.sample.counting import Verdicts, judge
 from codebound.sample.losses import WRONG
+from codebound.sample.questions import Question
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from numpy.typing import NDArray
     from torch import Tensor, nn
 
     from codebound.run.job import Engine
@@ -38,85 +42,91 @@ _ROWS = 500  # of a table, at a time
 _CHUNK_NUMBERS = 1 << 18  # in the inputs of a chunk: convolutions hold some hundred times as many
 
 
-@dataclass(frozen=True, slots=True)
-class Count:
-    """Result of an evaluation.
-
-    Attributes:
-        errors: Examples that are wrong, ambiguous or not finite.
-        float32_deviation: Largest difference between float32 and float64 logits, as a share of the largest
-            absolute logit of the example, over the first examples.
-    """
-
-    errors: int
-    float32_deviation: float
-
-
 @torch.no_grad()
-def count_errors(
+def judge_network(
     network: nn.Module,
-    sample: DeviceData,
+    data: DeviceData,
     *,
+    question: Question | None = None,
     theta: float = 0.0,
-    loss: Loss = WRONG,
     engine: Engine | None = None,
     progress: Progress = silent,
-) -> Count:
-    """Counts the examples whose float64 margin is at most ``theta`` plus the tolerance, or not sure to be.
+) -> Verdicts:
+    """Judge every example by float64 scores; what is not clear beyond the tolerance is wrong.
 
-    Convolutions are several times slower in float64. Margins far from the limit, a hundred tolerances and
+    Convolutions are several times slower in float64. Differences far from the limit, a hundred tolerances and
     more, are therefore decided in float32, unless the two differ too much on the first examples.
 
     Args:
         network: Evaluated in both; float32 when this returns.
-        sample: The examples, on the device of the network.
-        theta: Margin to exceed.
-        loss: What counts, where it is no plain error; it has to be about all of the examples.
-        engine: Where to count, one part of the sample on each of its workers; None: here.
+        data: The examples, on the device of the network.
+        question: The loss, and the examples that count; None: every error.
+        theta: Difference to exceed.
+        engine: Where to evaluate, one part of the sample on each of its workers; None: here.
         progress: Told the examples done.
     """
-    chunk_size = chunk_size_of(sample)
-    deviation = _float32_deviation(network, sample, chunk_size)
-    screen = _SCREEN if deviation < _SCREEN / 10.0 else math.inf
-    settings = {"theta": theta, "loss": loss, "screen": screen, "chunk_size": chunk_size}
-    arguments: dict[str, Any] = {"network": network, "sample": sample, **settings}
+    question, chunk_size = question or Question(), chunk_size_of(data)
+    is_far = _float32_deviation(network, data, chunk_size) < _SCREEN / 10.0
+    has_choice = question.on.startswith(("answered", "predicted"))
+    screen = _SCREEN if is_far and not has_choice else math.inf
+    settings = {"question": question, "theta": theta, "screen": screen, "chunk_size": chunk_size}
+    given: dict[str, Any] = {"network": network, "sample": data, **settings}
     if engine is None:
-        errors = errors_in(**arguments, progress=progress)
+        found = judge_part(**given, progress=progress)
     else:
-        parts = over_shards(f"{__name__}:errors_in", arguments, of="sample", engine=engine, progress=progress)
-        errors = sum(parts)
+        parts = over_shards(f"{__name__}:judge_part", given, of="sample", engine=engine, progress=progress)
+        found = Verdicts.join(parts)
     network.float()
-    return Count(errors, deviation)
+    return found
 
 
 @torch.no_grad()
-def errors_in(
+def judge_part(
     network: nn.Module,
     sample: DeviceData,
     *,
+    question: Question,
     theta: float,
-    loss: Loss,
     screen: float,
     chunk_size: int,
     progress: Progress = silent,
-) -> int:
-    """Losses in one part of a sample; margins within ``screen`` of the limit are those of float64."""
-    evaluate = _Evaluation(network, sample.scaling)
-    errors = done = 0
+) -> Verdicts:
+    """Verdicts on one part of a sample; differences within ``screen`` of the limit are those of float64."""
+    evaluate, parts, done = _Evaluation(network, sample.scaling), [], 0
     for x, y in sample.chunks(chunk_size, torch.float64):
+        is_close = torch.ones(len(y), dtype=torch.bool, device=y.device)
+        is_right = ~is_close
         if math.isfinite(screen):
             logits, is_sure = evaluate.narrow(x)
-            leads = loss.leads(logits, y) - theta
+            differences = question.loss.differences(logits, y) - theta
             # negated, so that NaN is not clear
-            is_close = ~(leads.abs() > screen * logits.abs().amax(dim=1))
-            errors += int((((leads < 0.0) | ~is_sure) & ~is_close).sum())
-            x, y = x[is_close], y[is_close]
-        if len(y):
-            logits, is_sure = evaluate.wide(x)
-            errors += int((_are_losses(logits, y, theta, loss) | ~is_sure).sum())
+            is_close = ~(differences.abs() > screen * logits.abs().amax(dim=1))
+            is_right = (differences > 0.0) & is_sure
+        found = Verdicts(is_right.cpu().numpy(), *(np.ones(len(y), bool) for _ in range(2)))
+        if is_close.any():
+            logits, is_sure = evaluate.wide(x[is_close])
+            room = torch.where(is_sure, TOLERANCE * logits.abs().amax(dim=1), torch.inf)
+            own, places = judge(question, logits, y[is_close], room=room, theta=theta), is_close.cpu().numpy()
+            for name in ("right", "counts", "speaks"):
+                getattr(found, name)[places] = getattr(own, name)
+        parts.append(found)
         done += chunk_size
         progress(min(done, sample.n), sample.n)
-    return errors
+    return Verdicts.join(parts)
+
+
+def count_errors(
+    network: nn.Module,
+    data: DeviceData,
+    *,
+    loss: Loss = WRONG,
+    engine: Engine | None = None,
+    progress: Progress = silent,
+) -> int:
+    """Count the examples that a loss is about and that are not clearly right."""
+    found = judge_network(network, data, question=Question(loss), engine=engine, progress=progress)
+    is_about = np.asarray(loss.is_about(data.y.cpu().numpy()))
+    return int((is_about & ~found.right).sum())
 
 
 class _Evaluation:
@@ -170,7 +180,7 @@ def estimate_error_rate(network: nn.Module, sample: DeviceData) -> float:
     """Share of the examples that are errors in float32: fast, for choosing among networks, for no claim."""
     narrow = network.float()
     chunks = sample.chunks(chunk_size_of(sample), torch.float32)
-    return sum(int(_are_losses(narrow(x), y, 0.0).sum()) for x, y in chunks) / sample.n
+    return sum(int(_are_errors(narrow(x), y).sum()) for x, y in chunks) / sample.n
 
 
 def chunk_size_of(sample: DeviceData) -> int:
@@ -178,9 +188,9 @@ def chunk_size_of(sample: DeviceData) -> int:
     return max(1, min(_LARGEST_CHUNK, _CHUNK_NUMBERS // sample.x[0].numel()))
 
 
-def _are_losses(logits: Tensor, labels: Tensor, theta: float, loss: Loss = WRONG) -> Tensor:
-    # negated, so that NaN is a loss
-    return ~(loss.leads(logits, labels) - theta > TOLERANCE * logits.abs().amax(dim=1))
+def _are_errors(logits: Tensor, labels: Tensor) -> Tensor:
+    # negated, so that NaN is an error
+    return ~(WRONG.differences(logits, labels) > TOLERANCE * logits.abs().amax(dim=1))
 
 
 def _float32_deviation(network: nn.Module, sample: DeviceData, chunk_size: int) -> float:
@@ -200,31 +210,20 @@ def _float32_deviation(network: nn.Module, sample: DeviceData, chunk_size: int) 
 
 @implements("I-07", kind="algorithm")
 @torch.no_grad()
-def count_disagreements(
-    first: nn.Module, second: nn.Module, sample: DeviceData, *, loss: Loss = WRONG
-) -> int:
-    """Inputs on which the answers of two networks differ, or are ambiguous for one of them.
-
-    Args:
-        first: One network.
-        second: The other.
-        sample: The inputs.
-        loss: What is asked: as many guesses as it allows, whose order does not matter.
-    """
-    total = 0
-    networks = [_Evaluation(network, sample.scaling) for network in (first, second)]
-    for x, _ in sample.chunks(chunk_size_of(sample), torch.float64):
-        (a, is_sound_a), (b, is_sound_b) = (_answers(*network.wide(x), loss) for network in networks)
-        total += int((~(is_sound_a & is_sound_b & (a == b).all(dim=1))).sum())
-    return total
+def find_agreements(first: nn.Module, second: nn.Module, data: DeviceData) -> NDArray[np.bool_]:
+    """Mask of the inputs on which two networks clearly predict the same."""
+    found = []
+    networks = [_Evaluation(network, data.scaling) for network in (first, second)]
+    for x, _ in data.chunks(chunk_size_of(data), torch.float64):
+        (a, is_clear_a), (b, is_clear_b) = (_answers(*network.wide(x)) for network in networks)
+        found.append((is_clear_a & is_clear_b & (a == b)).cpu().numpy())
+    return np.concatenate(found)
 
 
-def _answers(logits: Tensor, is_sure: Tensor, loss: Loss) -> tuple[Tensor, Tensor]:
-    """The classes that win, in their own order, and whether that is so beyond the tolerance."""
-    best = logits.topk(1 + loss.guesses, dim=1)
-    lead = best.values[:, -2] - best.values[:, -1]
-    is_sound = is_sure & logits.isfinite().all(dim=1) & (lead > TOLERANCE * logits.abs().amax(dim=1))
-    return best.indices[:, :-1].sort(dim=1).values, is_sound
+def _answers(logits: Tensor, is_sure: Tensor) -> tuple[Tensor, Tensor]:
+    """The class that wins, and whether it does beyond the tolerance."""
+    labels = logits.argmax(1)
+    return labels, is_sure & ~_are_errors(logits, labels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,8 +244,7 @@ class Answers:
 def collect_answers(f: nn.Module, sample: DeviceData, *, engine: Engine | None = None) -> Answers:
     """The answers of a network, and its errors: one evaluation in float64, of every example.
 
-    For whoever needs all answers anyway: ``count_errors`` saves the float64 where float32 tells. There are
-    never fewer errors than it counts, and as many wherever float32 and float64 agree.
+    For whoever needs all answers anyway: ``judge_network`` saves the float64 where float32 tells.
     """
     given: dict[str, Any] = {"f": f, "sample": sample, "chunk_size": chunk_size_of(sample)}
     if engine is None:
@@ -260,9 +258,8 @@ def answers_in(f: nn.Module, sample: DeviceData, *, chunk_size: int) -> Answers:
     evaluate, parts = _Evaluation(f, sample.scaling), []
     for x, y in sample.chunks(chunk_size, torch.float64):
         logits, is_sure = evaluate.wide(x)
-        labels, is_clear = winners(logits)
-        errors = int((_are_losses(logits, y, 0.0) | ~is_sure).sum())
-        parts.append(Answers(labels, is_clear & is_sure, errors))
+        errors = int((_are_errors(logits, y) | ~is_sure).sum())
+        parts.append(Answers(*_answers(logits, is_sure), errors))
     return join_answers(parts)
 
 
@@ -291,7 +288,5 @@ def parts_of(sample: Dataset) -> Iterator[slice]:
 
 def winners(outputs: Tensor) -> tuple[Tensor, Tensor]:
     """The class that wins, and whether it does beyond the tolerance of counting."""
-    from codebound.learn.picking import is_wrong  # a message needs no picks
-
     labels = outputs.argmax(1)
-    return labels, ~is_wrong(outputs, labels)
+    return labels, ~_are_errors(outputs, labels)

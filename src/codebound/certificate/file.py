@@ -4,135 +4,209 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, is_dataclass, replace
+from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-import numpy as np
-
 from codebound.bits.bitstring import Bits
-from codebound.bits.messages import MAX_WITNESS
-from codebound.bits.setting import FORM, Setting
+from codebound.bits.forms import RULES, TABLES
+from codebound.bits.plain_code import PlainReader
 from codebound.bounds.facts import Subject  # noqa: TC001  (read at run time, to check the types of a header)
-from codebound.bounds.risk import claim_sentence, count_of, percent
-from codebound.certificate.claims import CLAIMS
-from codebound.certificate.statement import AbstractStatement, Counted
-from codebound.certificate.versions import PAGE, PAGES, VERSIONS, Page, add_new, drop_new, version_of
-from codebound.known.provenance import declared_names, declared_part
+from codebound.bounds.risk import TWO_DRAWS, claim_sentence, count_of, percent
+from codebound.certificate.limits import Terms, terms_of
+from codebound.certificate.page import PAGE, VERSION, Page
+from codebound.certificate.words import Counted, describe_counts, describe_data
 from codebound.run.errors import CodeboundError, FormatError
 from codebound.run.files import make_folder, require_file, write_atomically
-from codebound.run.tensor_files import float32_sha256
-from codebound.sample.dataset import Scaling  # noqa: TC001 - fields are read by their types
-from codebound.sample.losses import WRONG, Loss, parse_loss
+from codebound.sample.made import Made  # noqa: TC001
+from codebound.sample.questions import Question, code_start, parse_question
 
 MAGIC = b"CBOUND\x00"
 MAX_HEADER = 1 << 16
 MAX_CODE_BITS = 1 << 32
+MAX_WITNESS = 1 << 24
 _START = len(MAGIC) + 1 + 4  # version, length of the header
 _HASH_BYTES = 32
-_MOST_SCORES = 1024  # classes of a base that is compared with the largest input
-_WORDS = {"loss": "fault"}  # of a field, the word of the frozen pages docs/format.md and format-3.md
+_OLD = (1, 2, 3)  # versions that earlier programs wrote
 
+Law = Literal["binomial", "picked", "sum"]
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
-    """Guarantee of the certificate. Without a loss it is of version 1, which counts errors."""
+class SampleFacts:
+    """The sample, and the order and reading of its rows."""
 
-    statement: str
-    loss: str | None
-    subject: Subject
-    delta: float
+    rows: int
+    sha256: str
+    input_shape: tuple[int, ...]
+    classes: int
+    order: str = "rows"
+    salt: str = ""
+    seal: str = ""
+    copies: str = "any"
+    clusters: str | None = None
+    groups: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableFacts:
+    """A declared table of scores; ``picks`` counts the rows that its learner picked."""
+
+    by: str
+    columns: int
+    of: str
+    picks: int | None
+    rows: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """Everything that was fixed without the counted examples."""
+
+    rows: int
+    tables: tuple[TableFacts, ...] = ()
+    features: Made | None = None
+    base: Made | None = None
+
+    def used_by(self, form: str) -> dict[str, Made | TableFacts]:
+        """Things that a message of a form uses, by what they are called."""
+        used: dict[str, Made | TableFacts] = {}
+        if self.features is not None:
+            used["features"] = self.features
+        if self.base is not None:
+            used["base"] = self.base
+        if form in TABLES and self.tables:
+            used["scores"] = self.tables[0]
+        return used
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageFacts:
+    """Length and parts of the message."""
+
+    bits: int
+    sha256: str
+    ledger: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """A limit on one loss, from counts of its own; ``picks`` is None but under the picked law."""
+
     bound: float
-    kl: float
-    hoeffding: float
+    errors: int
+    n: int
+    of: str
+    picks: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """The guarantee: which loss was counted, on which examples, by which law."""
+
+    loss: str
+    on: str
+    law: Law
+    subject: Subject
+    assurance: str
+    delta: float
+    limits: tuple[Limit, ...]
+    bound: float
     vacuous: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CertificateFacts:
-    """Counts behind the bound. ``extra`` holds those that a claim other than C-2 needs.
+class Unlabelled:
+    """Fresh inputs on which f and g were compared."""
 
-    ``commonest`` counts the commonest label, ``copies`` and ``contradictions`` rows that occur again;
-    ``tally`` describes the part of the data that a loss is about.
-    """
-
-    n: int
-    errors: int
-    code_bits: int
-    classes: int
-    commonest: int | None
-    copies: int | None
-    contradictions: int | None
-    sample_sha256: str
-    message_sha256: str
-    extra: dict[str, Any]
-    tally: dict[str, Any] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Base:
-    """Weights that the message codes the difference to."""
-
-    name: str
+    disagreements: int
+    rows: int
     sha256: str
-
-    def declare(self, unseen: str) -> str:
-        """The sentence on which everything rests and that nobody can check; of what it has not seen."""
-        return (
-            f"The base, of SHA-256 {self.sha256}, was neither trained nor selected on {unseen}. It is said "
-            f"to be {self.name!r}."
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Helper:
-    """Side information of the decoder, fixed without looking at the sample."""
+class OriginalFacts:
+    """The network f that a claim is about."""
 
-    input_shape: tuple[int, ...]
-    scaling: Scaling
-    architecture: None = None  # files of a factory are refused; the key stays for the bytes of the others
-    base: Base | None = None
+    chain: Any
+    domain: tuple[float, float] | None
+    sha256: str
+    unlabelled: Unlabelled | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """A message and a claim about the network it decodes to.
+    """A message, what was known before it, and a claim about the classifier that both determine.
 
-    The witness proves what a decoder would have to search for; it says nothing about the network. Only a file
-    of version 1 names no page.
+    The witness proves what a decoder would have to search for; it says nothing about the classifier.
     """
 
+    sample: SampleFacts
+    known: Known
+    message: MessageFacts
     claim: Claim
-    facts: CertificateFacts
-    helper: Helper
-    ledger: tuple[tuple[str, int], ...]
+    original: OriginalFacts | None
     declarations: tuple[str, ...]
-    made_by: dict[str, str | None]
-    message: Bits
+    made_by: dict[str, str]
+    bits: Bits
     witness: bytes = b""
-    format: Page | None = PAGE
+    format: Page = PAGE
 
     @property
-    def version(self) -> int:
-        """The version of its file."""
-        return version_of(self.format)
+    def form(self) -> str:
+        """The form of its message, by the word that it begins with."""
+        return code_start(PlainReader(self.bits), classes=self.sample.classes)[0]
 
     @property
-    def is_short(self) -> bool:
-        """Return True if its message is a short one (docs/format-3.md, 5.7)."""
-        return self.ledger[0][0] == FORM
+    def question(self) -> Question:
+        """The loss that was counted, and the examples that count."""
+        return parse_question(self.claim.loss, self.claim.on)
 
     @property
-    def setting(self) -> Setting:
-        """Classes, scaling and loss, as its header has them."""
-        return Setting(self.facts.classes, self.helper.scaling, self.loss)
+    def is_learned(self) -> bool:
+        """Return True if the second program learns g from the sample: no message has its numbers."""
+        return self.form in RULES
 
     @property
-    def loss(self) -> Loss:
-        """Loss that was counted."""
-        return parse_loss(self.claim.loss or str(WRONG), classes=self.facts.classes)
+    def has_table(self) -> bool:
+        """Return True if g is known by declared scores alone."""
+        return self.form in TABLES
+
+    @property
+    def has_picks(self) -> bool:
+        """Return True if examples were picked after looking at them."""
+        return self.claim.law == "picked"
+
+    @property
+    def is_replayed(self) -> bool:
+        """Return True if the second program makes the classifier by itself."""
+        return self.claim.assurance != "recounted"
+
+    @property
+    def statement(self) -> str:
+        """ID of its statement in docs/references.md."""
+        if self.original is not None:
+            return "C-12a" if self.original.domain is not None else "C-12b"
+        if self.claim.law == "picked":
+            return "C-15"
+        return "C-10" if self.known.rows else "C-2"
+
+    @property
+    def limit(self) -> Limit:
+        """The first of its limits."""
+        return self.claim.limits[0]
+
+    @property
+    def widest(self) -> Limit:
+        """The limit that is its bound, or the first for a sum."""
+        return self.limit if self.claim.law == "sum" else max(self.claim.limits, key=lambda each: each.bound)
+
+    @property
+    def terms(self) -> Terms:
+        """Limits of its claim, at any failure probability."""
+        return terms_of(self)
 
     @property
     def sentence(self) -> str:
@@ -143,99 +217,51 @@ class Certificate:
             claim.bound,
             delta=claim.delta,
             vacuous=claim.vacuous,
-            drawn=self.kind.drawn,
-            data=self.kind.about(self.facts),
-            does=None if self.loss == WRONG else self.does,
+            drawn=TWO_DRAWS if claim.law == "sum" else "sample",
+            does=self.does,
             provided=self.condition,
         )
 
     @property
-    def condition(self) -> str:
-        """Independence condition on base and encoders, in words. Empty without them."""
-        encoders = tuple(f"the encoder {name}" for name in declared_names(self.declarations))
-        if not encoders:
-            return f"the base never saw {self.kind.unseen}" if self.helper.base else ""
-        base = ("the base",) if self.has_learned_base else ()
-        return f"{' and '.join((*base, *encoders))} never saw the examples that are counted"
-
-    @property
-    def has_learned_base(self) -> bool:
-        """Return True if the base has learned numbers. The one that takes the largest input has none."""
-        base, classes = self.helper.base, self.facts.classes
-        if base is None or self.helper.input_shape != (classes,) or classes > _MOST_SCORES:
-            return base is not None
-        largest = {"0.weight": np.eye(classes, dtype="<f4"), "0.bias": np.zeros(classes, "<f4")}
-        return base.sha256 != float32_sha256(largest)
-
-    @property
-    def first_part(self) -> tuple[int, int] | None:
-        """Examples that its encoder was made of, and those of the whole sample; None where it was not."""
-        return declared_part(self.declarations)
-
-    @property
     def does(self) -> str:
         """Verb phrase of the claim. For plain errors: "errs on at most 2.00 % of new data"."""
-        does = self.loss.says(percent(self.claim.bound))
-        about = self.kind.about(self.facts)
+        does = self.question.says(percent(self.claim.bound))
+        about = describe_data(self)
         return does if about == "new data" else f"{does}, for {about}"
 
     @property
-    def kind(self) -> type[AbstractStatement]:
-        """The claim that the statement names."""
-        if self.claim.statement not in CLAIMS:
-            raise FormatError(f"its statement is unknown here: {self.claim.statement!r:.60}.")
-        return CLAIMS[self.claim.statement]
+    def condition(self) -> str:
+        """Condition on what was declared to be known before, in words. Empty without such things."""
+        names = " and ".join(f"the {name}" for name in self.known.used_by(self.form))
+        return f"{names} never saw the examples that are counted" if names else ""
 
     @property
     def counts(self) -> tuple[Counted, ...]:
         """Counts that the bound was computed from, each with its meaning."""
-        counts, part = self.kind.counts(self.facts), self.first_part
-        if self.helper.base is not None or part is not None:  # g may be the base itself, not trained on these
-            counts = tuple(replace(each, name=each.name.removeprefix("training ")) for each in counts)
-        if part is not None:
-            unseen = f"on the {part[1] - part[0]} of {part[1]} examples that its encoder was not made of"
-            counts = tuple(
-                replace(each, meaning=each.meaning.replace("on the whole sample", unseen)) for each in counts
-            )
-        if self.loss == WRONG:
-            return counts
-        key, facts = self.kind.errors_key, self.facts
-        meaning = (
-            f"examples on which the decoded network incurs the loss {self.loss}, among those that it is "
-            "about; whatever is not clear counts"
-        )
-        n = next((each.of for each in counts if each.key == key), facts.n)
-        own = Counted("losses", f"losses of g ({self.loss})", facts.errors, n, meaning)
-        return (*(each for each in counts if each.key != key), own)
+        return describe_counts(self)
 
-    @property
-    def base_declared(self) -> str:
-        """Assumption about the base, whatever the file declares. Empty without one."""
-        base = self.helper.base
-        return "" if base is None else base.declare(self.kind.unseen)
+    def bound_at(self, delta: float) -> float:
+        """The bound at another failure probability."""
+        return self.terms.bound(self.terms.limits(delta))
 
     def __str__(self) -> str:
         counted = "; ".join(map(str, self.counts))
         return (
-            f"{self.sentence}\n({self.claim.statement}; {counted}; {count_of(self.facts.code_bits, 'bit')}; "
+            f"{self.sentence}\n({self.claim.assurance}; {counted}; {count_of(self.message.bits, 'bit')}; "
             f"delta {self.claim.delta!r})"
-            + (f"\nDECLARED, not checked: {self.base_declared}" if self.base_declared else "")
         )
 
     def to_bytes(self) -> bytes:
         """The file's content."""
         record = asdict(self)
-        del record["message"], record["witness"]
-        record["claim"] = {_WORDS.get(name, name): value for name, value in record["claim"].items()}
-        header = _canonical(drop_new(record, self.version))
+        del record["bits"], record["witness"]
+        header = _canonical(record)
         if len(header) > MAX_HEADER:
             raise FormatError(
                 f"the header has {len(header)} bytes, more than {MAX_HEADER}. Shorten its texts."
             )
-        content = MAGIC + bytes([self.version]) + len(header).to_bytes(4, "little") + header
-        content += self.message.data
-        if self.version > 1:
-            content += len(self.witness).to_bytes(4, "little") + self.witness
+        content = MAGIC + bytes([VERSION]) + len(header).to_bytes(4, "little") + header
+        content += self.bits.data + len(self.witness).to_bytes(4, "little") + self.witness
         return content + hashlib.sha256(content).digest()
 
     def save(self, path: Path | str) -> Path:
@@ -276,11 +302,16 @@ def _parse(content: bytes) -> Certificate:
     if content[: len(MAGIC)] != MAGIC or len(content) < _START + _HASH_BYTES:
         raise FormatError("it does not start as one does, or is too short.")
     version = content[len(MAGIC)]
-    if version not in VERSIONS:
-        raise FormatError(f"it has format version {version}; versions 1 to {VERSIONS[-1]} are known.")
+    if version in _OLD:
+        raise FormatError(
+            f"it has the format of version {version}, which earlier programs wrote: docs/history.md names "
+            f"the "
+            "last that reads it."
+        )
+    if version != VERSION:
+        raise FormatError(f"it has format version {version}; version {VERSION} is known.")
     if hashlib.sha256(content[:-_HASH_BYTES]).digest() != content[-_HASH_BYTES:]:
         raise FormatError("its hash does not match: the file is damaged or was changed.")
-    is_first = version == 1
     size = int.from_bytes(content[len(MAGIC) + 1 : _START], "little")
     header = content[_START : _START + size]
     if not 2 <= size <= MAX_HEADER or len(header) < size:
@@ -288,22 +319,18 @@ def _parse(content: bytes) -> Certificate:
     record = json.loads(header.decode("ascii"))
     if _canonical(record) != header:
         raise FormatError("its header is not in canonical form.")
-    if not is_first and record["format"] != (page := asdict(PAGES[version])):
+    if record["format"] != asdict(PAGE):
         raise FormatError(
-            f"it is written by another page than this program: {record['format']!r:.160}, not {page}."
+            f"it is written by another page than this program: {record['format']!r:.160}, not {asdict(PAGE)}."
         )
-    if record["helper"]["architecture"] is not None:
-        raise FormatError("it needs code of others (a factory), which this program does not run.")
-    record = add_new(record, version)
-    code_bits = record["facts"]["code_bits"]
-    body = content[_START + size : -_HASH_BYTES]
-    data, witness = (body, b"") if is_first else _split_witness(body, code_bits)
-    certificate = _record(Certificate, {**record, "message": Bits(data, code_bits), "witness": witness})
-    if min(certificate.helper.input_shape, default=0) < 1:
-        raise FormatError(f"its inputs have the shape {certificate.helper.input_shape}.")
-    if not certificate.ledger:
-        raise FormatError("its ledger is empty.")
-    str(certificate)  # a statement that is unknown, or without its facts, is found out here
+    code_bits = record["message"]["bits"]
+    data, witness = _split_witness(content[_START + size : -_HASH_BYTES], code_bits)
+    certificate = _record(Certificate, {**record, "bits": Bits(data, code_bits), "witness": witness})
+    if min(certificate.sample.input_shape, default=0) < 1:
+        raise FormatError(f"its inputs have the shape {certificate.sample.input_shape}.")
+    if not certificate.message.ledger or not certificate.claim.limits:
+        raise FormatError("its ledger or its list of limits is empty.")
+    str(certificate)  # a word or a loss that is unknown is found out here
     return certificate
 
 
@@ -319,11 +346,9 @@ def _split_witness(body: bytes, code_bits: int) -> tuple[bytes, bytes]:
 def _record(kind: type[T], value: object) -> T:
     """A record from an object that has exactly its fields, each of its type."""
     hints = get_type_hints(kind)
-    keys = {name: _WORDS.get(name, name) for name in hints}
-    if not isinstance(value, dict) or set(value) != set(keys.values()):
-        names = ", ".join(sorted(keys.values()))
-        raise FormatError(f"its {kind.__name__} must have the fields {names}.")
-    return kind(**{name: _convert(value[key], hints[name], key) for name, key in keys.items()})
+    if not isinstance(value, dict) or set(value) != set(hints):
+        raise FormatError(f"its {kind.__name__} must have the fields {', '.join(sorted(hints))}.")
+    return kind(**{name: _convert(value[name], hint, name) for name, hint in hints.items()})
 
 
 def _convert(value: Any, hint: Any, name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Everything that is fixed before a message is chosen: the network f, the claim, the base."""
+"""Everything that is fixed before a message is chosen: sample, question, what is known, the network f."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from codebound.bits.setting import Setting, round_scaling
-from codebound.certificate.claims import AboutG
-from codebound.certificate.file import Base, Helper
-from codebound.run.errors import DataError, ModelError
+from codebound.certificate.messages import Options
+from codebound.certificate.setting import Setting, round_scaling
+from codebound.known.score_tables import require_tables
+from codebound.run.errors import CertificateError, DataError, ModelError, UsageError
 from codebound.run.tensor_files import float32_sha256
-from codebound.sample.caveats import count_copies, require_fixed_scaling
-from codebound.sample.losses import possible_examples
+from codebound.sample.caveats import require_fixed_scaling
+from codebound.sample.dataset import require_disjoint
+from codebound.sample.order import Arranged, Design, arrange
+from codebound.sample.questions import ONE_ROW, Question
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,10 +26,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor, nn
 
-    from codebound.bits.messages import AbstractMessage, Options
-    from codebound.certificate.claims import AbstractClaim
-    from codebound.sample.caveats import RepeatedRows
+    from codebound.certificate.messages import AbstractMessage
+    from codebound.known.score_tables import ScoreTable
     from codebound.sample.dataset import Dataset, DeviceData
+    from codebound.sample.made import Made
 
 Tensors = dict[str, "NDArray[np.float32]"]
 
@@ -84,41 +86,82 @@ class AbstractOriginal(ABC):
         return {name: (value - base[name]).astype(np.float32) for name, value in self.arrays.items()}
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class KnownTensors:
+    """The base: tensors that a message codes differences to."""
+
+    made: Made
+    tensors: Tensors
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AboutF:
+    """A claim about the network f itself, in one of two ways.
+
+    Attributes:
+        unlabelled: Fresh inputs, used for no choice whatsoever, on which f and g are compared (C-12b).
+        domain: Smallest and largest stored value that any input can have (C-12a).
+    """
+
+    unlabelled: Dataset | None = None
+    domain: tuple[float, float] | None = None
+
+    def check(self, task: Task) -> None:
+        """Refuses what does not fit a task."""
+        if (self.unlabelled is None) == (self.domain is None):
+            raise UsageError(
+                "a claim about f needs unlabelled inputs, or a range of the inputs: one of both."
+            )
+        if task.original is None or task.original.chain is None:
+            raise CertificateError("a claim about f needs a network that a message can describe: a chain.")
+        if self.unlabelled is not None:
+            if not task.question.is_plain:
+                raise UsageError(
+                    "unlabelled inputs tell how often two networks differ: only every error counts."
+                )
+            require_shape("unlabelled", self.unlabelled, task.sample)
+            require_disjoint(self.unlabelled, task.sample)
+        if self.domain is not None:
+            low, high = self.domain
+            least, most = float(task.sample.x.min()), float(task.sample.x.max())
+            if not low <= least <= most <= high:
+                raise DataError(
+                    f"the range of the inputs must hold every stored value; the sample has values from "
+                    f"{least:g} "
+                    f"to {most:g}. Got {low:g} and {high:g}."
+                )
+
+
 @dataclass(eq=False, kw_only=True)
 class Task:
-    """Sample, claim and networks that messages are made for, prepared once.
+    """Sample, question and networks that messages are made for, prepared once.
 
     Attributes:
         sample: The sample, with the constants of its scaling as a message can say them.
         delta: Failure probability.
-        claim: What is to be certified.
+        design: Order, copies, clusters and groups of the sample.
+        question: The loss, and the examples that count.
+        tables: Declared tables of scores, in their order.
         original: The network f to start from, a chain; None where messages are made without one.
-        base: Name and tensors of the base, where differences are coded.
-        allow_copies: Whether more than one example in a hundred may be a copy of an earlier one.
-        rest: The examples that are left after the claim has split the sample.
-        counted: The examples that errors are counted on: those of the rest that the loss is about.
-        counted_data: The same, where errors are counted.
+        base: The base, where differences are coded.
+        about_f: What is needed for a claim about f; None for claims about g.
+        arranged: The sample in its order.
+        rest: The examples that a network is counted on: those that neither base nor features were made of.
+        rest_data: The same, where errors are counted.
         first_data: The first of them, for choosing among messages.
-        base_tensors: The tensors of the base, if there is one.
         coded: What a message codes: the tensors of f, or their differences to the base.
-        options: The options that every message has.
-        rows: Rows of the sample that occur more than once.
+        options: The options that every message of a network has.
     """
 
     sample: Dataset
     delta: float
-    claim: AbstractClaim = field(default_factory=AboutG)
+    design: Design = field(default_factory=Design)
+    question: Question = field(default_factory=Question)
+    tables: tuple[ScoreTable, ...] = ()
     original: AbstractOriginal | None = None
-    base: tuple[str, Tensors] | None = None
-    allow_copies: bool = False
-    rest: Dataset = field(init=False)
-    counted: Dataset = field(init=False)
-    counted_data: DeviceData = field(init=False)
-    first_data: DeviceData = field(init=False)
-    base_tensors: Tensors | None = field(init=False)
-    coded: Tensors = field(init=False)
+    base: KnownTensors | None = None
+    about_f: AboutF | None = None
     options: Options = field(init=False)
-    rows: RepeatedRows = field(init=False)
 
     def __post_init__(self) -> None:
         if self.sample.classes < 2:
@@ -127,21 +170,64 @@ class Task:
                 "two classes, or the number of classes where one of them does not occur."
             )
         scaling = round_scaling(self.sample.scaling, self.sample.input_shape)
-        self.sample = replace(self.sample, scaling=scaling)
+        if scaling != self.sample.scaling:
+            self.sample = replace(self.sample, scaling=scaling)
         require_fixed_scaling(self.sample)
-        self.rows = count_copies(self.sample, allow_copies=self.allow_copies)
-        self.claim.check(self)
-        self.rest, loss = self.claim.split(self.sample)[1], self.claim.loss
-        loss.check(self.sample.classes)
-        self.counted = possible_examples(loss, self.rest)
-        self.counted_data = self.counted.on("cpu")
-        self.first_data = self.counted_data.part(0, _FIRST_EXAMPLES)
-        self.base_tensors = None if self.base is None else self.base[1]
-        self.coded = {} if self.original is None else self.original.differences(self.base_tensors)
-        self.options = replace(
-            self.claim.options(has_base=self.base is not None),
-            setting=Setting(self.sample.classes, self.sample.scaling, loss),
+        if self.design.clusters is not None and self.question.on == "all":
+            self.question = replace(self.question, on=ONE_ROW)
+        require_tables(self.tables, self.sample, self.sample.n)
+        if self.about_f is not None:
+            self.about_f.check(self)
+        self.options = Options(
+            has_base=self.base is not None, setting=Setting(self.sample.classes, self.sample.scaling)
         )
+
+    @cached_property
+    def arranged(self) -> Arranged:  # noqa: D102
+        return arrange(self.sample, self.design)
+
+    @property
+    def known_rows(self) -> int:
+        """Units of the sample that base and features were made of, which no network is counted on."""
+        return max(self.made_of, 0 if self.base is None else self.base.made.rows)
+
+    @property
+    def made_of(self) -> int:
+        """Rows of the sample that its features were made of: no rule knows fewer."""
+        return 0 if self.sample.features is None else self.sample.features.rows
+
+    @cached_property
+    def rest(self) -> Dataset:  # noqa: D102
+        if not self.known_rows:
+            return self.sample
+        return self.sample.select(self.arranged.split(self.known_rows)[1], role="certify")
+
+    @cached_property
+    def rest_data(self) -> DeviceData:  # noqa: D102
+        return self.rest.on("cpu")
+
+    @cached_property
+    def first_data(self) -> DeviceData:  # noqa: D102
+        return self.rest_data.part(0, _FIRST_EXAMPLES)
+
+    @property
+    def base_tensors(self) -> Tensors | None:
+        """The tensors of the base, if there is one."""
+        return None if self.base is None else self.base.tensors
+
+    @cached_property
+    def coded(self) -> Tensors:  # noqa: D102
+        return {} if self.original is None else self.original.differences(self.base_tensors)
+
+    @property
+    def is_about_f(self) -> bool:
+        """Return True if the claim is about the network f itself."""
+        return self.about_f is not None
+
+    @property
+    def stays_near_f(self) -> bool:
+        """Return True if a claim on a domain needs a g that is near f."""
+        return self.about_f is not None and self.about_f.domain is not None
 
     @property
     def f(self) -> AbstractOriginal:
@@ -165,16 +251,25 @@ class Task:
     @cached_property
     def base_network(self) -> Any:
         """The same of the base, if there is one."""
-        if self.base_tensors is None:
+        if self.base is None:
             return None
-        tensors = {name: torch.from_numpy(array) for name, array in self.base_tensors.items()}
+        tensors = {name: torch.from_numpy(array) for name, array in self.base.tensors.items()}
         return self.network.with_model(self.f.build(tensors))
 
-    @property
-    def helper(self) -> Helper:
-        """The helper descriptor."""
-        return Helper(
-            input_shape=self.sample.input_shape,
-            scaling=self.sample.scaling,
-            base=None if self.base is None else Base(self.base[0], float32_sha256(self.base[1])),
+
+def require_shape(name: str, other: Dataset, sample: Dataset) -> None:
+    """Refuses inputs that no classifier for the sample takes."""
+    if other.input_shape != sample.input_shape:
+        raise DataError(
+            f"the {name} inputs have the shape {other.input_shape}; those of the sample have "
+            f"{sample.input_shape}."
+        )
+
+
+def require_test_set(test_set: Dataset, sample: Dataset) -> None:
+    """Refuses test examples of another shape, or of a class that the sample has not."""
+    require_shape("test", test_set, sample)
+    if test_set.y.max() >= sample.classes:
+        raise DataError(
+            f"the test sample has a label {test_set.y.max()}; the sample has {sample.classes} classes."
         )

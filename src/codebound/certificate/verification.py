@@ -10,12 +10,12 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codebound.run.errors import FormatError, UsageError
+from codebound.run.errors import CertificateError, FormatError, UsageError
 from codebound.run.progress import Progress, silent
 from codebound.sample.load import as_dataset
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -27,19 +27,21 @@ if TYPE_CHECKING:
 CERTIFICATE = "certificate.cbound"
 _PATHS = ("data_folder", "base", "subject_weights", "weights")
 _FILES = ("data", "unlabelled", *_PATHS)  # the first two may be names that the second program knows
-_KINDS = dict.fromkeys(_FILES, str) | {"allow_copies": bool}
+_KINDS = dict.fromkeys(_FILES, str)
 
 
 def verify(
     source: Certificate | Path | str,
     sample: Any,
     *,
+    clusters: NDArray[np.int64] | None = None,
+    groups: NDArray[np.int64] | None = None,
+    tables: Sequence[Mapping[str, NDArray[Any]]] = (),
     base: Mapping[str, NDArray[np.float32]] | None = None,
     unlabelled: Dataset | None = None,
     original: Mapping[str, NDArray[np.float32]] | None = None,
     weights: Path | str | None = None,
     test_set: Dataset | None = None,
-    allow_copies: bool = False,
     progress: Progress = silent,
 ) -> Verdict:
     """Verdict of the verifier, which shares no code with this package.
@@ -47,29 +49,41 @@ def verify(
     Args:
         source: A certificate or its file.
         sample: The sample it was made with, given in any way that ``certify`` takes.
+        clusters: Number of the cluster of each row, where clusters are the draws.
+        groups: Number of the group of each row, where there are groups.
+        tables: Arrays of the declared tables of scores, in their order.
         base: The tensors of the base, where the message codes differences.
         unlabelled: The unlabelled inputs of a C-12b certificate.
         original: The tensors of f, for C-12a and C-12b.
         weights: The file of g that was saved beside the certificate: is it the network that was certified?
         test_set: Examples used for no choice: the verdict says whether they refute the claim.
-        allow_copies: Whether more than one example in a hundred may be a copy of an earlier one.
         progress: Told the examples done.
+
+    Raises:
+        CertificateError: Something that the check needs was not given.
     """
     from codebound_verify import verify as independent_verify
+    from codebound_verify.refusal import Refused
 
     sample = as_dataset(sample)
-    return independent_verify(
-        source if isinstance(source, Path | str | bytes) else source.to_bytes(),
-        sample.x,
-        sample.y,
-        base=base,
-        unlabelled=None if unlabelled is None else unlabelled.x,
-        subject_weights=original,
-        learned_weights=None if weights is None else _arrays(Path(weights)),
-        test=None if test_set is None else (test_set.x, test_set.y),
-        allow_copies=allow_copies,
-        progress=lambda done, total: progress(done, total, "the verifier counts"),
-    )
+    try:
+        return independent_verify(
+            source if isinstance(source, Path | str | bytes) else source.to_bytes(),
+            sample.x,
+            sample.y,
+            cells=sample.is_cells,
+            clusters=clusters,
+            groups=groups,
+            tables=list(tables),
+            base=base,
+            unlabelled=None if unlabelled is None else unlabelled.x,
+            subject_weights=original,
+            learned_weights=None if weights is None else _arrays(Path(weights)),
+            test=None if test_set is None else (test_set.x, test_set.y),
+            progress=lambda done, total: progress(done, total, "the verifier counts"),
+        )
+    except Refused as lacking:
+        raise CertificateError(str(lacking)) from lacking
 
 
 def _arrays(path: Path) -> dict[str, NDArray[Any]]:
@@ -135,8 +149,8 @@ def command_of(asked: Mapping[str, str | Path | bool], file: Path = Path(CERTIFI
     """Return the verify command as one line.
 
     Example:
-        >>> command_of({"data": "digits", "allow_copies": True})
-        'codebound-verify certificate.cbound --data digits --allow-copies'
+        >>> command_of({"data": "digits", "by_class": True})
+        'codebound-verify certificate.cbound --data digits --by-class'
     """
     words = ["codebound-verify", str(file)]
     for name, value in asked.items():

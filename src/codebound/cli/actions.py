@@ -10,20 +10,23 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from codebound.certificate.verification import CERTIFICATE
-from codebound.certification import SHARES, certify
+from codebound.certification import certify
 from codebound.known.base import MAX_WORDS, Pretrained
 from codebound.known.encoder import load_encoder, load_table
-from codebound.methods.inputs import ENCODES
 from codebound.run.errors import CodeboundError, UsageError
 from codebound.run.extensions import import_named, reader
 from codebound.run.progress import NOBODY, Listener, Progress, silent
 from codebound.run.store import new_folder, source_sha256
 from codebound.run.tensor_files import state_sha256, state_tensors
+from codebound.sample.arrays import read_npy
 from codebound.sample.caveats import remarks
 from codebound.sample.dataset import reading_options
 from codebound.sample.formats.catalogue import KNOWN
 from codebound.sample.load import load_dataset, split
+from codebound.sample.order import Design
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -35,15 +38,14 @@ if TYPE_CHECKING:
     from codebound.run.job import Engine
     from codebound.sample.dataset import Dataset
 
-_HALF = 5  # tenths of a sample: no message says of which share a helper that encodes was made
 _CERTIFY = (
     "method",
     "minutes",
     "effort",
     "delta",
     "loss",
+    "on",
     "input_range",
-    "allow_copies",
     "by_class",
     "seed",
     "device",
@@ -89,14 +91,14 @@ def certify_from_options(
         listener.note(f"Warning: no weights were given: {model} is as random as it was made.")
     unlabelled = None if fresh is None else _load(fresh, "unlabelled", folder_of_data, encoder=encoder)
     fraction, helper = options["prior_fraction"], _load_helper(options, sample)
-    is_encoding = helper is not None and options["method"] in ENCODES
     with new_folder(out) as folder, listener.bar("certify") as progress:
         found = certify(
             network,
             sample,
             test_set=test_set,
             unlabelled=unlabelled,
-            prior_tenths=None if fraction is None else _parse_tenths(fraction, is_one=is_encoding),
+            design=_design(options),
+            prior_tenths=None if fraction is None else _parse_tenths(fraction),
             helper=helper,
             base=base,
             engine=engine,
@@ -114,7 +116,7 @@ def certify_from_options(
             folder,
             settings=record_options(options),
             data=options["data"]
-            if is_there and options["holdout"] is None and not found.sample.encoder
+            if is_there and options["holdout"] is None and found.sample.features is None
             else "",
             data_folder=folder_of_data,
         )
@@ -144,15 +146,23 @@ def certify_record(options: Mapping[str, Any], *, out: Path | None = None) -> di
     return certify_from_options(options, out=out).result
 
 
-def _parse_tenths(fraction: str | float, *, is_one: bool = False) -> int | tuple[int, ...]:
-    if fraction == "auto":
-        return _HALF if is_one else SHARES
+def _design(options: Mapping[str, Any]) -> Design:
+    """Order, reading of copies, clusters and groups."""
+    clusters, groups = (
+        None if options[name] is None else read_npy(options[name]).astype(np.int64)
+        for name in ("clusters", "groups")
+    )
+    order, copies = options["order"], options["copies"]
+    if clusters is not None:
+        order, copies = "clusters", "independent" if copies == "any" else copies
+    return Design(order=order, copies=copies, clusters=clusters, groups=groups)
+
+
+def _parse_tenths(fraction: str | float) -> int:
     try:
         return {tenths / 10: tenths for tenths in range(1, 10)}[float(fraction)]
     except (KeyError, ValueError) as error:
-        raise UsageError(
-            f"prior_fraction is 0.1, 0.2, ... or 0.9: that grid is in the code; or auto. Got {fraction}."
-        ) from error
+        raise UsageError(f"prior_fraction is 0.1, 0.2, ... or 0.9. Got {fraction}.") from error
 
 
 def _load_helper(options: Mapping[str, Any], sample: Dataset) -> Callable[[Dataset], Any] | Pretrained | None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 import shlex
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -15,9 +14,6 @@ from codebound.cli.console import Format, emit, note, printable
 from codebound.cli.options import option
 from codebound.report.text_tables import Table, tabulate
 from codebound.run.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 verify = typer.Typer(add_completion=False)
 
@@ -28,47 +24,11 @@ verify = typer.Typer(add_completion=False)
 def _verify(context: typer.Context) -> None:
     """Decide whether a certificate is true; the same as the program codebound-verify.
 
-    With --rerun FILE instead, a learner is run again: see docs/howto/any_learner.md.
-
     Example: codebound verify runs/certify-1/certificate.cbound --data digits
     """
-    if any(each.split("=")[0] == "--rerun" for each in context.args):
-        raise typer.Exit(_rerun(context.args))
     from codebound_verify.__main__ import main
 
     raise typer.Exit(main(context.args or ["--help"], prog="codebound verify"))
-
-
-def _rerun(arguments: Sequence[str]) -> int:
-    """Runs the learner of a certificate of the second kind again; 0 if it does the same, 1 if not."""
-    parser = argparse.ArgumentParser(
-        prog="codebound verify",
-        description="Run the learner of a certificate of the second kind again, and compare. This runs "
-        "the code that --learner names.",
-    )
-    add = parser.add_argument
-    add("--rerun", type=Path, required=True, help="the certificate (.json)")
-    add("--learner", help="package.module:factory of the learner, which is run; the one that the file names")
-    add(
-        "--data",
-        required=True,
-        help="the sample: an .npz file (x, y), a name such as digits, or package.module:factory",
-    )
-    add("--data-folder", type=Path, help="where the files of a named dataset lie, if not in the cache")
-    add("--format", choices=("text", "json"), default="text", help="how to print the verdict")
-    options = parser.parse_args(arguments)
-    from codebound.any_learner.rerun_file import RerunCertificate, load_examples, rerun
-
-    certificate = RerunCertificate.load(options.rerun)
-    if options.learner is None:
-        parser.error(
-            f"--learner is missing: the file names {printable(certificate.learner)}. Name it to run it."
-        )
-    examples = load_examples(options.data, options.data_folder)
-    found = rerun(certificate, *examples, learner=options.learner)
-    record = {"verdict": found.verdict, "is_reproduced": found.is_reproduced, **asdict(found)}
-    emit(record, Format.json if options.format == "json" else Format.table, [str(found)])
-    return 0 if found.is_reproduced else 1
 
 
 check = typer.Typer(add_completion=False)
@@ -134,9 +94,9 @@ def show(file: opt.CertificateFile, output: opt.Output = Format.table) -> None:
 
     certificate = Certificate.load(file)
     record = asdict(certificate)
-    del record["message"], record["witness"]
+    del record["bits"], record["witness"]
     record["counts"] = [asdict(each) for each in certificate.counts]
-    ledger = [{"part": part, "bits": bits} for part, bits in certificate.ledger]
+    ledger = [{"part": part, "bits": bits} for part, bits in certificate.message.ledger]
     emit(record, output, [str(certificate), Table("", ledger)], rows=ledger)
     if output is Format.table:
         note("Declared, and not checkable by any program:")

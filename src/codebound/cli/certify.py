@@ -53,6 +53,33 @@ def command(
     ] = "standard",
     delta: opt.Delta = 0.05,
     loss: opt.LossName = "wrong",
+    on: Annotated[
+        str,
+        option(
+            "Examples that count: all, answered:T, predicted:C, 'each class', 'each group'; of clusters "
+            "'one row a "
+            "cluster' or 'any row of a cluster'."
+        ),
+    ] = "all",
+    copies: Annotated[
+        str,
+        option(
+            "Rows with equal inputs: any (counted so that every reading is right), independent draws, or "
+            "repeated "
+            "records of one."
+        ),
+    ] = "any",
+    order: Annotated[
+        str,
+        option("Which rows are learned from: by a hash of the rows, or as in the file (time): rows or file."),
+    ] = "rows",
+    clusters: Annotated[
+        Path | None,
+        option("Number of each row's cluster (.npy), where clusters are the draws: patients, users."),
+    ] = None,
+    groups: Annotated[
+        Path | None, option("Number of each row's group (.npy), for --on 'each group'.")
+    ] = None,
     unlabelled: Annotated[
         str | None, option("Fresh inputs, written like --data: certifies f itself (C-12b).", _F)
     ] = None,
@@ -62,7 +89,7 @@ def command(
     ] = None,
     prior_fraction: Annotated[
         str | None,
-        option("0.1, 0.2, ... 0.9 or auto: make a helper of that part of the sample, count on the rest.", _F),
+        option("0.1, 0.2, ... 0.9: make a helper of that part of the sample, count on the rest.", _F),
     ] = None,
     helper_from: Annotated[
         str | None,
@@ -74,7 +101,6 @@ def command(
     by_class: Annotated[
         bool, option("Bound the error of g on every class too; all of these hold at once.")
     ] = False,
-    allow_copies: opt.AllowCopies = False,
     base: opt.Base = None,
     base_says: opt.BaseSays = None,
     seed: opt.Seed = 0,
@@ -117,8 +143,11 @@ def print_result(saved: Saved, output: Format, *, quiet: bool) -> None:
     result = saved.result
     tables = [tabulate(("what", "value", "note"), result_rows(result))]
     if "routes" in result:
-        routes = [(each["name"], percent(each["bound"]), each["price"]) for each in result["routes"]]
-        tables.append(tabulate(("route", "bound", "what was counted and paid"), routes))
+        routes = [
+            (each["name"], percent(each["bound"]), each["assurance"], each["price"])
+            for each in result["routes"]
+        ]
+        tables.append(tabulate(("method", "bound", "assurance", "what was counted and paid"), routes))
     if "by_class" in result:
         title = f"Error of {result['subject']} on each class; all rows hold at once"
         tables.append(Table(title, class_rows(result)))
@@ -135,7 +164,7 @@ def print_result(saved: Saved, output: Format, *, quiet: bool) -> None:
         note(saved.sentence)
         for said in filter(None, (result["advice"], result.get("routes_say"))):
             note(said)
-        if result.get("development_sample"):
+        if result["developed"]:
             note(DEVELOPED)
         note(f"Check it: {result['verify']}")
         note(f"Report: {saved.folder / 'report.html'}")

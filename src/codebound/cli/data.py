@@ -149,7 +149,8 @@ def encode(
         record["out"] = str(out)
     emit(record, output, [tabulate(("what", "value"), list(record.items()))])
     if output is Format.table and not quiet:
-        note(f"A certificate on this table declares: {table.encoder}")
+        made = table.features
+        note("" if made is None else f"A certificate on this table declares: {made.by}, made of {made.of}.")
 
 
 def _describe(found: Description) -> Table:
@@ -158,10 +159,12 @@ def _describe(found: Description) -> Table:
     dataset, counts, duplicates = found.sample, found.counts, found.duplicates
     shown = ", ".join(map(str, counts[:20])) + (", ..." if len(counts) > 20 else "")
     majority = max(counts) / dataset.n
+    values = f"values from {dataset.x.min():g} to {dataset.x.max():g}"
+    values = "cells: numbers, words and gaps" if dataset.is_cells else values
     rows = [
         ("examples", str(dataset.n), f"the sample size n, with the role {dataset.role}"),
         ("input", _shape(dataset.input_shape), "channels x height x width, or features"),
-        ("stored as", dataset.x.dtype.name, f"values from {dataset.x.min():g} to {dataset.x.max():g}"),
+        ("stored as", dataset.x.dtype.name, values),
         ("network sees", *_scaling_in_words(dataset.scaling)),
         ("classes", str(dataset.classes), f"always guessing the largest class errs on {rate(1 - majority)}"),
         ("per class", shown, "examples of class 0, 1, ..."),

@@ -160,10 +160,9 @@ app = typer.Typer(
 
 def _show_version(value: bool) -> None:
     if value:
-        from codebound.certificate.versions import PAGES, VERSIONS
+        from codebound.certificate.page import PAGE
 
-        written, read = (", ".join(map(str, each)) for each in (PAGES, VERSIONS))
-        typer.echo(f"codebound {__version__} (certificates: writes version {written}; reads {read})")
+        typer.echo(f"codebound {__version__} (certificates by {PAGE.named})")
         raise typer.Exit
 
 

@@ -20,7 +20,8 @@ from codebound.run.extensions import reader
 from codebound.run.progress import NOBODY
 from codebound.sample.arrays import from_arrays, read_members, read_npy
 from codebound.sample.load import load_dataset
-from codebound.sample.losses import logit_chunks, parse_loss
+from codebound.sample.losses import parse_loss
+from codebound.sample.outputs import logit_chunks
 from codebound.sample.tables import table_of
 
 if TYPE_CHECKING:

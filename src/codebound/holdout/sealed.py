@@ -26,10 +26,10 @@ from codebound.holdout.ledger import (
     with_line,
     write_ledger,
 )
-from codebound.run.errors import DataError, UsageError
+from codebound.run.errors import CertificateError, DataError, UsageError
 from codebound.run.store import hold_lock, lock_beside
 from codebound.sample.arrays import from_arrays
-from codebound.sample.caveats import count_copies
+from codebound.sample.caveats import find_copies
 from codebound.sample.dataset import arrays_sha256
 from codebound.sample.losses import WRONG, Loss, counted_examples, parse_loss
 
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 Answers = Literal["levels", "exact", "pass"]
 """Kinds of answers: level below the best, number of errors, target met."""
 MOST_LOOKS = 1 << 32
+_MOST_COPIES = 100  # one example in so many may be a copy of an earlier one
+_NEW = ("cost-above",)  # losses that the first version of the ledger had no word for
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,14 +180,14 @@ def seal(data: Dataset | Values, settings: SealSettings, path: Path, *, allow_co
             type of number.
     """
     if data.classes is not None:
-        settings.loss.check(data.classes)
+        settings.loss.check_labels(range(data.classes))
     n = counted_examples(settings.loss, torch.from_numpy(data.y))
     if path.exists():
         raise UsageError(f"{path} exists already; a seal is never replaced. Choose another file.")
     examples = data.rank() if isinstance(data, Values) else data
     rows = examples_sha256(examples)
     require_unsealed(data.sha256, rows)
-    count_copies(examples, allow_copies=allow_copies)
+    _require_few_copies(examples, allow_copies=allow_copies)
     record: dict[str, Any] = {
         "kind": "seal",
         "version": 1,
@@ -199,12 +201,23 @@ def seal(data: Dataset | Values, settings: SealSettings, path: Path, *, allow_co
         "levels": settings.levels(n),
         "target": settings.target,
     }
-    if settings.by_class or settings.loss.is_new or data.classes is None:
+    if settings.by_class or settings.loss.kind in _NEW or data.classes is None:
         sizes = np.bincount(data.y, minlength=data.classes or 0).tolist() if settings.by_class else None
         record |= {"version": 2, "by_class": sizes}
     ledger = with_line(path, record)
     write_ledger(ledger, rows)
     return ledger
+
+
+def _require_few_copies(data: Dataset, *, allow_copies: bool) -> None:
+    copies = int(find_copies(data).sum())
+    if _MOST_COPIES * copies > data.n and not allow_copies:
+        raise CertificateError(
+            f"{data.name}: {count_of(copies, 'example')} of {data.n} occur before, more than one in "
+            f"{_MOST_COPIES}. Where examples were repeated no bound holds: leave out what was repeated. "
+            f"Where "
+            "they are independent draws that happen to be equal, declare that (allow_copies)."
+        )
 
 
 def look(

@@ -18,17 +18,17 @@ import torch
 from torch import nn
 
 from codebound.bounds.risk import count_of
-from codebound.known.provenance import DECLARED, Origin, count_seen, origin_of_parts, require_unseen
+from codebound.known.provenance import Origin, count_seen, origin_of_parts, require_unseen
 from codebound.run.errors import CodeboundError, DataError, ModelError, UsageError
 from codebound.run.extensions import import_named
 from codebound.run.files import make_folder, write_atomically
 from codebound.run.progress import Progress, silent
 from codebound.run.store import content_key, source_sha256
-from codebound.sample.caveats import development_sample, find_by_name
 from codebound.sample.dataset import Dataset, Scaling, reading_options
 from codebound.sample.formats.catalogue import cache_folder
 from codebound.sample.formats.texts import Texts, load_texts
 from codebound.sample.load import load_dataset
+from codebound.sample.made import LICENCE, Made
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -47,8 +47,8 @@ SCALING = Scaling(255.0)
 _ROWS = 50
 _LOOKED_AT = 2  # inputs that are encoded once more, alone
 _MOVED = 0.01  # share of bytes that rounding may move
-_SAME = 1e-4  # of the largest score
-_MOST_DECLARED = 400  # characters of a declaration
+MAX_CHARACTERS = 200
+"""Of the name of an encoder, and of what it was made from, in a header."""
 _MOST_SEEN = 100  # one input in so many may be a copy of one that it was made of
 
 
@@ -63,9 +63,8 @@ class Encoder:
         licence: Under which its weights come.
         origin: What it was made from, in words.
         takes_texts: Whether inputs are texts.
-        made_of: What it has to do with the sample, in words; empty where it was fixed without it.
+        made_from: How many of the first units of the sample it was made of.
         seen: Digests of the inputs that it was made of, as ``sample.dataset.seen_rows`` makes them.
-        has_scores: Whether a row is a score for each class, kept as it is in place of bytes.
     """
 
     name: str
@@ -74,33 +73,14 @@ class Encoder:
     licence: str = "unknown"
     origin: str = ""
     takes_texts: bool = False
-    made_of: str = ""
+    made_from: int = 0
     seen: NDArray[np.uint64] = field(default_factory=lambda: Origin().rows, repr=False)
-    has_scores: bool = False
-
-    def __post_init__(self) -> None:
-        if len(self._declare("")) > _MOST_DECLARED:
-            raise UsageError(
-                f"a declaration has at most {_MOST_DECLARED} characters, and what matters is never cut: "
-                f"shorten the name or the licence of the encoder {self.name:.80}."
-            )
 
     @property
-    def scaling(self) -> Scaling:
-        """Of its tables."""
-        return Scaling() if self.has_scores else SCALING
-
-    @property
-    def declared(self) -> str:
-        """Declaration of it in a certificate; a long origin is cut."""
-        room = _MOST_DECLARED - len(self._declare(""))
-        return self._declare(f", {self.origin}"[:room] if self.origin else "")
-
-    def _declare(self, made: str) -> str:
-        return (
-            f"{DECLARED}{self.name} (SHA-256 {self.sha256}; licence: {self.licence}"
-            f"{made}), {self.made_of or 'which was fixed without looking at this sample'}."
-        )
+    def made(self) -> Made:
+        """Entry of a header."""
+        by = f"{self.name}{LICENCE}{self.licence})"[:MAX_CHARACTERS]
+        return Made(by, (self.origin or "unknown data")[:MAX_CHARACTERS], self.made_from, self.sha256)
 
     @torch.no_grad()
     def rows(self, batch: Tensor | Sequence[str]) -> NDArray[np.generic]:
@@ -122,10 +102,6 @@ class Encoder:
                 f"the encoder {self.name} must return a row of numbers for each of {len(batch)} inputs. "
                 f"Got shape {tuple(found.shape)}."
             )
-        if self.has_scores:
-            if not found.isfinite().all():
-                raise DataError(f"the encoder {self.name} returned NaN or infinity.")
-            return found.float().cpu().numpy()
         return quantise_rows(found.double().cpu().numpy(), self.name)
 
     def table(
@@ -182,7 +158,7 @@ class Encoder:
 
     def _require_unseen(self, sample: Dataset) -> None:
         """Refuses a sample of which it saw an input; in test data a few may be equal by chance."""
-        if sample.role == "prior":
+        if self.made_from:
             return
         origin = Origin(rows=self.seen)
         if sample.role == "test" and _MOST_SEEN * count_seen(origin, sample) <= sample.n:
@@ -203,9 +179,8 @@ class Encoder:
         alone = self.rows(inputs)[0]
         if alone.shape != row.shape:
             return False
-        unit = _SAME * np.abs(row).max() if self.has_scores else 1.0
-        apart = np.abs(alone.astype(np.float64) - row)
-        return bool(apart.max() <= unit and (self.has_scores or apart.mean() <= _MOVED))
+        apart = np.abs(alone.astype(np.int64) - row)
+        return bool(apart.max() <= 1 and apart.mean() <= _MOVED)
 
     def makes_table(
         self, sample: Dataset | Texts, rows: NDArray[np.generic], *, device: str | torch.device
@@ -215,23 +190,19 @@ class Encoder:
         return all(self.makes(_inputs(sample, at, at + 1, device), rows[at]) for at in places)
 
     def as_table(self, rows: NDArray[np.generic], sample: Dataset | Texts) -> Dataset:
-        """Rows of a sample, with its labels and what there is to declare: of an encoder before it, too."""
-        before = "" if isinstance(sample, Texts) else sample.encoder
+        """Rows of a sample, with its labels."""
         return Dataset(
             name=f"{sample.name}:{self.name}",
             role=sample.role,
             x=rows,
             y=sample.y,
             classes=sample.classes,
-            scaling=self.scaling,
+            scaling=SCALING,
             source=f"{sample.source}, by the encoder {self.name}",
             warnings=() if isinstance(sample, Texts) else sample.warnings,
-            encoder="\n".join([self.declared, *([before] if before else [])]),
+            features=self.made,
             class_names=sample.levels if isinstance(sample, Texts) else sample.class_names,
             columns=() if isinstance(sample, Texts) else sample.columns,
-            development=find_by_name(sample.name)
-            if isinstance(sample, Texts)
-            else development_sample(sample, 3),
         )
 
 
@@ -278,7 +249,7 @@ class Encoded(nn.Module):
         if isinstance(inputs, str):
             raise UsageError("one text is a list with one text in it: give [text].")
         rows = torch.from_numpy(self.encoder.rows(inputs))
-        outputs: Tensor = self.network(rows if self.takes_stored else self.encoder.scaling.apply(rows))
+        outputs: Tensor = self.network(rows if self.takes_stored else SCALING.apply(rows))
         return outputs
 
 
@@ -348,9 +319,7 @@ def load_table(
 def encode_sample(
     encoder: Encoder, raw: Dataset | Texts, *, device: str | torch.device = "cpu", progress: Progress = silent
 ) -> Dataset:
-    """The table of a sample, from the cache where it is there; of scores none is kept."""
-    if encoder.has_scores:
-        return encoder.table(raw, device=device, progress=progress)
+    """The table of a sample, from the cache where it is there."""
     scaling = None if isinstance(raw, Texts) else repr(raw.scaling)
     key = content_key({"encoder": encoder.sha256, "inputs": raw.sha256, "scaling": scaling})
     path = cache_folder().parent / "tables" / f"{key}.npy"

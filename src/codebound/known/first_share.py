@@ -1,31 +1,24 @@
-"""Encoders that were made of the first part of a sample: the rows of the rest are a sample they never saw.
+"""Networks that were made of the known share of a sample: their scores, or what enters their last layers.
 
-Given the first part, the rest is as independent as before. So whatever was learned from the first part, by
-any means, is fixed for the rest, and its table is certified like that of any encoder.
+Given the known share, the rest is as independent as before. So whatever was learned from that share, by any
+means, is fixed for the rest.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 from torch import nn
 
 from codebound.known.encoder import Encoder, digest
-from codebound.known.provenance import declare_share, origin_of_parts
 from codebound.run.errors import UsageError
-from codebound.sample.dataset import seen_rows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from codebound.sample.dataset import Dataset
 
-KERNEL = "codebound.methods.kernel_share:kernel_helper"
-KERNELS = (KERNEL, "codebound.search.helpers:kernel_helper")  # files from before the rooms name the second
-"""The helper that ``certify`` makes by itself."""
-_MOST_WORDS = {"name": 50, "licence": 20, "origin": 50}  # characters: a declaration has 400 in all
 _TRIED = 2  # examples that show what a network returns
 
 
@@ -125,43 +118,33 @@ def _others(network: nn.Module) -> int:
     return sum(any(True for _ in each.parameters(recurse=False)) for each in own)
 
 
-def helper_encoder(made: object, first: Dataset, *, n: int, says: str, has_scores: bool = False) -> Encoder:
-    """Encoder made of the first examples, for the others.
-
-    Args:
-        made: A network, or several whose rows stand side by side. ``origin`` and ``licence`` may be
-            attributes of the first: what else went into it.
-        first: The examples that it was made of.
-        n: Examples of the whole sample.
-        says: How it was made, in words.
-        has_scores: Whether a row is its scores of the classes, in place of what enters its last layer.
+def joined_scores(networks: list[nn.Module], first: Dataset) -> nn.Module:
+    """Scores of one classifier, or of several together.
 
     Raises:
-        UsageError: It is no network, or has no scores of the classes.
+        UsageError: One of them is no classifier of the sample's classes.
     """
-    networks: list[nn.Module] = []
-    for each in made if isinstance(made, list | tuple) else [made]:
-        if not isinstance(each, nn.Module):
-            raise UsageError(f"a helper is a torch module. Got {type(each).__name__}.")
-        networks.append(each.eval())
-    if not networks:
-        raise UsageError("a helper is a torch module, or several of them. Got none.")
     example = first.scaling.apply(torch.from_numpy(first.x[:_TRIED]))
-    if has_scores and any(_width(each, example) != first.classes for each in networks):
+    if any(_width(each, example) != first.classes for each in networks):
         raise UsageError(
             f"this helper is no classifier of {first.classes} classes. Give the method picks: then it may "
             "return any row of numbers for an example."
         )
-    rows = Scores(networks) if has_scores else NetworkRows.of(networks, example, classes=first.classes)
+    return Scores(networks)
+
+
+def helper_encoder(networks: list[nn.Module], first: Dataset, *, rows: int, says: str) -> Encoder:
+    """Encoder made of the known share.
+
+    Args:
+        networks: What was made, whose rows stand side by side. ``origin`` and ``licence`` may be attributes
+            of the first: what else went into it.
+        first: The examples that it was made of.
+        rows: How many units of the sample they are.
+        says: How it was made, in words.
+    """
+    example = first.scaling.apply(torch.from_numpy(first.x[:_TRIED]))
+    made = NetworkRows.of(networks, example, classes=first.classes)
     licence = str(getattr(networks[0], "licence", "yours"))
     origin = str(getattr(networks[0], "origin", "nothing else went into it"))
-    return Encoder(
-        says[: _MOST_WORDS["name"]],
-        rows,
-        digest(says.encode(), rows),
-        licence=licence[: _MOST_WORDS["licence"]],
-        origin=origin[: _MOST_WORDS["origin"]],
-        made_of=declare_share(first.n, n),
-        seen=np.union1d(seen_rows(first), origin_of_parts(rows).rows),
-        has_scores=has_scores,
-    )
+    return Encoder(says, made, digest(says.encode(), made), licence=licence, origin=origin, made_from=rows)

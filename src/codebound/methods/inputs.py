@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import inspect
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import nn
 
-from codebound.certificate.claims import prior_and_rest
+from codebound.certificate.task import KnownTensors
 from codebound.known.base import Pretrained
 from codebound.known.provenance import count_seen, origin_of_parts, require_unseen
+from codebound.known.score_tables import Scaled, ScoreTable, run_on
 from codebound.methods.search import UnsuitedError
 from codebound.run.errors import UsageError
-from codebound.sample.caveats import count_copies
-from codebound.sample.dataset import seen_rows
+from codebound.run.tensor_files import float32_sha256
+from codebound.sample.made import Made
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from codebound.known.provenance import Origin
     from codebound.run.progress import Progress
     from codebound.sample.dataset import Dataset
+    from codebound.sample.order import Arranged
 
-ENCODES = ("auto", "picks")
-"""Methods for which a helper that was given encodes the rest of the sample."""
-SCORES = ("auto", "picks", "biases")
+SCORES = ("auto", "picks", "scores")
 """Methods that certify a base of which no message is made: by what its last layer reads, or by its scores."""
-_AT_ONCE = 500  # examples that a helper encodes
+_AT_ONCE = 500  # examples that are encoded at a time
+_NEW = "data of your own"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,11 +60,12 @@ class Networks:
         return None if self.uncoded else self.original
 
     @property
-    def known(self) -> tuple[str, Tensors] | None:
-        """Name and tensors of the base: a message codes the difference to them."""
+    def known(self) -> KnownTensors | None:
+        """The base: a message codes the difference to it."""
         if self.base is None or self.base_tensors is None or self.uncoded:
             return None
-        return self.base.name, self.base_tensors
+        made = Made(self.base.name, "other data", 0, float32_sha256(self.base_tensors))
+        return KnownTensors(made, self.base_tensors)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -73,38 +74,38 @@ class Networks:
         return tuple(filter(None, (*read, self.unread, self.uncoded)))
 
 
-def base_encoder(
-    start: Networks, sample: Dataset, *, device: str | torch.device, has_scores: bool
-) -> Encoder:
-    """Encoder by a base: by the features in front of its last layer, or by its scores.
+def scores_of_base(start: Networks, sample: Dataset, *, device: torch.device) -> ScoreTable:
+    """The scores of a base, which are declared: the second program counts them and runs no network."""
+    assert start.base is not None  # whoever asks has one
+    network = Scaled(_network_of_base(start), sample.scaling)
+    return ScoreTable(
+        run_on(network, sample, device=device), by=start.base.name, of="other data", classifier=network
+    )
 
-    Picks are made on the table of its features and nowhere else, so that each message still has one meaning,
-    and a search that compares them with messages about the network itself pays for nothing twice. Scores are
-    declared: the verifier counts them and does not run the network. Examples of the sample show what it
-    returns.
+
+def features_of_base(start: Networks, sample: Dataset, *, device: torch.device) -> Encoder:
+    """Encoder by what enters the last layer of a base. It is another sample: nothing else is made of both.
 
     Raises:
         UnsuitedError: The network has no last linear layer, or nothing in front of it.
     """
     from codebound.known.encoder import Encoder, digest
-    from codebound.known.first_share import NetworkRows, Scores
+    from codebound.known.first_share import NetworkRows
 
-    base, f, tensors = start.base, start.original, start.base_tensors
-    assert base is not None  # whoever asks has one
-    assert f is not None  # and it is one of f
-    assert tensors is not None
-    network = f.build({name: torch.from_numpy(value) for name, value in tensors.items()})
-    rows: NetworkRows | Scores
-    if has_scores:
-        name, says, rows = "the scores of the base", base.name, Scores([network])
-    else:
-        example = sample.scaling.apply(torch.from_numpy(sample.x[:2]))
-        name, says = "the last hidden layer of the base", base.says
-        rows = NetworkRows.of([network], example, classes=sample.classes)
-        if rows.ends == [None]:
-            raise UnsuitedError("the network has no hidden layer in front of a linear one that is its last.")
-    sha256 = digest(f.computes.encode(), rows)
-    return Encoder(name, rows.to(device), sha256, origin=says, has_scores=has_scores)
+    assert start.base is not None
+    assert start.original is not None
+    example = sample.scaling.apply(torch.from_numpy(sample.x[:2]))
+    rows = NetworkRows.of([_network_of_base(start)], example, classes=sample.classes)
+    if rows.ends == [None]:
+        raise UnsuitedError("the network has no hidden layer in front of a linear one that is its last.")
+    sha256 = digest(start.original.computes.encode(), rows)
+    return Encoder("the last hidden layer of the base", rows.to(device), sha256, origin=start.base.says)
+
+
+def _network_of_base(start: Networks) -> nn.Module:
+    assert start.original is not None
+    assert start.base_tensors is not None
+    return start.original.build({name: torch.from_numpy(each) for name, each in start.base_tensors.items()})
 
 
 def explain_no_features(origin: Origin, sample: Dataset) -> str:
@@ -134,62 +135,69 @@ def describe_own_message(original: AbstractOriginal, sample: Dataset, *, delta: 
     )
 
 
-def encode_rest(
+def scores_of_helper(
     helper: Callable[[Dataset], Any] | Pretrained,
-    sample: Dataset,
-    test_set: Dataset | None,
-    tenths: int | Sequence[int],
+    arranged: Arranged,
+    share: int,
     *,
-    has_scores: bool,
-    allow_copies: bool,
+    device: torch.device,
+    progress: Progress,
+) -> ScoreTable:
+    """The scores of a helper that was made of the known share, for every example."""
+    from codebound.known.first_share import joined_scores
+
+    sample = arranged.sample
+    prior, networks, says = _make_of_share(helper, arranged, share, device=device, progress=progress)
+    network = Scaled(joined_scores(networks, prior), sample.scaling)
+    scores = run_on(network, sample, device=device, progress=progress)
+    return ScoreTable(scores, says, _NEW, rows=share, classifier=network)
+
+
+def features_of_helper(
+    helper: Callable[[Dataset], Any] | Pretrained,
+    arranged: Arranged,
+    share: int,
+    test_set: Dataset | None,
+    *,
     device: torch.device,
     progress: Progress,
 ) -> tuple[Encoder, Dataset, Dataset | None]:
-    """A helper that was made of the first part of a sample, and what it makes of the rest."""
+    """A helper that was made of the known share, and what it makes of the sample in its order.
+
+    A hash of features would choose other rows than were learned from: the table is stored in the order of the
+    sample behind it.
+    """
     from codebound.known.first_share import helper_encoder
 
-    if not isinstance(tenths, int):
-        if len(tenths) != 1:
-            raise UsageError(
-                "a helper that encodes is made of one share of the sample: the rest is a sample of its own, "
-                "and no message says which share it was. Give one, or the method prune."
-            )
-        (tenths,) = tenths
-    count_copies(sample, allow_copies=allow_copies)  # of the whole: a copy may be in the rest
-    prior, rest = prior_and_rest(sample, tenths)
+    prior, networks, says = _make_of_share(helper, arranged, share, device=device, progress=progress)
+    encoder = helper_encoder(networks, prior, rows=prior.n, says=says)  # with what the share grew by
+    ordered = arranged.sample.select(arranged.places, role="train")
+    table_of = partial(encoder.table, batch=_AT_ONCE, progress=progress)
+    return encoder, table_of(ordered), None if test_set is None else table_of(test_set)
+
+
+def _make_of_share(
+    helper: Callable[[Dataset], Any] | Pretrained,
+    arranged: Arranged,
+    share: int,
+    *,
+    device: torch.device,
+    progress: Progress,
+) -> tuple[Dataset, list[nn.Module], str]:
+    """The known share, the networks that a helper makes of it, and its name."""
+    known, counted = arranged.split(share)
+    prior = arranged.sample.select(known, role="prior")
+    rest = arranged.sample.select(counted, role="certify")
     if isinstance(helper, Pretrained):
         made, says = helper.network, helper.name
     else:
         made, says = make_helper(helper, prior, device=device, progress=progress), maker_of(helper)
-    for each in made if isinstance(made, list | tuple) else [made]:
-        refuse_seen(each, (sample, rest), prior)
-    encoder = helper_encoder(made, prior, n=sample.n, says=says, has_scores=has_scores)
-    drawn_twice = seen_rows(rest)  # equal inputs of both parts are no reason to refuse
-    encoder = replace(encoder, seen=np.setdiff1d(encoder.seen, drawn_twice))
-    table_of = partial(encoder.table, batch=_AT_ONCE, progress=progress)
-    table = require_known_classes(replace(table_of(rest), role="train"), prior)
-    return encoder, table, None if test_set is None else table_of(test_set)
-
-
-def require_known_classes(sample: Dataset, prior: Dataset) -> Dataset:
-    """The sample, with a word about classes that only the rest of it shows: a helper has as many outputs."""
-    seen = int(prior.y.max()) + 1
-    if seen >= sample.classes:
-        return sample
-    said = (
-        f"the labels of the first part show {seen} classes; that there are {sample.classes} has to be known "
-        "without the other examples"
-    )
-    return replace(sample, warnings=(*sample.warnings, said))
-
-
-def largest_input(classes: int) -> Pretrained:
-    """The network that takes the largest of its inputs, which are scores of the classes already."""
-    network = nn.Linear(classes, classes)
-    with torch.no_grad():
-        network.weight.copy_(torch.eye(classes))
-        network.bias.zero_()
-    return Pretrained(nn.Sequential(network), "the largest input, as it is: no number of it was learned")
+    networks = list(made) if isinstance(made, list | tuple) else [made]
+    if not networks or not all(isinstance(each, nn.Module) for each in networks):
+        raise UsageError(f"a helper is a torch module, or a list of them. Got {type(made).__name__}.")
+    for each in networks:
+        refuse_seen(each, (arranged.sample, rest), prior)
+    return prior, [each.eval() for each in networks], says
 
 
 def refuse_seen(network: object, unseen: Sequence[Dataset], prior: Dataset) -> None:

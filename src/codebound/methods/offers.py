@@ -1,52 +1,37 @@
-"""Offers of a search: what each came to, which are refused, and the routes beside a hold-out set."""
+"""Offers of a search: what each came to, which are refused, and how they stand beside a hold-out set."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from codebound.bounds.facts import HoldoutFacts
-from codebound.bounds.held_out import holdout
-from codebound.bounds.risk import percent
+from codebound.bits.forms import RULES
+from codebound.bounds.risk import count_of, percent
+from codebound.certificate.limits import Term
 from codebound.run.errors import RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from codebound.certificate.assessment import AbstractAssessed
-    from codebound.certificate.task import Task
-    from codebound.known.encoder import Encoder
-    from codebound.methods.search import Search
-    from codebound.sample.dataset import Dataset
+    from codebound.certificate.assessment import Assessed
 
 HOLD_OUT = "hold-out"
-SPLIT = "split"
-BY_HELPER = "helper"
 _SHOWN_BYTES = 64  # of a message, which can be as large as a network
+_CLEARLY = 0.9  # of the bound of another: what is recounted has to be better by a tenth
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Offer:
-    """An assessed message, and the method that proposed it."""
+    """An assessed outcome, and the method that proposed it."""
 
-    assessed: AbstractAssessed
+    assessed: Assessed
     method: str
-
-
-class Attempt(NamedTuple):
-    """Outcome of a search for one claim, with its samples."""
-
-    task: Task
-    search: Search
-    best: AbstractAssessed
-    method: str
-    sample: Dataset
-    encoder: Encoder | None
 
     @property
-    def others(self) -> list[Attempt]:
-        """The same search with what it offers next, in its order."""
-        return [self._replace(best=each.assessed, method=each.method) for each in self.search.offers[1:]]
+    def rank(self) -> tuple[float, float]:
+        """Smaller is better; what the second program repeats by itself wins unless it is clearly worse."""
+        bound, distance = self.assessed.rank
+        return (bound / _CLEARLY if self.assessed.outcome.is_recounted else bound), distance
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +42,7 @@ class Refusal:
         method: The method that proposed it.
         bound: The bound that it would have had.
         reasons: Why it was refused.
-        says: The rule of its message, or options and architecture.
+        says: What its message says.
         code_bits: Length of the message.
         message: The first bytes of the message, in hexadecimal digits.
     """
@@ -70,16 +55,16 @@ class Refusal:
     message: str
 
     @staticmethod
-    def of(assessed: AbstractAssessed, method: str, reasons: Sequence[str]) -> Refusal:
-        """The refusal of what a method offered."""
-        says = assessed.rules or (assessed.message.setting, getattr(assessed.message, "chain", None))
+    def of(offer: Offer, reasons: Sequence[str]) -> Refusal:
+        """The refusal of an offer."""
+        found = offer.assessed
         return Refusal(
-            method=method,
-            bound=assessed.bound.value,
+            method=offer.method,
+            bound=found.bound,
             reasons=tuple(reasons),
-            says=", ".join(map(repr, says)),
-            code_bits=assessed.bits.length,
-            message=assessed.bits.data[:_SHOWN_BYTES].hex(),
+            says=f"{found.outcome.form}, {found.outcome.says}; {found.ledger}",
+            code_bits=found.bits.length,
+            message=found.bits.data[:_SHOWN_BYTES].hex(),
         )
 
     def __str__(self) -> str:
@@ -101,60 +86,54 @@ class Route:
     """One way to a bound with these labels.
 
     Attributes:
-        name: ``picks``, ``message``, ``split``, ``helper`` or ``hold-out``.
+        name: The method, or ``hold-out`` for a comparison.
         bound: The smallest bound that it came to.
         price: What was counted and paid.
-        has_certificate: Whether a certificate would say it; a hold-out set is a comparison.
-        beforehand: Of a split, the bound without its bits: for a learner and a share that were fixed before.
+        assurance: ``replayed`` or ``recounted``; empty for a comparison.
         is_issued: Whether its certificate was issued.
     """
 
     name: str
     bound: float
     price: str
-    has_certificate: bool = True
-    beforehand: float | None = None
+    assurance: str = ""
     is_issued: bool = False
 
-
-def compare_routes(
-    searches: Sequence[Search], issued: Route | None, refused: Sequence[float] = ()
-) -> tuple[Route, ...]:
-    """All routes that were gone, the best first; of a split, what a hold-out set would have said beside it.
-
-    Args:
-        searches: Those that went them.
-        issued: The route of the certificate that was issued.
-        refused: Bounds of certificates that were refused: no route ends there.
-    """
-    found = {} if issued is None else {issued.name: replace(issued, is_issued=True)}
-    for search in searches:
-        for route in search.routes.values():
-            known = found.get(route.name)
-            is_better = known is None or (route.bound < known.bound and not known.is_issued)
-            if is_better and route.bound not in refused:
-                found[route.name] = route
-    split = found.get(SPLIT)
-    if split is not None and split.beforehand is not None:
-        price = "the errors of the split, at 0 bits: had its learner and its share been fixed beforehand"
-        found[HOLD_OUT] = Route(HOLD_OUT, split.beforehand, price, has_certificate=False)
-    return tuple(sorted(found.values(), key=lambda each: each.bound))
+    @property
+    def has_certificate(self) -> bool:
+        """Return True if a certificate would say it; a hold-out set is a comparison."""
+        return bool(self.assurance)
 
 
-def route_of(method: str, found: AbstractAssessed) -> Route | None:
-    """The route that a method goes, from what was assessed; None for what is compared with nothing."""
-    name, price = found.route(method)
-    if not name:
-        return None
-    facts, beforehand = found.facts, None
-    if name == SPLIT:
-        beforehand = holdout(HoldoutFacts(errors=facts.errors, n=facts.n, delta=facts.delta)).value
-    return Route(name, found.bound.value, price, beforehand=beforehand)
+def list_routes(offers: Sequence[Offer], issued: Offer | None, *, delta: float) -> tuple[Route, ...]:
+    """The best of every method, best first, and what a hold-out set would say with the errors of a split."""
+    best: dict[str, Offer] = {} if issued is None else {issued.method: issued}
+    for offer in offers:
+        best.setdefault(offer.method, offer)
+    routes = [_describe(offer, is_issued=offer is issued) for offer in best.values()]
+    held_out = [each.assessed for each in best.values() if _is_held_out(each.assessed)]
+    if held_out:
+        tally = min(held_out, key=lambda each: each.rank).tally
+        value = Term("binomial", tally.errors, tally.n).limit(delta)
+        price = f"{count_of(tally.errors, 'error')} of {tally.n}, had learner and share been fixed beforehand"
+        routes.append(Route(HOLD_OUT, value, price))
+    return tuple(sorted(routes, key=lambda each: each.bound))
 
 
-def _round_bound(bound: float) -> float:
-    """The number that is printed: what is said about two of them has to agree with them."""
-    return float(percent(bound).removesuffix(" %"))
+def _is_held_out(assessed: Assessed) -> bool:
+    """Return True if its errors are those of a hold-out set."""
+    outcome = assessed.outcome
+    is_learned = outcome.form in RULES or outcome.is_recounted
+    return is_learned and outcome.picked is None and assessed.question.is_plain
+
+
+def _describe(offer: Offer, *, is_issued: bool) -> Route:
+    found = offer.assessed
+    tally, bits = found.tally, count_of(found.bits.length, "bit", form="g")
+    wrong = f"{count_of(tally.errors, 'error')} of {tally.n}"
+    price = "; ".join(filter(None, (wrong, found.outcome.says, bits)))
+    assurance = "recounted" if found.outcome.is_recounted else "replayed"
+    return Route(offer.method, found.bound, price, assurance, is_issued)
 
 
 def advice(routes: Sequence[Route]) -> str:
@@ -169,18 +148,23 @@ def advice(routes: Sequence[Route]) -> str:
     best, said = next(each for each in routes if each.has_certificate), []
     if best.bound < issued.bound:
         said.append(
-            f"The {best.name} came to {percent(best.bound)}, but what it saw is declared. The {issued.name} "
-            "was issued, which the second program repeats by itself: less than a tenth is between them."
+            f"The method {best.name} came to {percent(best.bound)}, but what it counts is declared. The "
+            f"method "
+            f"{issued.name} was issued, which the second program repeats by itself: less than a tenth is "
+            f"between "
+            "them."
         )
     if rival is not None:
         apart = f"{abs(_round_bound(issued.bound) - _round_bound(rival.bound)):.2f} points"
+        side = "less" if rival.bound < issued.bound else "more"
         said.append(
-            "Had the learner and the share of the split been fixed beforehand, its errors as those of a "
-            f"hold-out set would have said {percent(rival.bound)}, {apart} "
-            + (
-                f"less than {issued.name}: the price of choosing after the look."
-                if rival.bound < issued.bound
-                else f"more than {issued.name}."
-            )
+            f"As a hold-out set that was fixed beforehand, the same errors would have said "
+            f"{percent(rival.bound)}, "
+            f"{apart} {side}."
         )
     return " ".join(said)
+
+
+def _round_bound(bound: float) -> float:
+    """The number that is printed: what is said about two of them has to agree with them."""
+    return float(percent(bound).removesuffix(" %"))

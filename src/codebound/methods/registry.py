@@ -41,14 +41,19 @@ class Method:
 
 
 METHODS = {
-    "picks": Method(
-        "A network of its own, learned in closed form from few picked examples: quick, and the tightest.",
-        "codebound.methods.rule_search:propose_picks",
+    "split": Method(
+        "The usual learner on the usual share of the sample, counted on the rest: quick, and one bit.",
+        "codebound.methods.split:propose_split",
         is_own=True,
     ),
-    "split": Method(
-        "The same learner on a share of the sample, and nothing picked: a hold-out set at 20 bits or so.",
-        "codebound.methods.holdout_baseline:propose_split",
+    "picks": Method(
+        "A classifier learned in closed form from few picked examples; all others count.",
+        "codebound.methods.picks:propose_picks",
+        is_own=True,
+    ),
+    "scores": Method(
+        "Scores that were made without the counted examples, and are declared: two bits.",
+        "codebound.methods.scores:propose_scores",
         is_own=True,
     ),
 }
@@ -60,7 +65,7 @@ def list_methods() -> dict[str, Method]:
 
     Example:
         >>> list(list_methods())[:2]
-        ['constant', 'picks']
+        ['constant', 'split']
     """
     known = {**METHODS, **find_extensions()["METHODS"], **METHODS}
     return dict(sorted(known.items(), key=lambda item: not item[1].is_first))

@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal, get_args
 
 from codebound.bounds.facts import OccamFacts
-from codebound.bounds.occam import occam_binomial, occam_kl
+from codebound.bounds.occam import occam_kl
 from codebound.bounds.risk import percent
-from codebound.certificate.assessment import assess, with_setting
+from codebound.certificate.assessment import assess
 from codebound.certificate.evaluate import estimate_error_rate
+from codebound.certificate.limits import Term
+from codebound.certificate.outcome import NetworkOutcome
 from codebound.certificate.task import NO_NETWORK
-from codebound.methods.offers import Offer, Refusal, Route, refusal_error, route_of
+from codebound.methods.offers import Offer, Refusal, refusal_error
 from codebound.methods.registry import list_methods
 from codebound.run.errors import CertificateError, FormatError, ModelError
+from codebound.run.extensions import form_of
 from codebound.run.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -28,18 +31,21 @@ if TYPE_CHECKING:
 
     import torch
 
-    from codebound.bits.messages import AbstractMessage
-    from codebound.certificate.assessment import AbstractAssessed, Encoded
+    from codebound.bits.bitstring import Bits
+    from codebound.bits.plain_code import Ledger
+    from codebound.certificate.assessment import Assessed
+    from codebound.certificate.messages import AbstractMessage
+    from codebound.certificate.outcome import AbstractOutcome
     from codebound.certificate.task import Task
-    from codebound.methods.holdout_baseline import HoldoutBound
     from codebound.run.job import Engine
     from codebound.sample.dataset import DeviceData
 
+    Encoded = tuple[Bits, Ledger]
+
 Effort = Literal["quick", "standard", "max"]
 EFFORTS: tuple[Effort, ...] = get_args(Effort)
-FIRST_ANSWER = "picks"  # the quickest method that says more than guessing
+FIRST_ANSWER = ("split", "picks")  # the quickest methods that say more than guessing
 _FINALISTS = 2
-_KEPT = 3  # offers: the others are issued where the best one is refused
 _SAFELY = 1.0 - 1e-9  # of a guess: less than it by more than rounding
 _NEAR = 1.2  # times the best bound: guesses are looser than bounds, and on a part of the sample
 
@@ -55,14 +61,12 @@ class Search:
         device: Where networks are trained.
         engine: Where errors are counted; None: here.
         progress: Told how far the method is.
-        offers: The best messages so far, the best first: one of each method, unless one was asked for.
+        offers: The best so far, the best first: one of each method, unless one was asked for.
         refusals: Messages that do not decode to what they were made for; no offer is among them.
         tried: Messages that were assessed.
         skipped: Methods that do not suit this network or claim, with the reason.
         is_interrupted: Whether the search was interrupted.
         running: The method that is running.
-        routes: The best of every route that was gone.
-        held_out: What the best share may come to: by this estimate time is spent, and it is no bound.
         is_asked: Whether the running method was asked for by name: then it is carried out to its end.
         until: When its time is up, by ``time.monotonic()``.
         is_out_of_time: Whether it ended for that.
@@ -83,13 +87,11 @@ class Search:
     until: float = field(default=math.inf, init=False)
     is_out_of_time: bool = field(default=False, init=False)
     running: str = field(default="", init=False)
-    routes: dict[str, Route] = field(default_factory=dict, init=False)
-    held_out: HoldoutBound | None = field(default=None, init=False)
     _held: tuple[float, AbstractMessage] | None = field(default=None, init=False)
 
     @property
-    def best(self) -> AbstractAssessed | None:
-        """The best message so far."""
+    def best(self) -> Assessed | None:
+        """The best outcome so far."""
         return self.offers[0].assessed if self.offers else None
 
     @property
@@ -99,31 +101,38 @@ class Search:
 
     @cached_property
     def sample(self) -> DeviceData:
-        """The examples that errors are counted on, where networks are trained; they go there once."""
-        return self.task.counted.on(self.device)
+        """The examples that networks are counted on, where they are trained; they go there once."""
+        return self.task.rest.on(self.device)
 
-    def propose(self, message: AbstractMessage, encoded: Encoded | None = None) -> AbstractAssessed:
-        """Assesses a message, and remembers it if it is the best."""
-        found = assess(message, self.task, encoded=encoded, engine=self.engine, progress=self.progress)
-        self.offer(found)
-        return found
-
-    def offer(self, found: AbstractAssessed) -> None:
-        """Remembers what was assessed if it is among the best, and if its bits decode to it again."""
-        self.tried += 1
+    def propose(self, message: AbstractMessage, encoded: Encoded | None = None) -> Assessed | None:
+        """Assess the message of a network, and remember it if it is the best; None where it is refused."""
+        if message.options.setting is None:
+            message, encoded = with_setting(message, self.task), None
+        domain = None if self.task.about_f is None else self.task.about_f.domain
+        if domain is not None:
+            index = form_of("theta")(
+                message, self.task.f.arrays, self.task.sample, *domain, base=self.task.base_tensors
+            )
+            message, encoded = message.with_options(replace(message.options, theta_index=index)), None
         try:
-            found.require_read_back(self.task)
+            outcome = NetworkOutcome.of(
+                message, self.task, encoded=encoded, engine=self.engine, progress=self.progress
+            )
         except FormatError as reason:
-            self.refusals.append(Refusal.of(found, self.running, [str(reason)]))
-            return
-        route = route_of(self.running, found)
-        known = None if route is None else self.routes.get(route.name)
-        if route is not None and (known is None or route.bound < known.bound):
-            self.routes[route.name] = route
+            self.tried += 1
+            self.refusals.append(Refusal(self.running, 1.0, (str(reason),), repr(message.parts), 0, ""))
+            return None
+        return self.offer(outcome)
+
+    def offer(self, outcome: AbstractOutcome) -> Assessed:
+        """Assess an outcome, and remember it if it is among the best."""
+        self.tried += 1
+        found = assess(outcome, self.task)
         kept: dict[object, Offer] = {}
-        for each in sorted([*self.offers, Offer(found, self.running)], key=lambda each: each.assessed.rank):
+        for each in sorted([*self.offers, Offer(found, self.running)], key=lambda each: each.rank):
             kept.setdefault(each if self.is_asked else each.method, each)
-        self.offers = list(kept.values())[:_KEPT]
+        self.offers = list(kept.values())
+        return found
 
     def hold(self, message: AbstractMessage, bound: float) -> None:
         """Keeps the message that is best by an estimate: it is assessed if the method is interrupted."""
@@ -146,7 +155,7 @@ class Search:
             message = make()
             if message is None:
                 continue
-            if self.task.claim.stays_near_f:
+            if self.task.stays_near_f:
                 self.propose(message)
                 continue
             _enter(finalists, guess(message, self.task), to_beat=_NEAR * to_beat)
@@ -161,9 +170,9 @@ class Search:
         worse than the best one so far."""
         if self.best is None:
             return math.inf
-        facts = self.best.facts
+        n, delta = self.task.rest.n, self.task.delta
         risk = min(self.best.rank[0], 1.0 - 1.0 / self.task.sample.classes)
-        return (-facts.n * math.log1p(-risk) + math.log(facts.delta)) / math.log(2.0)
+        return (-n * math.log1p(-risk) + math.log(delta)) / math.log(2.0)
 
     def require_time(self, *, is_kept: bool = False) -> None:
         """Ends the search if its time is up; picks not before something says more than guessing.
@@ -171,7 +180,7 @@ class Search:
         Args:
             is_kept: Whether something is left of what is running.
         """
-        is_owed = self.running == FIRST_ANSWER and (self.best is None or self.best.bound.vacuous)
+        is_owed = self.running in FIRST_ANSWER and (self.best is None or self.best.is_vacuous)
         if time.monotonic() > self.until and (is_kept or not is_owed):
             raise OutOfTimeError
 
@@ -186,9 +195,7 @@ class Search:
         """
         if self.is_asked or self.best is None:
             return
-        facts = self.best.facts
-        n, delta = self.task.counted.n, facts.delta
-        hoped = occam_binomial(OccamFacts(errors=errors, n=n, code_bits=code_bits, delta=delta)).value
+        hoped = Term("binomial", errors, self.task.rest.n, code_bits).limit(self.task.delta)
         if hoped >= self.best.rank[0]:
             raise UnsuitedError(
                 f"it can hardly come below the {percent(self.best.rank[0])} of {self.method}. To run it all "
@@ -198,7 +205,7 @@ class Search:
     @property
     def note(self) -> str:
         """The best bound so far, for a progress bar."""
-        return "" if self.best is None else f"best {percent(self.best.bound.value)} by {self.method}"
+        return "" if self.best is None else f"best {percent(self.best.bound)} by {self.method}"
 
 
 @dataclass(eq=False)
@@ -258,9 +265,16 @@ def guess(message: AbstractMessage, task: Task) -> Guess:
 
 
 def _estimate(rate: float, code_bits: int, task: Task) -> float:
-    n = task.counted.n
+    n = task.rest.n
     value = occam_kl(OccamFacts(errors=int(rate * n), n=n, code_bits=code_bits, delta=task.delta)).value
     return value + 1e-9 * rate if value < 1.0 else 1.0 + rate + code_bits / n
+
+
+def with_setting(message: AbstractMessage, task: Task) -> AbstractMessage:
+    """The message with classes and scaling of the task, unless it says others."""
+    if message.options.setting is not None:
+        return message
+    return message.with_options(replace(message.options, setting=task.options.setting))
 
 
 class UnsuitedError(CertificateError):
@@ -271,7 +285,7 @@ class OutOfTimeError(KeyboardInterrupt):
     """The time of a search is up: it ends as if it had been interrupted."""
 
 
-def run(search: Search, name: str, *, minutes: float | None = None) -> AbstractAssessed:
+def run(search: Search, name: str, *, minutes: float | None = None) -> Assessed:
     """Runs a method, or all of them for ``auto``; an interrupted search keeps its best message.
 
     Args:

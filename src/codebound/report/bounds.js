@@ -1,5 +1,5 @@
 /* The bounds of a page at another delta. The formulas are those of docs/picked.md and docs/references.md (C-2, C-15); a test
-   compares them with the library. A term is {law, count, n, bits, share, outside}; a bound is the sum of its terms, at most 1. */
+   compares them with the library. A term is {law, count, n, bits, share}; a bound is the sum of its terms, at most 1. */
 const bounds = (() => {
   "use strict";
   const LOG_SQRT_2PI = 0.5 * Math.log(2 * Math.PI);
@@ -78,10 +78,7 @@ const bounds = (() => {
   const laws = { binomial, picked };
 
   function limit(term, delta) {
-    const found = laws[term.law](term.count, term.n, term.bits * Math.LN2 - Math.log(delta * term.share));
-    if (!term.outside) return found;
-    const rest = 1 - limit(term.outside, delta);
-    return rest > 0 ? found / rest : 1;
+    return laws[term.law](term.count, term.n, term.bits * Math.LN2 - Math.log(delta * term.share));
   }
 
   function at(terms, delta) {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +12,12 @@ from torch import nn
 from codebound.bounds.facts import HoldoutFacts
 from codebound.bounds.held_out import Confrontation, confront
 from codebound.certificate.verification import CERTIFICATE, list_commands, relative_path, strip_folders
+from codebound.certificate.words import describe_choice
 from codebound.known.base import BASE_FILE
 from codebound.known.provenance import UNKNOWN, Origin
-from codebound.methods.offers import BY_HELPER, advice
+from codebound.known.score_tables import Biased
+from codebound.learn.kernel_network import KernelNetwork
+from codebound.methods.offers import advice
 from codebound.methods.registry import list_methods
 from codebound.report.plain import DECLARED_SCORES
 from codebound.report.summary import (
@@ -37,7 +40,8 @@ from codebound.run.files import (
     write_whole,
 )
 from codebound.run.interrupts import finish_block
-from codebound.sample.caveats import development_sample, remarks
+from codebound.sample.caveats import DEVELOPED, remarks
+from codebound.sample.order import Design
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,6 +52,7 @@ if TYPE_CHECKING:
     from codebound.certificate.assessment import ClassBound
     from codebound.certificate.file import Certificate
     from codebound.known.encoder import Encoder
+    from codebound.known.score_tables import ScoreTable
     from codebound.methods.offers import Refusal, Route
     from codebound.sample.dataset import Dataset
 
@@ -64,7 +69,7 @@ class Certification:
 
     Attributes:
         certificate: Accepted by the independent verifier.
-        network: The decoded network g, in evaluation mode.
+        network: The classifier g, in evaluation mode; None where only its scores are known.
         sample: The sample; the verifier needs it.
         settings: What was asked for, in words and numbers.
         holdout: Hold-out bound, on the test sample where one was given, of the network that the certificate
@@ -72,6 +77,7 @@ class Certification:
         holdout_f: The same of f, where it is not about f; true only if f has not been trained on that sample.
         origin: What f was trained on, where it is known.
         original_errors: Errors of f on the whole sample; None where f was never trained.
+        guessing: Error of the commonest label among the counted examples, where every error counts.
         base: Tensors of the base, with the names of the message; the verifier needs them.
         original: Tensors of f, where the certificate is about f; the verifier needs them.
         unlabelled: The unlabelled inputs of C-12b; the verifier needs them.
@@ -85,16 +91,16 @@ class Certification:
         seconds: Time the search took.
         routes: The routes to a bound that were compared, the best first.
         by_class: Errors of g on every class, where they were asked for; their limits hold at once.
-        allow_copies: Whether the verifier has to be told that copies are independent draws.
+        design: Order, copies, clusters and groups of the sample.
+        tables: Declared tables of scores, in their order; the verifier needs them.
         notes: What was done to read the network that was given, in sentences.
-        encoder: What made the table that is the sample: something made of the first part of a sample, or the
-            network that was given, whose features or scores g reads.
+        encoder: What made the inputs that g takes of those of the sample: it was made of the known share, or
+            it is the network that was given.
         disagreement: How often f and g differ on the inputs of the test sample, where it is not about f.
-        is_behind_f: Whether g reads the features or the scores of the network that was given.
     """
 
     certificate: Certificate
-    network: nn.Module
+    network: nn.Module | None
     sample: Dataset
     settings: Mapping[str, Any]
     holdout: RiskBound | None
@@ -110,19 +116,20 @@ class Certification:
     seconds: float
     is_out_of_time: bool = False
     holdout_f: RiskBound | None = None
+    guessing: float | None = None
     origin: Origin = UNKNOWN
-    allow_copies: bool = False
+    design: Design = field(default_factory=Design)
+    tables: tuple[ScoreTable, ...] = ()
     by_class: tuple[ClassBound, ...] = ()
     routes: tuple[Route, ...] = ()
     refusals: tuple[Refusal, ...] = ()
     notes: tuple[str, ...] = ()
     encoder: Encoder | None = None
     disagreement: HoldoutFacts | None = None
-    is_behind_f: bool = False
 
     def __str__(self) -> str:
         result = self.result
-        whose = f"g is {result['network']}." if self.is_new else ""
+        whose = f"g is {result['network']}."
         tested = (f"{name}: {value} ({words})." for name, value, words in holdout_rows(result))
         warned = (f"Warning: {each}." for each in result["warnings"])
         refused = refused_lines(result["refusals"])
@@ -152,13 +159,19 @@ class Certification:
 
     @property
     def classifier(self) -> nn.Module:
-        """g with its helper in front, where there is one: then it takes inputs as they were before it."""
+        """g with its encoder in front, where there is one: then it takes inputs as they were before it."""
+        if self.network is None:
+            raise UsageError("only the scores of this classifier were given: it cannot be asked for others.")
         if self.encoder is None:
             return self.network
         from codebound.known.encoder import Encoded
 
-        is_learned = self.certificate.kind.is_learned
-        return Encoded(self.encoder, self.network, takes_stored=is_learned).eval()
+        return Encoded(self.encoder, self.network, takes_stored=self.takes_stored).eval()
+
+    @property
+    def takes_stored(self) -> bool:
+        """Return True if the network takes inputs as they are stored."""
+        return self.certificate.is_learned or self.certificate.has_table
 
     @property
     def sentence(self) -> str:
@@ -188,30 +201,22 @@ class Certification:
     @property
     def is_base(self) -> bool:
         """Return True if g is the base itself. The claim then rests on its declaration alone."""
+        if self.base is None or self.network is None:
+            return False
         state = self.network.state_dict()
-        return self.base is not None and all(
-            np.array_equal(state[name].numpy(), value) for name, value in self.base.items()
-        )
+        return all(np.array_equal(state[name].numpy(), value) for name, value in self.base.items())
 
     @property
     def is_new(self) -> bool:
         """Return True if g is new and shares nothing with f."""
-        if self._is_helped:
-            return True
         known = list_methods().get(self.method)
-        return self.base is None and known is not None and known.is_own
+        is_own = self.base is None and self.encoder is None and known is not None and known.is_own
+        return is_own and not self.is_given_by_scores
 
     @property
-    def _is_helped(self) -> bool:
-        """Return True if the encoder was made of the first part."""
-        return self.encoder is not None and bool(self.encoder.made_of)
-
-    @property
-    def maker(self) -> str:
-        """Maker of g: a method, or a helper with a method."""
-        if not self._is_helped:
-            return self.method
-        return BY_HELPER if self.is_base else f"{BY_HELPER} and {self.method}"
+    def is_given_by_scores(self) -> bool:
+        """Return True if g is a network that was given, by its declared scores."""
+        return self.certificate.has_table and self.original_errors is not None
 
     def save(self, path: Path | str) -> Path:
         """Writes the certificate."""
@@ -219,13 +224,13 @@ class Certification:
 
     def _title(self, words: Mapping[str, Any]) -> str:
         is_given = not self.is_new and words["model"] not in (None, "none")
-        subject = words["model"] if is_given else f"a new network made by {self.maker}"
+        subject = words["model"] if is_given else f"a new classifier made by {self.method}"
         return f"Certificate for {subject} on {words['data']}"
 
     def _page(self, result: Mapping[str, Any], words: Mapping[str, Any]) -> str:
         from codebound.report.html import certificate_page, select_examples
 
-        shown = select_examples(self.network, self.sample, self.certificate.loss)
+        shown = select_examples(self)
         return certificate_page(self.certificate, result, title=self._title(words), shown=shown)
 
     def save_to(
@@ -249,7 +254,6 @@ class Certification:
         """
         from safetensors.torch import save as tensor_bytes
 
-        from codebound.learn.kernel_network import PickedNetwork
         from codebound.report.html import picks_table
 
         folder = Path(folder)
@@ -261,14 +265,15 @@ class Certification:
         path = folder / CERTIFICATE
         with finish_block(), write_whole(folder) as place:
             asked = _verifier_options(self, place, folder, data, data_folder)
-            if self.certificate.kind.is_learned:
+            if self.certificate.is_learned:
                 asked["weights"] = folder / weights
             result = _result(self, str(path), list_commands(folder, asked))
             page = self._page(result, words)
-            if isinstance(self.network, PickedNetwork):
+            if isinstance(self.network, KernelNetwork) and self.certificate.has_picks:
                 write_text(place / "picks.csv", picks_table(self.network, self.sample))
-            state = {name: tensor.contiguous() for name, tensor in self.network.state_dict().items()}
-            write_atomically(place / weights, tensor_bytes(state))
+            if self.network is not None:
+                state = {name: tensor.contiguous() for name, tensor in self.network.state_dict().items()}
+                write_atomically(place / weights, tensor_bytes(state))
             if self.encoder is not None and isinstance(self.encoder.function, nn.Module):
                 made = {
                     name: tensor.detach().cpu().contiguous()
@@ -294,16 +299,20 @@ class Saved:
     sentence: str
 
 
-def _write_sample(sample: Dataset, place: Path) -> str:
+def _write_sample(sample: Dataset, design: Design, place: Path) -> str:
     """Writes a sample where the verifier finds it, and says under which name.
 
     A large one becomes a folder of plain arrays: the verifier has an archive in its memory, and those not.
     """
+    arrays: dict[str, Any] = {"x": sample.x, "y": sample.y}
+    arrays |= {"cells": np.array(True)} if sample.is_cells else {}
+    numbers = {"clusters": design.clusters, "groups": design.groups}
+    arrays |= {name: each for name, each in numbers.items() if each is not None}
     if sample.x.nbytes <= _IN_MEMORY:
-        write_arrays(place / "sample.npz", {"x": sample.x, "y": sample.y})
+        write_arrays(place / "sample.npz", arrays)
         return "sample.npz"
     (place / "sample").mkdir()
-    for name, array in (("x", sample.x), ("y", sample.y)):
+    for name, array in arrays.items():
         with replace_file(place / "sample" / f"{name}.npy") as file:
             np.save(file, array)
     return "sample"
@@ -323,12 +332,13 @@ def _verifier_options(
     sample, fresh = found.sample, found.unlabelled
     asked: dict[str, str | Path | bool] = {"data": data if data in NAMES else Path(data)}
     is_read = data.endswith(".npz") or (Path(data) / "x.npy").is_file()
-    if data not in NAMES and not (is_read and relative_path(Path(data), folder)):
-        asked["data"] = folder / _write_sample(sample, place)
+    has_numbers = found.design.clusters is not None or found.design.groups is not None
+    if has_numbers or (data not in NAMES and not (is_read and relative_path(Path(data), folder))):
+        asked["data"] = folder / _write_sample(sample, found.design, place)
     if data_folder is not None:
         asked["data_folder"] = data_folder
-    if found.allow_copies:
-        asked["allow_copies"] = True
+    for number, table in enumerate(found.tables, start=1):
+        table.save(place / scores_name(number))
     if fresh is not None:
         write_arrays(place / "unlabelled.npz", {"x": fresh.x})
         asked["unlabelled"] = folder / "unlabelled.npz"
@@ -342,77 +352,101 @@ def _verifier_options(
     return asked
 
 
+def scores_name(number: int) -> str:
+    """Name of the file of a declared table.
+
+    Example:
+        >>> scores_name(1), scores_name(2)
+        ('scores.safetensors', 'scores-2.safetensors')
+    """
+    return "scores.safetensors" if number == 1 else f"scores-{number}.safetensors"
+
+
 def _result(found: Certification, path: str, commands: Mapping[str, Any]) -> dict[str, Any]:
     """The result as plain JSON."""
-    claim, facts = found.certificate.claim, found.certificate.facts
-    counts, part = found.certificate.counts, found.certificate.first_part
+    certificate, claim = found.certificate, found.certificate.claim
+    counts = certificate.counts
     result = {
         "bound": claim.bound,
         **{each.key: each.count for each in counts},
-        "n": facts.n,
-        "classes": facts.classes,
+        "n": certificate.widest.n,
+        "rows": certificate.sample.rows,
+        "classes": certificate.sample.classes,
         "class_names": list(found.sample.class_names),
-        "inputs": inputs_record(found.sample, is_helped=found.encoder is not None),
-        "code_bits": facts.code_bits,
+        "inputs": inputs_record(found.sample),
+        "code_bits": certificate.message.bits,
+        "message": describe_choice(certificate),
         "delta": claim.delta,
         "vacuous": claim.vacuous,
         "verdict": "ACCEPT",
+        "assurance": claim.assurance,
         "certificate": path,
-        "statement": claim.statement,
+        "statement": certificate.statement,
         "subject": claim.subject,
         "loss": claim.loss,
-        "tally": facts.tally,
+        "on": claim.on,
+        "limits": [asdict(each) for each in claim.limits],
         "method": found.method,
         "g_is_new": found.is_new,
         "network": _network_words(found),
+        "loads": _loads(found),
         "methods_skipped": found.skipped,
         "refusals": [asdict(each) for each in found.refusals],
-        "kl": claim.kl,
-        "hoeffding": claim.hoeffding,
         "counts": [asdict(each) for each in counts],
-        "original_train_errors": found.original_errors,
-        "original_train_n": found.sample.n if part is None else part[1],
+        "original_errors": found.original_errors,
         "messages_tried": found.tried,
         "interrupted": found.is_interrupted,
         "out_of_time": found.is_out_of_time,
         "seconds": round(found.seconds, 3),
-        "data_sha256": facts.sample_sha256,
-        "development_sample": development_sample(found.sample, found.certificate.version) or None,
-        "copies": facts.copies,
-        "contradictions": facts.contradictions,
+        "data_sha256": certificate.sample.sha256,
+        "developed": DEVELOPED in certificate.declarations,
         "warnings": list(remarks(found.sample, delta=found.delta)),
         "advice": _advice(found),
         **commands,
         "notes": list(found.notes),
     }
     result |= describe_test(found)
+    if found.guessing is not None:
+        result["guessing"] = found.guessing
     if found.routes:
         result["routes"] = [asdict(each) for each in found.routes]
         result["routes_say"] = advice(found.routes)
     if found.by_class:
         result["by_class"] = [asdict(row) for row in found.by_class]
-    if found.sample.encoder:
-        result["encoder_declared"] = found.sample.encoder
+    result["declared"] = {
+        name: f"{made.by}, made of {made.of}"
+        for name, made in certificate.known.used_by(certificate.form).items()
+    }
     if found.base is not None:
-        result["base_declared"] = found.certificate.base_declared
         result["base_is_g"] = found.is_base
     return result
 
 
+def _loads(found: Certification) -> bool:
+    """Return True if the folder has all that g is computed with."""
+    inner = found.network.classifier if isinstance(found.network, Biased) else found.network
+    return not found.certificate.has_table or isinstance(inner, KernelNetwork)
+
+
 def _network_words(found: Certification) -> str:
-    """Origin of the certified network, in words."""
-    if found.certificate.claim.subject == "f":
+    """Origin of the certified classifier, in words."""
+    certificate = found.certificate
+    if certificate.claim.subject == "f":
         return "the network that was given"
-    if found.certificate.kind.trains_base:
-        return "what the message makes of a network that was learned from the first part of the sample"
-    if found.is_behind_f and found.encoder is not None and found.encoder.has_scores:
-        return DECLARED_SCORES
+    if certificate.known.base is not None and certificate.known.base.rows:
+        return "what the message makes of a network that was learned from the known share of the sample"
+    if certificate.has_table:
+        return (
+            DECLARED_SCORES
+            if found.is_given_by_scores
+            else "a classifier that is known by its declared scores"
+        )
+    if found.encoder is not None:
+        return f"a new last layer, made by {found.method}, on what {found.encoder.name} makes of the inputs"
     if not found.is_new:
         return "what the message leaves of the network that was given"
-    if found.is_behind_f:
-        return f"a new last layer, made by {found.method}, on the features of the network that was given"
     given = ", not yours: the one that was given, with its weights, was not used"
-    return f"a new network, made by {found.maker}" + (given if found.original_errors is not None else "")
+    return f"a new classifier, made by {found.method}" + (given if found.original_errors is not None else "")
 
 
 def _advice(found: Certification) -> str:
@@ -425,6 +459,4 @@ def _advice(found: Certification) -> str:
         return "The time was up before the tight methods had theirs: give more minutes."
     if found.settings.get("method", "auto") != "auto":
         return "Leave out the method: others are tried then, the quick and tight ones first."
-    if found.certificate.facts.commonest == found.certificate.facts.n:
-        return "Examples of other classes are what is lacking: one class cannot be told apart from itself."
     return "More examples help most; `codebound advise` says how many."

@@ -14,11 +14,11 @@ import numpy as np
 import torch
 
 from codebound.bounds.risk import percent, rate
-from codebound.certificate.statement import Term, bound_at
-from codebound.learn.kernel_network import PickedNetwork
+from codebound.certificate.limits import Term, Terms
+from codebound.known.score_tables import Biased
+from codebound.learn.kernel_network import KernelNetwork
 from codebound.report.plain import TERMS, answer, describe_confidence, describe_failure, meanings
-from codebound.report.summary import holdout_rows, original_name, original_words, snippet, usage_notes
-from codebound.sample.losses import WRONG
+from codebound.report.summary import holdout_rows, original_words, snippet, usage_notes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from codebound.certificate.file import Certificate
+    from codebound.report.folder import Certification
     from codebound.sample.dataset import Dataset
     from codebound.sample.losses import Loss
 
@@ -83,15 +84,15 @@ def certificate_page(
     shown: ExampleTiles = ExampleTiles(),  # noqa: B008 - frozen
 ) -> str:
     """The page about a certificate, with the result that is written beside it and some of the examples."""
-    facts, made_by, ledger = certificate.facts, certificate.made_by, certificate.ledger
+    made_by, ledger = certificate.made_by, certificate.message.ledger
     largest = max((bits for _, bits in ledger), default=1) or 1
     means, not_means = meanings(certificate, result)
-    examples, counted = f"{result['original_train_n']:,} examples", result["n"]
-    if counted != result["original_train_n"]:
+    examples, counted = f"{result['rows']:,} examples", result["n"]
+    if counted != result["rows"]:
         examples += f", {counted:,} of them counted"
     slider, delta, terms = None, certificate.claim.delta, formulas(certificate, result)
     if "certified" in terms and delta <= 0.5:  # the page solves the lower tail alone
-        plain = {name: [asdict(term) for term in parts] for name, parts in terms.items()}
+        plain = {name: [asdict(term) for term in parts.each] for name, parts in terms.items()}
         slider = {"delta": delta, "most": max(9, math.ceil(1 - math.log10(delta))), "terms": plain}
     steps = costs(certificate)
     most = max((value for _, value in steps), default=1.0)
@@ -100,7 +101,7 @@ def certificate_page(
         "certificate.html.j2",
         {
             "title": title,
-            "subtitle": f"{examples}, {facts.classes} classes; made by codebound "
+            "subtitle": f"{examples}, {certificate.sample.classes} classes; made by codebound "
             f"{made_by['codebound']} on {made_by['date']}",
             "answer": answer(certificate, result),
             "how_sure": describe_confidence(delta),
@@ -118,60 +119,60 @@ def certificate_page(
             "classes": list(zip(class_rows(result), result.get("by_class", ()), strict=True)),
             "shown": shown,
             "costs": parts and [*parts, ("together", percent(certificate.claim.bound), 0.0)],
-            "code_bits": f"{facts.code_bits:,}",
+            "code_bits": f"{certificate.message.bits:,}",
             "ledger": [(part, f"{bits:,}", max(0, 100 * bits // largest)) for part, bits in ledger],
             "snippet": snippet(result),
             "usage": usage_notes(certificate, result),
             "verdict": result["verdict"],
             "command": result["verify_here"],
             "outside": result["verify_needs"],
-            "sample_sha256": facts.sample_sha256,
+            "sample_sha256": certificate.sample.sha256,
             "declarations": [(line, describe_failure(line)) for line in certificate.declarations],
-            "learned": certificate.kind.is_learned,
+            "learned": certificate.is_learned,
             "terms": TERMS,
             "next_id": partial(next, count(1)),
         },
     )
 
 
-def formulas(certificate: Certificate, result: Mapping[str, Any]) -> dict[str, list[Term]]:
-    """The terms of every bound on a page, by its name there; of those that this module gets right."""
-    certified = certificate.kind.terms(certificate)
+def formulas(certificate: Certificate, result: Mapping[str, Any]) -> dict[str, Terms]:
+    """The terms of every bound on a page, by its name there: the page adds them up."""
+    certified, delta = certificate.terms, certificate.claim.delta
+    if certified.joined != "sum":  # the limit that is the bound, alone
+        at = certificate.claim.limits.index(certificate.widest)
+        certified = Terms((certified.each[at],), "sum")
     found = {"certified": (certificate.claim.bound, certified)}
     for name, errors in (("holdout", "test_errors"), ("holdout_f", "test_errors_f")):
         if name in result:
-            found[name] = (result[name], [Term("binomial", result[errors], result["test_n"])])
-    rows, is_picked = result.get("by_class", ()), certified[0].law == "picked"
+            term = Term("binomial", result[errors], result["test_n"])
+            found[name] = (result[name], Terms((term,), "sum"))
+    rows, law = result.get("by_class", ()), certificate.terms.each[0].law
     for row in rows:
         if row["bound"] is not None:
             counted = row["errors"] + row["picks"]
-            term = Term(
-                "picked" if is_picked else "binomial",
-                counted,
-                row["n"],
-                certificate.facts.code_bits,
-                1.0 / len(rows),
-            )
-            found[f"class-{row['label']}"] = (row["bound"], [term])
+            term = Term(law, counted, row["n"], certificate.message.bits, 1.0 / len(rows))
+            found[f"class-{row['label']}"] = (row["bound"], Terms((term,), "sum"))
     return {
         name: terms
         for name, (stated, terms) in found.items()
-        if math.isclose(bound_at(terms, certificate.claim.delta), stated, rel_tol=_CLOSE)
+        if math.isclose(terms.bound(terms.limits(delta)), stated, rel_tol=_CLOSE)
     }
 
 
 def costs(certificate: Certificate) -> list[tuple[str, float]]:
     """Parts of a certified error. Empty where they do not add up to it."""
-    claim, facts = certificate.claim, certificate.facts
-    first, *others = certificate.kind.terms(certificate)
-    if first.outside is not None:
+    claim, limit = certificate.claim, certificate.widest
+    at = claim.limits.index(limit)
+    term = certificate.terms.each[at]
+    if not term.n:
         return []
-    plain = replace(first, law="binomial", count=facts.errors, bits=0.0)
-    steps = [("what is still wrong", facts.errors / first.n), ("chance", plain.limit(claim.delta))]
-    if picks := first.count - facts.errors:
-        steps.append((f"{picks:,} picked examples", replace(first, bits=0.0).limit(claim.delta)))
-    steps.append((f"{facts.code_bits:,} bits of message", first.limit(claim.delta)))
-    if others:
+    plain = replace(term, law="binomial", count=limit.errors, bits=0.0)
+    steps = [("what is still wrong", limit.errors / term.n), ("chance", plain.limit(claim.delta))]
+    if limit.picks:
+        steps.append((f"{limit.picks:,} picked examples", replace(term, bits=0.0).limit(claim.delta)))
+    bits = certificate.message.bits
+    steps.append((f"{bits:,} {'bit' if bits == 1 else 'bits'} of message", term.limit(claim.delta)))
+    if claim.law == "sum":
         steps.append(("where f and g differ", claim.bound))
     if not math.isclose(steps[-1][1], claim.bound, rel_tol=_CLOSE):
         return []
@@ -195,13 +196,12 @@ def place(share: float) -> float:
 
 def scale_rows(certificate: Certificate, result: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Guessing, what is certified and what was measured, the largest first, for one scale."""
-    claim, facts = certificate.claim, certificate.facts
+    claim = certificate.claim
     rows: list[tuple[str, str, float, str]] = [
         ("certified", "certified error", claim.bound, "at most this, on new data")
     ]
-    if certificate.loss == WRONG:
-        commonest = facts.n // facts.classes if facts.commonest is None else facts.commonest
-        rows.append(("guessing", "guessing", 1.0 - commonest / facts.n, "always the commonest label"))
+    if "guessing" in result:
+        rows.append(("guessing", "guessing", result["guessing"], "always the commonest label"))
     if "test_n" in result:
         tested = f"{result['test_errors']:,} of {result['test_n']:,} test examples"
         rows.append(("test", "test error", result["test_errors"] / result["test_n"], tested))
@@ -210,12 +210,10 @@ def scale_rows(certificate: Certificate, result: Mapping[str, Any]) -> list[dict
         if key in result:
             words = f"{whose}, by the test set{result[f'{key}_words']}"
             rows.append((key, "hold-out bound", result[key], words))
-    shown = ("losses", "" if certificate.kind.has_margin else certificate.kind.errors_key)
     for each in result["counts"]:
-        if each["key"] in shown and each["of"]:
+        if each["key"] == "errors" and each["of"]:
             counted = f"{each['count']:,} of {each['of']:,}: {each['name']}"
-            name = "training error" if each["name"].startswith("training ") else "counted error"
-            rows.append(("training", name, each["count"] / each["of"], counted))
+            rows.append(("training", "counted error", each["count"] / each["of"], counted))
     rows.sort(key=lambda row: -row[2])
     return [
         {
@@ -232,7 +230,7 @@ def scale_rows(certificate: Certificate, result: Mapping[str, Any]) -> list[dict
 
 def _number_rows(certificate: Certificate, result: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """Name, value, and a sentence that says what the value means."""
-    n, code_bits = result["n"], result["code_bits"]
+    code_bits = result["code_bits"]
     rows = [
         (
             "certified error",
@@ -240,25 +238,19 @@ def _number_rows(certificate: Certificate, result: Mapping[str, Any]) -> list[tu
             f"{result['statement']}, the exact limit: the guarantee",
         ),
     ]
-    if certificate.kind.has_looser_forms:
-        rows += [
-            ("the same, kl form", percent(result["kl"]), "a little looser, easier to compute"),
-            ("the same, Hoeffding form", percent(result["hoeffding"]), "the form that papers print"),
-        ]
     rows += [
         (each["name"], f"{each['count']:,} of {each['of']:,}", each["meaning"]) for each in result["counts"]
     ]
-    if result["original_train_errors"] is not None:
-        before = f"{result['original_train_errors']:,} of {result['original_train_n']:,}"
-        rows.append((original_name(result), before, original_words(result)))
+    if result["original_errors"] is not None:
+        before = f"{result['original_errors']:,} of {result['rows']:,}"
+        rows.append(("errors of f", before, original_words(result)))
     rows += [
-        ("message", f"{code_bits:,} bits", f"{code_bits / n:.3f} bits per example that counts"),
+        ("message", f"{code_bits:,} {'bit' if code_bits == 1 else 'bits'}", result["message"]),
         ("delta", repr(result["delta"]), "probability that what was drawn was misleading"),
     ]
-    if "encoder_declared" in result:
-        rows.append(("encoder", "declared", f"{result['encoder_declared']} No program can check that."))
-    if "base_declared" in result:
-        rows.append(("base", "declared", f"{result['base_declared']} No program can check that."))
+    rows += [
+        (name, "declared", f"{made}. No program can check that.") for name, made in result["declared"].items()
+    ]
     return rows + holdout_rows(result)
 
 
@@ -276,16 +268,27 @@ def class_rows(result: Mapping[str, Any]) -> list[dict[str, object]]:
     ]
 
 
-def select_examples(network: nn.Module, sample: Dataset, loss: Loss) -> ExampleTiles:
-    """Learned and wrong examples of a network, for its page."""
+def select_examples(found: Certification) -> ExampleTiles:
+    """Learned and wrong examples of a classifier, for its page."""
+    network, sample = found.network, found.sample
+    if network is None or sample.is_cells:
+        return ExampleTiles()
     learned: NDArray[np.int64] = np.empty(0, dtype=np.int64)
-    first = 0
-    if isinstance(network, PickedNetwork):
-        learned, first = network.examples.numpy(), network.rule.first
-    picks, most = (_LEARNED, _WRONG) if _has_pictures(sample) else (_ROWS, _ROWS)
-    wrong, looked_at = _wrong_examples(network, sample, loss, set(learned.tolist()), most)
+    picked = learned
+    if isinstance(network, KernelNetwork):
+        learned = network.examples.numpy()
+        picked = learned[network.known :]
+    most_picks, most = (_LEARNED, _WRONG) if _has_pictures(sample) else (_ROWS, _ROWS)
+    wrong, looked_at = _wrong_examples(
+        network,
+        sample,
+        set(learned.tolist()),
+        most,
+        loss=found.certificate.question.loss,
+        is_raw=found.takes_stored,
+    )
     return ExampleTiles(
-        tuple(_tile(sample, number) for number in learned[first : first + picks].tolist()),
+        tuple(_tile(sample, number) for number in picked[:most_picks].tolist()),
         tuple(_tile(sample, number, said) for number, said in wrong),
         looked_at,
     )
@@ -298,18 +301,20 @@ def _has_pictures(sample: Dataset) -> bool:
 
 @torch.no_grad()
 def _wrong_examples(
-    network: nn.Module, sample: Dataset, loss: Loss, learned: set[int], most: int
+    network: nn.Module, sample: Dataset, learned: set[int], most: int, *, loss: Loss, is_raw: bool
 ) -> tuple[list[tuple[int, int]], int]:
     """Examples that were not learned from and are wrong, each with what is said; how far the search went."""
     found: list[tuple[int, int]] = []
+    inner = network.classifier if isinstance(network, Biased) else network
+    names = inner.classes if isinstance(inner, KernelNetwork) else torch.arange(sample.classes)
     end = min(sample.n, _LOOKED_AT)
     for start in range(0, end, _CHUNK):
         stored = torch.from_numpy(np.ascontiguousarray(sample.x[start : start + _CHUNK]))
         labels = torch.from_numpy(sample.y[start : start + _CHUNK])
-        inputs = stored if isinstance(network, PickedNetwork) else sample.scaling.apply(stored)
+        inputs = stored if is_raw else sample.scaling.apply(stored)
         outputs = network(inputs)
-        is_wrong = loss.is_incurred(outputs, labels)
-        said = outputs.argmax(dim=1)
+        is_right = loss.differences(outputs, labels, names.numpy()) > 0.0
+        is_wrong, said = loss.is_about(labels) & ~is_right, names[outputs.argmax(dim=1)]
         for at in is_wrong.nonzero()[:, 0].tolist():
             if start + at not in learned:
                 found.append((start + at, int(said[at])))
@@ -354,10 +359,10 @@ def _picture(stored: NDArray[np.generic], divisor: float) -> str:
     return f"data:image/png;base64,{base64.b64encode(content.getvalue()).decode('ascii')}"
 
 
-def picks_table(network: PickedNetwork, sample: Dataset) -> str:
-    """Every picked example in the order of picking, as CSV; round 0 is that of the first ones."""
+def picks_table(network: KernelNetwork, sample: Dataset) -> str:
+    """Every example that was learned from, in the order of picking, as CSV; the first ones are round 0."""
     rule, lines = network.rule, ["number,round,example,label"]
-    sizes = [rule.first, *(rule.batch_of(each) for each in range(rule.rounds))]
+    sizes = [network.known, *(rule.batch_of(each) for each in range(rule.rounds))]
     rounds = np.repeat(np.arange(len(sizes)), sizes)
     for number, (turn, example) in enumerate(zip(rounds, network.examples.tolist(), strict=True)):
         lines.append(f"{number},{turn},{example},{sample.y[example]}")

@@ -6,10 +6,9 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from codebound.bounds import risk
 from codebound.bounds.risk import percent
+from codebound.certificate.words import describe_data
 from codebound.sample.caveats import DEVELOPED
-from codebound.sample.losses import WRONG
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,85 +67,60 @@ TERMS = {
 
 DECLARED_SCORES = "the network that was given, by its scores as they were declared"
 """Subject of a certificate where no message is made of a base."""
-_TRIED = "Somebody looked at these data, changed the program, the rule or a seed, and kept what looked best."
 _SEEN = (
     "Somebody trained or chose it on data that contain examples of this sample, or near copies of "
     "them: public data are inside many large training sets."
 )
-_OTHERWISE = "In use, inputs reach the classifier scaled in another way, or with more classes."
-_FAILURES = {
-    risk.IID: (
+_PARTS = {
+    "The table of scores was made without": (
+        "The learner saw counted labels, or several tables were tried on them and the best one was given."
+    ),
+    "Features:": _SEEN,
+    "Base:": _SEEN,
+    "Scores:": _SEEN,
+    "are independent draws from where new data come from": (
         "Data drift: another year, place, device or group of people. Or examples come in families "
         "(frames of one film, rows of one patient), or were selected by how easy they are."
     ),
-    risk.CODE_FIRST: _TRIED,
-    risk.CODE_ALONE: _TRIED,
-    risk.RULE_FIRST: _TRIED,
-    risk.ROWS_FIRST: (
-        "Rows were dropped because a network got them wrong, or collecting stopped when the number "
-        "looked good."
+    "were fixed before any result": (
+        "Rows were dropped because a classifier got them wrong, collecting stopped when the number "
+        "looked good, or "
+        "somebody looked, changed the program or the claim, and kept what looked best."
     ),
-    risk.PREPROCESSING: (
-        "Columns were standardised, filled in, selected or reduced with numbers that were computed on "
-        "this sample; or an encoder was trained on it."
+    "How often a row is repeated": "Rare rows were copied until the classes were balanced, or pictures "
+    "were augmented.",
+    "Equal rows are independent draws": (
+        "The copies are repeats of one measurement. Then there are fewer examples than were counted."
     ),
-    risk.DISJOINT_BASE: _SEEN,
-    risk.DETERMINISTIC: (
-        "In use it runs otherwise than it was counted: other preprocessing, lower precision, random or "
-        "batch-dependent layers."
-    ),
-    risk.DUPLICATES: (
-        "Exact copies are counted. Near copies are not: another crop of one picture, the next second of"
-        " one recording."
-    ),
-    risk.PRIOR_SPLIT: "The base was trained, stopped or chosen with a look at the examples after the split.",
-    risk.UNLABELLED_FRESH: (
+    "Equal rows are one record": "Some equal rows were drawn twice; then fewer were counted than there are.",
+    "The hash that orders the rows": "Somebody chose how the rows are written, with a look at which of "
+    "them come first.",
+    "The order of the rows as stored": "The sample was sorted or cut by somebody who knew which rows "
+    "would come first.",
+    "Nothing in the file shows that this salt": "Several salts were tried, and the best one was kept.",
+    "The picks of a table": "The rule looks at more than the rows that it picked: a mean of the sample, say.",
+    "The unlabelled inputs": (
         "The unlabelled inputs were used to choose something, or come from elsewhere than the sample."
     ),
-    risk.BOUNDED_DOMAIN: "An input outside the range arrives, because the range was read off the data.",
-    risk.RULE_LOOKS: (
-        "The rule was changed so that it sees more, such as a mean of the sample. The rules of the "
-        "format do not."
-    ),
-    risk.NOTHING_PICKED: "The rule was changed so that it sees more. The rules of the format do not.",
-    risk.PART_FIRST: (
-        "The class was chosen because it occurs often in this very sample, or because the bound looked good."
-    ),
-    risk.FIRST_APART: "The sample was sorted or cut by somebody who knew which examples would come first.",
-    risk.FRESH: "A look at the test errors decided something: an epoch, a seed, a network.",
-    risk.LOOKS_TOLD: "Somebody saw the examples, or tried a network on them without the ledger.",
-    risk.NORMS_ABOVE: "A norm was estimated, and not bounded. Both programs bound them.",
+    "Stored values of new data": "An input outside the range arrives, because the range was read off the "
+    "data.",
     DEVELOPED: (
         "Here it is known to be untrue to an unknown degree: the designers of the format had seen "
         "results on these data. With data of your own this line is not there."
     ),
-}
-_LOWER = "In use it runs in lower precision, such as float16 or int8."
-_PARTS = {
     "About the data:": (
         "This is a warning of the program about these very data. If it applies, the promise is void."
     ),
-    "The inputs are rows of the encoder": _SEEN,
-    "The base, of SHA-256": _SEEN,
-    "The format (": "The designers of the format had looked at these data before they froze it.",
-    "The message says that": _OTHERWISE,
-    "There are ": _OTHERWISE,
     "The names of classes and columns": "Somebody renamed classes or columns: every answer is another then.",
     "The tensors of the network that was learned": (
         "In use it has other weights than the file g.safetensors that was saved with the certificate."
-    ),
-    "The network is run in": _LOWER,
-    "The network behind the encoder is run in": _LOWER,
-    "independent draws that happen to be equal": (
-        "The copies are repeats of one measurement. Then there are fewer examples than were counted."
     ),
 }
 
 
 def describe_failure(declaration: str) -> str:
     """Example of a way to break an assumption. Empty if none is known."""
-    known = (words for part, words in _PARTS.items() if part in declaration)
-    return _FAILURES.get(declaration) or next(known, "")
+    return next((words for part, words in _PARTS.items() if part in declaration), "")
 
 
 def in_words(share: float) -> str:
@@ -165,14 +139,12 @@ def answer(certificate: Certificate, result: Mapping[str, Any]) -> str:
     bound = percent(certificate.claim.bound)
     if certificate.claim.vacuous:
         return f"Nothing useful can be promised here: the limit is {bound}, and guessing does as well."
-    if certificate.loss == WRONG:
-        data = f"{certificate.kind.about(certificate.facts)} of the same kind"
+    if certificate.question.is_plain:
+        data = f"{describe_data(certificate)} of the same kind"
         does = f"is wrong on at most {bound} of {data}: at most {in_words(certificate.claim.bound)}"
     else:
         does = certificate.does
-    seen = ["the network it starts from"] if certificate.has_learned_base else []
-    seen += ["the encoder in front of it"] if "encoder_declared" in result else []
-    unless = f", provided that {' and '.join(seen)} never saw these examples" if seen else ""
+    unless = f", provided that {certificate.condition}" if certificate.condition else ""
     return f"{_name_classifier(certificate, result)} {does}{unless}."
 
 
@@ -192,10 +164,10 @@ def _name_classifier(certificate: Certificate, result: Mapping[str, Any]) -> str
         return "The network that was given"
     if result.get("network") == DECLARED_SCORES:
         return f"T{DECLARED_SCORES[1:]},"
-    is_given = result["original_train_errors"] is not None
-    if is_given and not result["g_is_new"] and not certificate.kind.trains_base:
+    if result["original_errors"] is not None and not result["g_is_new"]:
         return "The compressed network (what is left of the one given)"
-    return f"A new classifier, {'not the one given' if is_given else 'learned from these data'},"
+    made = "learned from these data" if result["original_errors"] is None else "not the one given"
+    return f"A new classifier, {made},"
 
 
 def _describe_given(result: Mapping[str, Any]) -> str:
@@ -215,24 +187,26 @@ def _describe_given(result: Mapping[str, Any]) -> str:
 
 def _labels(certificate: Certificate) -> str:
     """Description of the labels for learning and those for counting."""
-    n, part = certificate.facts.n, certificate.first_part
-    if certificate.kind.is_held_out(certificate):
+    known, rows = certificate.known.rows, certificate.sample.rows
+    if not known:
+        return f"No label was set aside for it: all {rows:,} examples were also there to learn from."
+    if certificate.has_picks:
         return (
-            f"It was learned from a share of the sample, which was set apart; the other {n:,} examples are "
-            "its test, and the message pays for every choice that was made with them."
+            f"It was learned from {known:,} examples that were set apart, and from those that it picked; "
+            f"all others "
+            "are its test."
         )
-    if part is not None:
-        return (
-            f"Its encoder was made of {part[0]:,} of {part[1]:,} examples, which were set apart. All {n:,} "
-            "examples that it counts were also there to learn from."
-        )
-    return f"No label was set aside for it: all {n:,} examples that it counts were also there to learn from."
+    return (
+        f"It was learned from {known:,} examples, which were set apart; the other {rows - known:,} are "
+        f"its test, and "
+        "the message pays for every choice that was made with them."
+    )
 
 
 def meanings(certificate: Certificate, result: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     """Meanings of a certificate, and readings that it does not allow."""
     claim = certificate.claim
-    is_plain, most = certificate.loss == WRONG, math.ceil(1000.0 * claim.bound)
+    is_plain, most = certificate.question.is_plain, math.ceil(1000.0 * claim.bound)
     of = "" if is_plain else " that the loss is about"
     means = [
         f"Out of 1,000 new examples{of}, on average at most {most:,} count against it.",
@@ -250,7 +224,7 @@ def meanings(certificate: Certificate, result: Mapping[str, Any]) -> tuple[list[
     ]
     if claim.subject == "f":
         not_means.append("Nothing about the compressed network, which only served to prove it.")
-    elif result["original_train_errors"] is not None:
+    elif result["original_errors"] is not None:
         not_means.append(_describe_given(result))
     if is_plain and "by_class" not in result:
         not_means.append("Nothing about a class by itself: a rare one may be wrong much more often.")

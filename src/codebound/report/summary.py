@@ -14,11 +14,7 @@ from typing import TYPE_CHECKING, Any
 from codebound.bounds.facts import HoldoutFacts
 from codebound.bounds.original import through_disagreement
 from codebound.bounds.risk import count_of, percent
-from codebound.certificate.claims import CLAIMS
-from codebound.known.first_share import KERNELS
-from codebound.known.provenance import declared_name
 from codebound.report.plain import answer, describe_confidence
-from codebound.sample.caveats import MOST_COPIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -30,13 +26,15 @@ if TYPE_CHECKING:
 
 README = "README.md"
 _NAMED = 20
+_MOST_COPIES = 100  # one test input in so many may be in the sample by chance
 _FILES = {
     "certificate.cbound": "the certificate: the claim, and all that the second program computes it from",
     "g.safetensors": "the tensors of the network g",
     "model.safetensors": "the tensors of the network g",
     "f.safetensors": "the tensors of the network that was given, which the certificate is about",
     "base.safetensors": "the base, which the message codes the difference to",
-    "helper.safetensors": "the tensors of the helper, which encodes inputs",
+    "helper.safetensors": "the tensors of the encoder in front of g",
+    "scores.safetensors": "the declared scores of every example of the sample",
     "sample.npz": "the sample, as the second program reads it",
     "sample": "the same, in parts from the disk",
     "unlabelled.npz": "the unlabelled inputs",
@@ -54,33 +52,22 @@ def result_rows(result: Mapping[str, Any]) -> Rows:
     vacuous = ", VACUOUS: guessing does as well" if result["vacuous"] else ""
     bound = percent(result["bound"])
     rows = [("certified error", bound, f"{result['statement']}, for {result['subject']}{vacuous}")]
-    if result["g_is_new"]:
-        rows.append(("network", "a new one", result["network"]))
+    rows.append(("classifier", "a new one" if result["g_is_new"] else "yours", result["network"]))
     if result.get("refuted_by_test"):
         rows.append(("ALARM", "refuted", result["alarm"]))
     rows += holdout_rows(result)
     rows += [(each["name"], f"{each['count']} of {each['of']}", each["meaning"]) for each in result["counts"]]
-    if result["original_train_errors"] is not None:
-        before = f"{result['original_train_errors']} of {result['original_train_n']}"
-        rows.append((original_name(result), before, original_words(result)))
-    told = f"by {result['method']}: every choice that was made"
+    if result["original_errors"] is not None:
+        before = f"{result['original_errors']} of {result['rows']}"
+        rows.append(("errors of f", before, original_words(result)))
     rows += [
-        ("message", f"{result['code_bits']} bits", told),
-        ("verifier", result["verdict"], "the independent program agrees"),
+        ("message", count_of(result["code_bits"], "bit"), f"by {result['method']}: {result['message']}"),
+        ("verifier", result["verdict"], assurance_words(result["assurance"])),
     ]
-    if result.get("copies"):
-        copies = count_of(result["copies"], "example")
-        rows.append(("copies", copies, "exact copies of earlier ones in the sample, declared to be draws"))
-    if result.get("contradictions"):
-        count = count_of(result["contradictions"], "example")
-        rows.append(
-            ("contradictions", count, "inputs that occur before in the sample, with other labels only")
-        )
-    for key, what in (("encoder_declared", "an encoder"), ("base_declared", "a base")):
-        if key in result:
-            declared = f"{result[key]} No program can check that; without it the bound is void."
-            is_g = key == "base_declared" and result["base_is_g"]
-            rows.append(("DECLARED", "g is the base" if is_g else what, declared))
+    rows += [
+        ("DECLARED", name, f"{made}. No program can check that; without it the bound is void.")
+        for name, made in result["declared"].items()
+    ]
     return rows
 
 
@@ -132,10 +119,17 @@ def refused_lines(refusals: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
 
 
-def original_name(result: Mapping[str, Any]) -> str:
-    """Name of the errors of f. Those of a declared base are no training errors."""
-    is_trained = "base_declared" not in result or CLAIMS[result["statement"]].trains_base
-    return "training errors of f" if is_trained else "errors of f"
+def assurance_words(assurance: str) -> str:
+    """Work of the second program, in words.
+
+    Example:
+        >>> assurance_words("recounted")
+        'recounted: that the scores were made without the counted examples is declared'
+    """
+    if assurance == "recounted":
+        return "recounted: that the scores were made without the counted examples is declared"
+    made = "the second program made the classifier by itself, and agrees"
+    return f"{assurance}: {made}"
 
 
 def original_words(result: Mapping[str, Any]) -> str:
@@ -193,14 +187,15 @@ def describe_test(found: Certification) -> dict[str, Any]:
 
 def _has_copies(found: Certification, test: Confrontation) -> bool:
     """Return True if more test inputs occur in the sample than by chance. They are not fresh then."""
-    return MOST_COPIES * (found.copies or 0) > test.test.n
+    return _MOST_COPIES * (found.copies or 0) > test.test.n
 
 
 def _is_made_of_f(found: Certification) -> bool:
     """Return True if the certified network depends on f's numbers."""
     claim = found.certificate.claim
-    is_given = found.original_errors is not None and not found.certificate.kind.trains_base
-    return is_given and (claim.subject == "f" or found.is_behind_f or not found.is_new)
+    base = found.certificate.known.base
+    is_given = found.original_errors is not None and not (base is not None and base.rows)
+    return is_given and (claim.subject == "f" or not found.is_new)
 
 
 def _doubt(found: Certification, test: Confrontation, who: str) -> tuple[bool, str]:
@@ -218,17 +213,14 @@ def _doubt(found: Certification, test: Confrontation, who: str) -> tuple[bool, s
     return True, f", IF {who} was neither trained nor selected on them"
 
 
-def inputs_record(sample: Dataset, *, is_helped: bool) -> dict[str, Any]:
-    """Description of the network's inputs, as plain JSON.
-
-    It says in ``helper`` whether a helper of this sample encodes them.
-    """
+def inputs_record(sample: Dataset) -> dict[str, Any]:
+    """Description of the classifier's inputs, as plain JSON."""
     return {
         "shape": list(sample.input_shape),
-        "dtype": sample.x.dtype.name,
+        "dtype": "cells" if sample.is_cells else sample.x.dtype.name,
         "scaling": scaling_words(sample.scaling),
-        "helper": is_helped,
-        "encoder": declared_name([sample.encoder]),
+        "encoder": "" if sample.features is None else sample.features.name,
+        "is_of_sample": sample.features is not None and sample.features.rows > 0,
         "columns": [asdict(each) for each in sample.columns],
     }
 
@@ -252,15 +244,12 @@ def scaling_words(scaling: Scaling) -> str:
 def snippet(result: Mapping[str, Any]) -> str:
     """Python that loads the network in this folder and asks it; empty where it is not what was certified."""
     inputs = result["inputs"]
-    if result["subject"] == "f":
+    if result["subject"] == "f" or not result["loads"]:
         return ""
-    if inputs["encoder"] in KERNELS:
-        says = "# with the helper beside it, for inputs as they were stored"
-        return f'import codebound as cb\n\ng = cb.load_classifier(".")  {says}\nprint(g.predict(inputs))'
     if inputs["encoder"]:
         loaded = f"encoder = cb.load_encoder({json.dumps(inputs['encoder'])})"
         lines = (
-            "encoder = found.encoder  # what certify returned" if inputs["helper"] else loaded,
+            "encoder = found.encoder  # what certify returned" if inputs["is_of_sample"] else loaded,
             'g = cb.load_classifier(".", encoder=encoder)',
             "print(g.predict(inputs))  # texts, or pictures and rows scaled as those of the sample",
         )
@@ -280,10 +269,17 @@ _ABOUT_F = (
 )
 
 
+_OF_SCORES = (
+    "The certificate counts declared scores. Use the network that gave them, as it was; what the message "
+    "adds to "
+    "them, if anything, is in codebound show."
+)
+
+
 def usage_notes(certificate: Certificate, result: Mapping[str, Any]) -> list[str]:
     """Notes for users of the network: inputs, outputs, and other programs."""
-    if result["subject"] == "f":
-        return [_ABOUT_F]
+    if result["subject"] == "f" or not result["loads"]:
+        return [_ABOUT_F if result["subject"] == "f" else _OF_SCORES]
     inputs, names = result["inputs"], result["class_names"]
     shape = " x ".join(map(str, inputs["shape"]))
     taken = (
@@ -295,25 +291,20 @@ def usage_notes(certificate: Certificate, result: Mapping[str, Any]) -> list[str
             f"Inputs go through the encoder {inputs['encoder']}, which load_classifier puts in front. ONNX "
             f"has the part behind it, for rows of {shape} bytes, as codebound encode writes them."
         )
-    if inputs["encoder"] in KERNELS:
-        taken = (
-            "Inputs are as they are stored in the sample that was split: load_classifier puts the helper in "
-            "front, from helper.safetensors. sample.npz has its scores of the examples that it never saw."
-        )
     if inputs.get("columns"):
         taken += (
             " Or give g.predict a data frame with the columns of the sample, which are found by their names."
         )
     scaled = (
         "g.safetensors alone is no network: it holds the examples that g was learned from, and their weights."
-        if certificate.kind.is_learned
+        if certificate.is_learned
         else f"The tensors in g.safetensors see inputs that are {inputs['scaling']}."
     )
     called = "; ".join(f"{label} is {name}" for label, name in enumerate(names[:_NAMED]))
     outputs = f"The largest of the {result['classes']} scores is the answer" + (
         f": {called}{'; and so on' if len(names) > _NAMED else ''}." if names else ", counted from 0."
     )
-    dtype = inputs["dtype"] if certificate.kind.is_learned else "float32"
+    dtype = inputs["dtype"] if certificate.is_learned else "float32"
     elsewhere = (
         "For other programs: codebound decode . --out g.onnx (after pip install onnx onnxscript) writes "
         f"ONNX, with the input stored ({dtype}) and the outputs scores and label."

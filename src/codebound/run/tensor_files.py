@@ -107,7 +107,9 @@ def state_sha256(tensors: Mapping[str, Tensor], text: str = "") -> str:
     digest = hashlib.sha256(text.encode())
     for name, tensor in sorted(tensors.items()):
         digest.update(f"\n{name}|{tensor.dtype}|{tuple(tensor.shape)}|".encode())
-        digest.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data)
+        digest.update(
+            tensor.reshape(-1).clone(memory_format=torch.contiguous_format).view(torch.uint8).numpy().data
+        )
     return digest.hexdigest()
 
 
@@ -139,11 +141,12 @@ def load_arrays(path: Path | str) -> dict[str, NDArray[np.float32]]:
     return {name: tensor.float().numpy() for name, tensor in load_weights(path).items()}
 
 
-def load_weights(path: Path | str) -> dict[str, Tensor]:
-    """The named tensors of :func:`read_weights`, all of them real and finite."""
+def load_weights(path: Path | str, *, cells: str = "") -> dict[str, Tensor]:
+    """The named tensors of :func:`read_weights`, all real and finite; ``cells`` may have words and gaps."""
     tensors = read_weights(path)
     _check_kinds(tensors, _REAL + _WHOLE, path)
-    require_finite([name for name, tensor in tensors.items() if not bool(tensor.isfinite().all())], path)
+    bad = (name for name, tensor in tensors.items() if not bool(tensor.isfinite().all()))
+    require_finite([name for name in bad if name != cells or bool(tensors[name].isinf().any())], path)
     return tensors
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from codebound.any_learner.candidates import RoundSearch, RuleMessage, Sample, Variant
+from codebound.any_learner.candidates import RoundSearch, Sample, Variant
 from codebound.any_learner.learners import LearnerError
 from codebound.any_learner.picking_rule import Judgement, RuleConstants
 from codebound.run.errors import UsageError
@@ -49,7 +49,7 @@ def variant(learner, *, part=ALL):
 
 def test_the_smallest_bound_of_all_rounds_is_kept_and_each_round_is_told():
     told = []
-    search = RoundSearch([variant(Steps(20))], None, lambda *given: told.append(given))
+    search = RoundSearch([variant(Steps(20))], lambda *given: told.append(given))
     best, _ = search.run()
     assert best.bound.value == min(stage.bound.value for stage in search.stages)
     assert [stage.picks for stage in search.stages][:3] == [1, 2, 3]
@@ -61,58 +61,46 @@ def test_the_smallest_bound_of_all_rounds_is_kept_and_each_round_is_told():
 
 def test_rounds_end_where_no_later_one_can_be_better():
     """A learner that always errs on six: six picks without an error are no better than one with six."""
-    search = RoundSearch([variant(Steps(6, learns=0))], None, silent)
+    search = RoundSearch([variant(Steps(6, learns=0))], silent)
     assert search.run()[0].picks == 1
     assert 5 <= len(search.stages) <= 8
 
 
-def test_one_message_is_carried_out_alone():
-    search = RoundSearch([variant(Steps(20)), variant(Steps(8))], RuleMessage(1, 1), silent)
-    best, _ = search.run()
-    assert [stage.message for stage in search.stages] == [RuleMessage(1, 1)]
-    assert (best.picks, best.errors) == (2, 0)
-
-
 def test_a_candidate_that_fails_at_once_is_left_out_with_a_word():
-    search = RoundSearch([variant(Steps(20, fails_at=1)), variant(Steps(20))], None, silent)
+    search = RoundSearch([variant(Steps(20, fails_at=1)), variant(Steps(20))], silent)
     with pytest.warns(UserWarning, match="candidate 0 was left out: it fell over"):
         assert search.run()[0].message.candidate == 1
 
 
 def test_rounds_before_a_failure_stay_true():
-    search = RoundSearch([variant(Steps(20, fails_at=3))], None, silent)
+    search = RoundSearch([variant(Steps(20, fails_at=3))], silent)
     with pytest.warns(UserWarning, match="ended early: it fell over"):
         assert search.run()[0].picks <= 2
 
 
 def test_without_any_message_the_failure_is_raised():
     with pytest.raises(LearnerError, match="fell over"):
-        RoundSearch([variant(Steps(20, fails_at=1))], None, silent).run()
-    with pytest.raises(UsageError, match="no rule has the message"):
-        RoundSearch([variant(Steps(20))], RuleMessage(5), silent).run()
+        RoundSearch([variant(Steps(20, fails_at=1))], silent).run()
 
 
 def test_a_learner_that_learns_something_else_each_time_has_no_bound():
     with pytest.raises(UsageError, match="fitted twice"):
-        RoundSearch([variant(Steps(20, is_repeatable=False))], None, silent).run()
+        RoundSearch([variant(Steps(20, is_repeatable=False))], silent).run()
 
 
-def test_ctrl_c_keeps_the_best_so_far_and_is_no_excuse_for_another_message():
+def test_ctrl_c_keeps_the_best_so_far():
     def impatient(done, total, note):
         raise KeyboardInterrupt
 
-    search = RoundSearch([variant(Steps(20))], None, impatient)
+    search = RoundSearch([variant(Steps(20))], impatient)
     assert search.run()[0].picks == 1
     assert search.is_interrupted
-    with pytest.raises(KeyboardInterrupt):
-        RoundSearch([variant(Steps(20))], RuleMessage(0, 1), impatient).run()
 
 
 def test_only_the_part_that_a_loss_is_about_counts():
     even = np.arange(N) % 2 == 0
-    search = RoundSearch([variant(Steps(20), part=even)], RuleMessage(0, 2), silent)
-    _, at = search.run()
-    stage = search.stages[0]
+    search = RoundSearch([variant(Steps(20), part=even)], silent)
+    stage, at = search.run()
     assert stage.picks == sum(place % 2 == 0 for place in at.picks)
     assert stage.errors == sum(place % 2 == 0 for place in at.errors)
 

@@ -1,81 +1,200 @@
-"""What was picked, as an assessed message: its counts, its bounds, and what it declares."""
+"""Assessed outcomes of every form against the reader and the counts that are written from the page alone."""
 
 from dataclasses import replace
+from fractions import Fraction
 
+import certificate_counts as counts
+import certificate_reader as reader
 import numpy as np
 import pytest
-from worlds.samples import written_clusters
+import torch
+from worlds.outcomes import FORMS, SAMPLE, issued, outcome, table_of, task_of
+from worlds.samples import rows_of, written_clusters
 
-from codebound.bounds.picked import picked_risk
-from codebound.certificate.assessment import assess_picked, draft, issue
-from codebound.certificate.claims import AboutG, FromPicks
-from codebound.certificate.declarations import list_assumptions
-from codebound.certificate.task import Task
-from codebound.learn.features import ColumnFeatures
-from codebound.learn.kernel_network import count_losses
-from codebound.learn.picking import permutation, pick
-from codebound.learn.rule import Rule
-from codebound.sample.losses import WRONG, parse_loss
+from codebound.bits.forms import FIRST_TABLE, NETWORK, PICKS, TABLE, USUAL_SPLIT
+from codebound.certificate import assessment
+from codebound.certificate.assessment import assess, bound_classes, draft, issue
+from codebound.certificate.task import KnownTensors
+from codebound.known.score_tables import ScoreTable
+from codebound.run.errors import CertificateError, DataError, RefusedError, UsageError
+from codebound.run.tensor_files import float32_sha256
+from codebound.sample.made import Made
+from codebound.sample.order import Design
+from codebound.sample.questions import EACH_CLASS, parse_question
 
-SAMPLE, DELTA = written_clusters(), 0.05
-RULE = Rule(ColumnFeatures(False), first=30, batch=2, rounds=3)
-SHARE = Rule(ColumnFeatures(False), first=200, rounds=0, tenths=5)
-
-
-def assessed(rule=RULE, loss="wrong"):
-    task = Task(sample=SAMPLE, delta=DELTA, claim=AboutG(loss=parse_loss(loss, classes=3)))
-    return assess_picked(pick(rule, SAMPLE), task), task
-
-
-@pytest.mark.parametrize("rule", [RULE, SHARE], ids=["picks", "nothing"])
-def test_the_bound_is_that_of_picks_and_errors_and_has_no_looser_form(rule):
-    found, task = assessed(rule)
-    left = np.setdiff1d(permutation(SAMPLE.n)[rule.first :], found.picked.order)
-    errors = found.errors_on(SAMPLE.select(left, role="certify"), WRONG, None)
-    assert (found.facts.errors, found.facts.picks) == (errors, SAMPLE.n - rule.first - len(left))
-    assert found.alone == found.bound.value == picked_risk(found.facts).value
-    claim = draft(found, task).claim
-    assert claim.kl == claim.hoeffding == claim.bound
-    assert (found.rules, found.kind) == ((rule,), FromPicks)
-
-
-def test_what_picks_nothing_goes_the_route_of_a_split_and_needs_the_third_version():
-    picks, share = assessed()[0], assessed(SHARE)[0]
-    assert (picks.version, share.version) == (2, 3)
-    assert [each.route("picks")[0] for each in (picks, share)] == ["picks", "split"]
-    assert "6 picks and " in picks.route("picks")[1]
-    assert "the other 200 without picks" in share.route("picks")[1]
+COPIED = SAMPLE.select([*range(180), *range(60)], role="train")
+GROUPS = np.arange(240, dtype=np.int64) % 60 % 4
+DESIGNS = {
+    "any": Design(),
+    "independent": Design(copies="independent"),
+    "repeated": Design(copies="repeated"),
+    "file": Design(order="file"),
+    "salted": Design(salt="ab" * 32, seal="a page of a newspaper"),
+    "groups": Design(groups=GROUPS),
+    "clusters": Design("clusters", "independent", clusters=np.arange(240, dtype=np.int64) // 2),
+}
+QUESTIONS = [
+    *(
+        (loss, "all")
+        for loss in ("wrong", "class:1", "confused:0:2", "false-alarm:1", "top:2", "cost-above:1:distance")
+    ),
+    *(("wrong", on) for on in ("answered:0.5", "predicted:2", "each class")),
+    ("class:2", "answered:0.25"),
+]
 
 
-def test_classes_share_picks_and_errors_and_the_failure_probability():
-    found, task = assessed()
-    table = found.class_bounds(task, engine=None)
-    assert sum(row.errors for row in table) == found.facts.errors
-    assert sum(row.picks for row in table) == found.facts.picks
-    assert sum(row.n for row in table) == found.facts.n
-    assert all(row.bound > (row.errors + row.picks) / row.n for row in table)
-    alone = assessed(loss="class:1")[0]
-    assert (table[1].errors, table[1].n) == (alone.facts.errors, alone.facts.n)
-    told = replace(alone.facts, delta=DELTA / 3, code_bits=found.facts.code_bits)
-    assert table[1].bound == pytest.approx(picked_risk(told).value, rel=1e-12)
+def scores_of(found, task):
+    """Scores of every stored row, and the room that differences have."""
+    if found.form in (FIRST_TABLE, TABLE):
+        return found.table.scores.astype(np.float64), 0.0
+    if found.form == NETWORK:
+        inputs = torch.from_numpy(task.sample.x).double() / 16.0
+        scores = found.network.double()(inputs).detach().numpy()
+        found.network.float()
+        return scores, 1e-4 * np.abs(scores).max(axis=1)
+    values, room = (np.asarray(each) for each in found.learned.scores())
+    table = np.full((task.sample.n, 3), -1e9)
+    table[:, found.classes] = values
+    return table, room
 
 
-def test_another_loss_is_counted_of_the_same_network():
-    found, _ = assessed()
-    _, task = assessed(loss="class:2")
-    again = found.recount(task, engine=None)
-    assert again.picked is found.picked
-    assert str(again.message.setting.loss) == issue(again, task).claim.loss == "class:2"
+def check(form, design, question):
+    """What is drafted is what the other reader reads, counts and computes."""
+    task = task_of(COPIED, design=design, question=parse_question(*question, classes=3))
+    found = outcome(form, task)
+    assessed = assess(found, task)
+    file = reader.read_container(draft(assessed, task).to_bytes())
+    message = reader.read_message(file, task.arranged.units)
+    sample = counts.Sample(
+        COPIED.x, COPIED.y, design.order, design.salt, design.copies, design.clusters, design.groups
+    )
+    picks = [] if found.picked is None else found.picked.tolist()
+    table, room = scores_of(found, task)
+    own = counts.recount(sample, message, table, picks, room)
+    stated = [(each["of"], each["errors"], each["n"], each["picks"]) for each in own]
+    assert [(each.of, each.errors, each.n, each.picks or 0) for each in assessed.tallies] == stated
+    counts.check_limits(file, message, own)
+    assert counts.is_vacuous(file, message, COPIED.y[sample.split(message.rows)[1]]) is assessed.is_vacuous
+    return assessed
 
 
-def test_its_network_is_defined_to_the_last_bit_so_nothing_is_said_about_precision():
-    told, shortly = (list_assumptions(*made, made[1].helper) for made in (assessed(), assessed(SHARE)))
-    assert told[-1].startswith("The message says that there are 3 classes")
-    assert shortly[-1].startswith("There are 3 classes, by the labels of the first examples")
-    assert shortly[-1].endswith("inputs are taken as stored.")
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("copies", ["any", "independent", "repeated"])
+def test_every_form_is_counted_as_the_page_says(form, copies):
+    check(form, DESIGNS[copies], ("wrong", "all"))
 
 
-def test_other_data_are_counted_as_stored():
-    found, _ = assessed()
-    data, loss = written_clusters(90, seed=4), parse_loss("top:2", classes=3)
-    assert found.errors_on(data, loss, None) == count_losses(found.network, data, loss)
+@pytest.mark.parametrize("question", QUESTIONS, ids=" ".join)
+def test_every_question_is_counted_as_the_page_says(question):
+    for form in (TABLE, USUAL_SPLIT, NETWORK):
+        check(form, DESIGNS["any"], question)
+
+
+@pytest.mark.parametrize("design", ["file", "salted", "groups", "clusters"])
+def test_every_order_is_counted_as_the_page_says(design):
+    question = {"groups": ("wrong", "each group"), "clusters": ("wrong", "one row a cluster")}.get(
+        design, ("wrong", "all")
+    )
+    check(TABLE, DESIGNS[design], question)
+    if design == "clusters":
+        check(FIRST_TABLE, DESIGNS[design], ("class:1", "any row of a cluster"))
+
+
+@pytest.mark.parametrize("on", ["all", "each class"])
+def test_picks_are_counted_among_the_rows_that_a_limit_is_about(on):
+    assert sum(tally.picks for tally in check(PICKS, Design(), ("wrong", on)).tallies) == 6
+
+
+def test_picks_are_asked_nothing_that_the_law_does_not_cover():
+    with pytest.raises(UsageError, match="rows were picked"):
+        check(PICKS, Design(), ("wrong", "answered:1"))
+
+
+def vacuous(scores, y, loss="wrong", on="all", delta=0.05):
+    sample = rows_of(np.arange(len(y), dtype=np.float64)[:, None], y)
+    table = ScoreTable(np.asarray(scores, np.float32), "somebody", "other data")
+    task = task_of(sample, tables=(table,), delta=delta, question=parse_question(loss, on, classes=3))
+    return assess(outcome(FIRST_TABLE, task), task)
+
+
+def test_what_a_guess_does_as_well_is_vacuous_to_the_last_bit(monkeypatch):
+    y = np.repeat([0, 1, 2], [50, 30, 20])
+    for loss, rate in (
+        ("wrong", Fraction(1, 2)),
+        ("class:1", Fraction(2, 3)),
+        ("confused:0:1", Fraction(1, 3)),
+        ("false-alarm:1", Fraction(1, 3)),
+        ("top:2", Fraction(1, 3)),
+        ("cost-above:1:distance", Fraction(0)),
+        ("cost-above:0:distance", Fraction(2, 3)),
+    ):
+        near = float(rate) if Fraction(float(rate)) >= rate else np.nextafter(float(rate), 1.0)
+        for bound, is_vacuous in ((near, True), (np.nextafter(near, -1.0), False)):
+            monkeypatch.setattr(assessment.Terms, "bound", lambda terms, limits, bound=bound: bound)
+            assert vacuous(np.eye(3)[y], y, loss).is_vacuous is is_vacuous, (loss, bound)
+
+
+def test_parts_are_vacuous_when_one_of_them_says_nothing():
+    y = np.repeat([0, 1, 2], [50, 48, 2])
+    right = np.eye(3)[y]
+    assert not vacuous(right, y, on="each class", delta=0.3).is_vacuous
+    right[y == 2] = 0.0
+    assert vacuous(right, y, on="each class", delta=0.3).is_vacuous
+
+
+def test_classes_beside_a_claim_are_what_a_claim_on_them_would_say():
+    task = task_of()
+    found = outcome(PICKS, task)
+    rows = bound_classes(assess(found, task), task)
+    alone = assess(found, replace(task, question=parse_question("wrong", EACH_CLASS)))
+    for row, tally, term in zip(rows, alone.tallies, alone.terms.each, strict=True):
+        assert (row.errors, row.n, row.picks) == (tally.errors, tally.n, tally.picks)
+        assert row.bound == replace(term, bits=24).limit(0.05)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_second_program_accepts_every_form(form):
+    certificate, _, assessed = issued(form)
+    assert certificate.form == form
+    assert certificate.claim.bound == assessed.bound
+    assert certificate.known.rows == assessed.outcome.known_rows
+    assert certificate.claim.assurance == ("recounted" if form in (FIRST_TABLE, TABLE) else "replayed")
+    assert certificate.message.bits == sum(bits for _, bits in certificate.message.ledger)
+
+
+@pytest.mark.parametrize("lie", ["an error less", "a bit less", "a row more"])
+def test_a_lie_is_never_issued(lie):
+    task = task_of()
+    found = assess(outcome(FIRST_TABLE, task), task)
+    tally = found.tallies[0]
+    if lie == "a bit less":
+        found = replace(found, ledger=(("form", 1),))
+    else:
+        change = {"errors": tally.errors - 1} if lie == "an error less" else {"n": tally.n + 1}
+        found = replace(found, tallies=(replace(tally, **change),))
+    with pytest.raises(RefusedError, match="not issued") as refused:
+        issue(found, task)
+    assert refused.value.reasons
+
+
+def test_what_the_format_was_developed_on_is_said_or_not_issued(monkeypatch):
+    task = task_of(tables=(replace(table_of(), of="digits of the library"),))
+    assessed = assess(outcome(FIRST_TABLE, task), task)
+    assert any("developed on this very sample" in line for line in issue(assessed, task).declarations)
+    monkeypatch.setattr(assessment, "development_sample", lambda *_: None)
+    with pytest.raises(CertificateError, match="would not say it"):
+        issue(assessed, task)
+
+
+def test_a_loss_that_no_counted_row_can_have_is_refused():
+    with pytest.raises(DataError, match="nothing can be said"):
+        vacuous(np.eye(3)[np.zeros(9, int)], np.zeros(9, int), "class:1")
+
+
+def test_a_base_is_known_and_makes_the_claim_conditional():
+    base = {"0.weight": np.zeros((3, 4), np.float32), "0.bias": np.zeros(3, np.float32)}
+    made = Made("a network of zeros", "nothing", 60, float32_sha256(base))
+    certificate, _, _ = issued(NETWORK, base=KnownTensors(made, base), sample=written_clusters(300))
+    assert (certificate.known.rows, certificate.known.base) == (60, made)
+    assert certificate.claim.assurance == "replayed on declared inputs"
+    assert "provided that the base never saw" in certificate.sentence

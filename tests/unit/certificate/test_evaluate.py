@@ -10,10 +10,11 @@ from torch import nn
 
 import codebound_verify.weights
 from codebound.certificate import evaluate
-from codebound.certificate.evaluate import count_disagreements, count_errors
+from codebound.certificate.evaluate import count_errors, find_agreements, judge_network
 from codebound.run.tensor_files import float32_sha256
 from codebound.sample.arrays import from_arrays
 from codebound.sample.dataset import Scaling
+from codebound.sample.questions import Question
 from codebound_networks.views.zoo import build
 
 
@@ -46,7 +47,7 @@ MARGINS = {
 @pytest.mark.parametrize("name", MARGINS)
 def test_the_tolerance_is_a_share_of_the_largest_logit(name):
     logits, label, is_error = MARGINS[name]
-    assert count_errors(Given(), outputs_of([logits], [label])).errors == int(is_error)
+    assert count_errors(Given(), outputs_of([logits], [label])) == int(is_error)
 
 
 class Broken(nn.Module):
@@ -66,21 +67,29 @@ class Broken(nn.Module):
 @pytest.mark.parametrize("column", [0, 1, 2])
 def test_what_is_not_finite_is_an_error(value, column):
     data = outputs_of([[5.0, 0.0, 0.0]], [0])
-    assert count_errors(Given(), data).errors == 0
-    assert count_errors(Broken(value, column), data).errors == 1
-    assert count_disagreements(Given(), Broken(value, column), data) == 1
-    assert count_disagreements(Broken(value, column), Given(), data) == 1
+    assert count_errors(Given(), data) == 0
+    assert count_errors(Broken(value, column), data) == 1
+    assert not find_agreements(Given(), Broken(value, column), data).any()
+    assert not find_agreements(Broken(value, column), Given(), data).any()
 
 
 def test_errors_at_a_margin():
     data = outputs_of([[1.0, 0.0], [2.0, 0.0], [3.0, 0.0]], [0, 0, 0])
-    assert [count_errors(Given(), data, theta=theta).errors for theta in (0.0, 1.0, 1.9, 2.0, 10.0)] == [
-        0,
-        1,
-        1,
-        2,
-        3,
-    ]
+    right = [judge_network(Given(), data, theta=theta).right.sum() for theta in (0.0, 1.0, 1.9, 2.0, 10.0)]
+    assert right == [3, 2, 2, 1, 0]
+
+
+def test_who_answers_and_what_is_predicted_is_in_doubt_within_the_tolerance():
+    data = outputs_of(
+        [[1.0, 0.0], [1.0, 0.5 + 1e-5], [1.0, 0.5 - 1e-5], [0.0, 1.0], [1.0, 1.0 - 1e-5]], [0] * 5
+    )
+    answered = judge_network(Given(), data, question=Question(on="answered:0.5"))
+    assert answered.counts.tolist() == [True, True, True, True, False]
+    assert answered.speaks.tolist() == [True, False, False, True, False]
+    assert answered.right.tolist() == [True, False, False, False, False]
+    predicted = judge_network(Given(), data, question=Question(on="predicted:0"))
+    assert predicted.counts.tolist() == [True, True, True, False, True]
+    assert predicted.right.tolist() == [True, True, True, False, False]
 
 
 def test_inputs_are_scaled_in_float64_chunk_by_chunk(monkeypatch):
@@ -98,41 +107,19 @@ def test_inputs_are_scaled_in_float64_chunk_by_chunk(monkeypatch):
     found = count_errors(
         Recorder(), outputs_of(rows, [0, 0, 0], scaling), progress=lambda *at: done.append(at)
     )
-    assert found.errors == 2
+    assert found == 2
     assert done == [(2, 3), (3, 3)]
     assert seen[0].dtype == torch.float64
     assert torch.equal(seen[0], torch.tensor([[0.25, 0.125], [0.125, 0.25]], dtype=torch.float64))
 
 
-class Rounding(nn.Module):
-    """Exact in float64; in float32 one logit is off by a tenth of the largest."""
-
-    def __init__(self, value: float = 0.1):
-        super().__init__()
-        self.value = value
-
-    def forward(self, x):
-        return x if x.dtype == torch.float64 else x + torch.tensor([0.0, 10.0 * self.value])
-
-
-def test_the_deviation_of_float32_is_relative_to_the_largest_logit():
-    data = outputs_of([[10.0, 0.0], [100.0, 0.0]], [0, 0])
-    assert count_errors(Given(), data).float32_deviation == 0.0
-    assert count_errors(Rounding(), data).float32_deviation == pytest.approx(0.1)
-
-
-@pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_a_float32_network_that_breaks_down_is_not_called_exact(value):
-    assert count_errors(Rounding(value), outputs_of([[10.0, 0.0]], [0])).float32_deviation == math.inf
-
-
 def test_disagreements_count_ambiguous_predictions():
     rows = [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [1.0, 1.0 - 0.5e-4], [1.0, 1.0 - 2e-4]]
     data = outputs_of(rows, [0] * 5)
-    assert count_disagreements(Given(), Given(), data) == 2
+    assert find_agreements(Given(), Given(), data).tolist() == [True, True, False, False, True]
     swapped = nn.Linear(2, 2, bias=False)
     swapped.weight.data = torch.tensor([[0.0, 1.0], [1.0, 0.0]])
-    assert count_disagreements(Given(), swapped, data) == 5
+    assert not find_agreements(Given(), swapped, data).any()
 
 
 def test_the_network_is_the_same_after_counting():
@@ -171,7 +158,7 @@ def test_what_float32_decides_float64_would_decide_alike(theta, squeeze):
         network[2].weight *= squeeze  # margins come near the tolerance
     x = torch.randn(3000, 6, generator=generator).numpy()
     data = from_arrays(x, np.arange(3000) % 4, name="rows", classes=4).on("cpu")
-    assert count_errors(network, data, theta=theta).errors == all_in_float64(network, data, theta)
+    assert (~judge_network(network, data, theta=theta).right).sum() == all_in_float64(network, data, theta)
 
 
 class Cancelling(nn.Module):
@@ -184,9 +171,9 @@ class Cancelling(nn.Module):
 def test_a_network_that_float32_cannot_evaluate_is_not_trusted_in_float64():
     """What rounding does to float32 it does to float64 with larger numbers: such examples are errors."""
     data = outputs_of([[1.0, 0.0], [0.0, 1.0], [2.0, 3.0]], [0, 1, 1])
-    found = count_errors(Cancelling(), data)
-    assert found.errors == 3
-    assert found.float32_deviation > 0.1
+    assert count_errors(Cancelling(), data) == 3
+    assert evaluate.sure_share(Cancelling(), data) == 0.0
+    assert evaluate.sure_share(Given(), data) == 1.0
 
 
 def test_the_network_is_single_again_after_counting():

@@ -3,23 +3,25 @@
 import json
 from pathlib import Path
 
-import cbound_writer as writer
 import numpy as np
 import pytest
+from worlds.outcomes import issued
 
-from codebound.certificate.verification import list_commands, options_of, verify_folder
-from codebound.run.errors import FormatError, UsageError
+from codebound.bits.forms import FIRST_TABLE
+from codebound.certificate.verification import list_commands, options_of, verify, verify_folder
+from codebound.run.errors import CertificateError, FormatError, UsageError
 from codebound_verify.__main__ import main
 
 
 @pytest.fixture
 def folder(tmp_path):
-    """A certificate by the literal writer, and its sample."""
-    case = writer.linear_case()
+    """A certificate of declared scores, its sample and its tables."""
+    certificate, task, _ = issued(FIRST_TABLE)
     place = tmp_path / "a folder"
-    place.mkdir()
-    np.savez(place / "sample.npz", x=case.x, y=case.y)
-    (place / "certificate.cbound").write_bytes(case.data())
+    certificate.save(place / "certificate.cbound")
+    np.savez(place / "sample.npz", x=task.sample.x, y=task.sample.y)
+    for name, table in zip(("scores", "scores-2"), task.tables, strict=True):
+        table.save(place / f"{name}.safetensors")
     return place
 
 
@@ -54,17 +56,20 @@ def test_the_sample_of_a_folder_needs_no_name(folder):
 
 def test_files_are_named_from_here_and_from_the_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    asked = {"data": Path("runs/c/sample.npz"), "allow_copies": True, "base": Path("/far/b.safetensors")}
+    asked = {"data": Path("runs/c/sample.npz"), "by_class": True, "base": Path("/far/b.safetensors")}
     told = list_commands(Path("runs/c"), asked)
     assert told["verify"] == (
-        "codebound-verify runs/c/certificate.cbound --data runs/c/sample.npz --allow-copies "
+        "codebound-verify runs/c/certificate.cbound --data runs/c/sample.npz --by-class "
         "--base /far/b.safetensors"
     )
-    assert told["verify_with"] == {"data": "sample.npz", "allow_copies": True, "base": "b.safetensors"}
+    assert told["verify_with"] == {"data": "sample.npz", "by_class": True, "base": "b.safetensors"}
     assert told["verify_needs"] == ["b.safetensors"]
-    near = list_commands(Path("runs/c"), {"data": tmp_path / "data" / "s.npz", "model": "m:f"})
-    assert near["verify_with"] == {"data": "../../data/s.npz", "model": "m:f"}
-    assert near["verify_here"] == "codebound-verify certificate.cbound --data ../../data/s.npz --model m:f"
+    near = list_commands(Path("runs/c"), {"data": tmp_path / "data" / "s.npz", "base": "m.safetensors"})
+    assert near["verify_with"] == {"data": "../../data/s.npz", "base": "m.safetensors"}
+    assert (
+        near["verify_here"]
+        == "codebound-verify certificate.cbound --data ../../data/s.npz --base m.safetensors"
+    )
     assert near["verify_needs"] == ["../../data/s.npz"]
 
 
@@ -74,8 +79,25 @@ def test_what_lies_in_a_folder_is_not_taken_for_a_dataset(folder):
         verify_folder(folder, {"data": "mnist"})
 
 
+def test_what_else_is_given_is_compared_with_what_the_file_names():
+    certificate, task, _ = issued(FIRST_TABLE)
+    arrays = [table.arrays for table in task.tables]
+    assert verify(certificate, task.sample, tables=arrays).is_accepted
+    for sample, tables, words in (
+        (task.sample, arrays[::-1], "SHA-256"),
+        (task.sample.select(range(239), role="train"), arrays, "239"),
+    ):
+        verdict = verify(certificate, sample, tables=tables)
+        assert not verdict.is_accepted
+        assert words in " ".join(verdict.reasons)
+    with pytest.raises(CertificateError, match="table 1 of its scores"):
+        verify(certificate, task.sample)
+
+
 def test_names_that_no_file_can_have_are_refused_in_words(folder):
     with pytest.raises(FormatError, match="as certify writes it"):
         options_of(folder, {"verify_with": {"data": "sample.npz", "base": "a\0b"}})
+    with pytest.raises(FormatError, match="as certify writes it"):
+        options_of(folder, {"verify_with": {"scores": "sample.npz"}})
     with pytest.raises((FormatError, UsageError), match=r"names no file|cannot read"):
         verify_folder(folder, {"data": "x" * 5000 + ".npz"})

@@ -319,7 +319,7 @@ def test_other_examples_are_refused(path, data):
 
 def test_examples_that_were_repeated_are_no_test_set(tmp_path, data):
     twice = data.select([*range(N), *range(5)], role="test")
-    with pytest.raises(CertificateError, match="5 of 405 examples are exact copies"):
+    with pytest.raises(CertificateError, match="5 examples of 405 occur before, more than one in 100"):
         seal(twice, SealSettings(), tmp_path / "twice.jsonl")
     assert not (tmp_path / "twice.jsonl").exists()
     assert seal(twice, SealSettings(), tmp_path / "twice.jsonl", allow_copies=True).seal["n"] == N + 5
@@ -398,6 +398,35 @@ def test_a_cost_above_a_limit_is_a_loss_like_others(tmp_path, data):
     after = tried(path, data, "a", 30, is_final=True)
     told = (data.y[:30] + 1) % 3
     assert after.looks[-1]["answer"] == int((np.abs(told - data.y[:30]) > 1).sum())
+
+
+def test_costs_are_spelled_without_those_of_a_class_for_itself(tmp_path, data):
+    path = sealed(tmp_path, data, loss=parse_loss("cost-above:1:0111,2022,3303,1230"), looks=3)
+    tried(path, data, "a", 30, is_final=True)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert lines[0]["fault"] == "cost-above:1:111222333123"
+    verdict = verify_ledger(path.read_bytes(), data=(data.x, data.y))
+    assert (verdict.verdict, verdict.loss) == ("ACCEPT", lines[0]["fault"])
+    for spelling in ("0111202233031230", "11122233312", "distances", "1" * 20, ""):
+        lines[0]["fault"] = f"cost-above:1:{spelling}"
+        assert "does not fit" in reasons(rechained(lines))
+
+
+def test_a_table_with_gaps_is_sealed_and_found_again(tmp_path, capsys):
+    from codebound_verify.__main__ import main as second
+
+    rng = np.random.default_rng(2)
+    x, y = rng.normal(size=(N, 3)), rng.integers(0, 3, N)
+    x[::7, 1] = np.nan
+    cells = from_arrays(x, y, name="gaps", role="test", classes=4)
+    assert cells.is_cells
+    path = sealed(tmp_path, cells)
+    tried(path, cells, "a", 30)
+    np.savez(tmp_path / "gaps.npz", x=cells.x, y=y, cells=np.array(True))
+    np.savez(tmp_path / "plain.npz", x=cells.x, y=y)
+    assert second([str(path), "--data", str(tmp_path / "gaps.npz")]) == 0
+    assert "the data are the examples that were sealed" in capsys.readouterr().out
+    assert second([str(path), "--data", str(tmp_path / "plain.npz")]) == 1
 
 
 @pytest.fixture

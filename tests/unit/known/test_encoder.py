@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from codebound.certificate.decoding import decode
 from codebound.certification import certify
+from codebound.classifier import load_classifier
 from codebound.known.encoder import (
     Encoded,
     Encoder,
@@ -25,7 +26,7 @@ from codebound.known.encoder import (
 from codebound.run.errors import CertificateError, CodeboundError, DataError, ModelError, UsageError
 from codebound.sample.dataset import Dataset
 from codebound.sample.formats.texts import Texts, load_texts
-from codebound.sample.load import as_dataset, load_dataset
+from codebound.sample.load import load_dataset
 
 FACTORY = """
 import torch
@@ -91,8 +92,9 @@ def test_rows_keep_their_order_and_labels_and_do_not_depend_on_the_batch(here):
     reordered = encoder.table(sample.select(range(59, -1, -1), role="train"))
     assert np.abs(reordered.x[::-1].astype(int) - whole.x).max() <= 1
     assert whole.name == "digits:my_encoders:features"
-    assert "CC0-1.0" in whole.encoder
-    assert encoder.sha256 in whole.encoder
+    assert whole.features == encoder.made
+    assert (whole.features.name, whole.features.rows) == ("my_encoders:features", 0)
+    assert "CC0-1.0" in whole.features.by
 
 
 def test_statistics_of_a_batch_are_refused_and_the_refusal_has_teeth(here):
@@ -162,15 +164,17 @@ def test_g_takes_raw_inputs_with_its_encoder_in_front(here):
     sample, encoder = some(300), load_encoder("my_encoders:features")
     table = encoder.table(sample)
     found = certify(None, table, method="picks", effort="quick", delta=0.1)
-    assert table.encoder in found.certificate.declarations
+    assert found.certificate.known.features == table.features
     found.save_to("cert")
     save_table(here / "again.npz", load_table(encoder, "digits"))
     path, weights = "cert/certificate.cbound", "cert/g.safetensors"
-    g = decode(path, weights=weights, encoder=encoder)
+    g = load_classifier(path, encoder=encoder)
     raw = sample.scaling.apply(torch.from_numpy(sample.x[:20]))
     assert torch.equal(g(raw), decode(path, weights=weights)(torch.from_numpy(encoder.rows(raw))))
     with pytest.raises(CertificateError, match="does not declare"):
-        decode(path, weights=weights, encoder=load_encoder("my_encoders:one_input"))
+        load_classifier(path, encoder=load_encoder("my_encoders:one_input"))
+    with pytest.raises(UsageError, match=r'load_encoder\("my_encoders:features"\)'):
+        load_classifier(path)(raw)
 
 
 def test_tables_are_compared(here):
@@ -228,8 +232,6 @@ def test_texts_in_memory_are_those_of_the_file(here):
     ):
         with pytest.raises(DataError, match=words):
             encoder.table(wrong)
-    with pytest.raises(DataError, match=r"texts need an encoder: encoder\.table"):
-        as_dataset((texts, labels))
     with pytest.raises(UsageError, match=r"give \[text\]"):
         Encoded(encoder, torch.nn.Identity(), takes_stored=True)("one text")
 
@@ -276,27 +278,22 @@ def test_a_table_that_was_kept_is_used_only_if_the_encoder_still_makes_it(here):
     assert np.array_equal(encode_sample(encoder, sample).x, encoder.table(sample).x)
 
 
-def test_what_matters_in_a_declaration_is_never_cut():
-    """It has 400 characters: a long origin is cut, and what is too long without one is refused."""
-    long = Encoder("x", lambda x: x, "0" * 64, origin="o" * 1000)
-    assert len(long.declared) == 400
-    assert long.declared.endswith("o), which was fixed without looking at this sample.")
-    for words in ({"name": "n" * 400}, {"licence": "l" * 400}):
-        with pytest.raises(UsageError, match="never cut"):
-            Encoder(**{"name": "x", "function": lambda x: x, "sha256": "0" * 64, **words})
+def test_a_declaration_fits_the_header_and_keeps_the_name():
+    made = Encoder("x", lambda x: x, "0" * 64, licence="l" * 1000, origin="o" * 1000).made
+    assert (made.name, len(made.by), len(made.of)) == ("x", 200, 200)
+    assert Encoder("x", lambda x: x, "0" * 64).made.of == "unknown data"
 
 
 def test_class_names_are_a_base_on_the_command_line(here, codebound):
     rows = [f"{label},{letter} {number}" for label, letter in ("1a", "0e") for number in range(40)]
     (here / "t.csv").write_text("\n".join(["label{0|1},text", *rows]))
-    asked = ["certify", "--encoder", "my_encoders:letters", "--data", "t.csv:label", "--allow-copies"]
-    code, out, err = codebound(*asked, "--class-names", "e,a", "--method", "biases", "--out", "c")
+    asked = ["certify", "--encoder", "my_encoders:letters", "--data", "t.csv:label"]
+    code, out, err = codebound(*asked, "--class-names", "e,a", "--method", "scores", "--out", "c")
     assert code == 0, err
     assert "my_encoders:letters" in out
     assert "class names e, a" in (here / "c" / "result.json").read_text()
-    given = ["--data", "c/sample.npz", "--base", "c/base.safetensors", "--allow-copies"]
-    code, out, err = codebound("verify", "c/certificate.cbound", *given)
-    assert (code, out.splitlines()[0]) == (0, "ACCEPT")
+    code, out, err = codebound("verify", "c")
+    assert (code, out.split(",")[0]) == (0, "ACCEPT")
     code, _, err = codebound(*asked, "--class-names", "a", "--out", "d")
     assert code != 0
     assert "give as many names" in err

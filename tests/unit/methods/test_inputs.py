@@ -1,191 +1,234 @@
-"""Picks on the features of a network that never saw the sample, and what is said where there are none."""
+"""Bases and helpers: what is declared of them, what is certified with them, and what is refused."""
 
-import dataclasses
-import json
-import shlex
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import save_file
+from scipy.stats import beta
 from torch import nn
-from typer.testing import CliRunner
 from worlds.networks import mlp
+from worlds.samples import clouds, random_labels
 
-from codebound.certificate.decoding import decode
 from codebound.certificate.verification import verify
 from codebound.certification import certify
-from codebound.cli.main import app
+from codebound.classifier import load_classifier
 from codebound.known.base import Pretrained
 from codebound.known.provenance import UNKNOWN, Origin, remember
-from codebound.methods.inputs import Networks, base_encoder, describe_own_message, explain_no_features
+from codebound.known.score_tables import ScoreTable
+from codebound.methods.inputs import (
+    Networks,
+    describe_own_message,
+    explain_no_features,
+    features_of_base,
+    make_helper,
+    maker_of,
+    scores_of_base,
+)
 from codebound.methods.search import UnsuitedError
-from codebound.run.errors import CertificateError
-from codebound.sample.dataset import Dataset
-from codebound.sample.load import load_dataset
+from codebound.run.errors import CertificateError, UsageError
+from codebound.sample.made import Made
+from codebound.sample.order import Design, arrange
 from codebound_networks.chains.original import Original
+from codebound_networks.train.config import TrainConfig
+from codebound_networks.train.harness import fit
 from codebound_verify.__main__ import main as verify_command
 
-DIGITS = load_dataset("digits")
-SAMPLE = DIGITS.select(range(300), role="train")
-TEST = DIGITS.select(range(400, 600), role="test")
+SAMPLE = clouds(240, features=6)
 WORDS = "random numbers"
 
 
-def hidden_forty(activation=nn.ReLU, seed=0):
-    return mlp(64, 40, 10, activation=activation, flat=True, seed=seed).eval()
+def hidden(activation=nn.ReLU, seed=0):
+    return mlp(6, 20, 3, activation=activation, seed=seed).eval()
 
 
-def encoder_of(module, shape=(1, 8, 8)):
-    original = Original.read(module, shape, classes=10)
-    start = Networks(original, base=Pretrained(module, WORDS), base_tensors=original.arrays)
-    return base_encoder(start, SAMPLE, device="cpu", has_scores=False)
+def start_of(module, sample=SAMPLE):
+    original = Original.read(module, sample.input_shape, classes=3)
+    return Networks(original, base=Pretrained(module, WORDS), base_tensors=original.arrays)
+
+
+def trained(first, steps=150, width=16):
+    network = mlp(first.input_shape[0], width, first.classes, activation=nn.Tanh)
+    x, y = torch.from_numpy(first.x), torch.from_numpy(first.y)
+    optimizer = torch.optim.Adam(network.parameters(), lr=0.02)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(network(x), y).backward()
+        optimizer.step()
+    return network
 
 
 @pytest.mark.parametrize("activation", [nn.ReLU, nn.GELU], ids=["chain", "module"])
-def test_rows_are_what_the_last_layer_reads(activation):
-    module = hidden_forty(activation)
-    x = SAMPLE.scaling.apply(torch.from_numpy(SAMPLE.x[:7]))
+def test_features_of_a_base_are_what_its_last_layer_reads(activation):
+    module = hidden(activation)
+    encoder, x = features_of_base(start_of(module), SAMPLE, device="cpu"), torch.from_numpy(SAMPLE.x[:7])
     theirs = module[:-1](x).double()
     theirs /= theirs.square().mean(1, keepdim=True).sqrt()
-    assert torch.allclose(encoder_of(module).function(x), theirs, atol=1e-5)
-
-
-@pytest.mark.thorough
-def test_the_hash_is_that_of_what_is_computed():
-    hashes = {
-        encoder_of(hidden_forty(activation, seed)).sha256
-        for activation in (nn.ReLU, nn.GELU)
-        for seed in (0, 1)
-    }
-    assert len(hashes) == 4
-    assert encoder_of(hidden_forty()).sha256 in hashes
-
-
-@pytest.mark.parametrize("module", [nn.Sequential(nn.Flatten(), nn.Linear(64, 10))])
-def test_a_network_without_hidden_layers_has_no_features(module):
+    assert torch.allclose(encoder.function(x), theirs, atol=1e-5)
+    other = features_of_base(start_of(hidden(activation, seed=1)), SAMPLE, device="cpu")
+    assert other.sha256 != encoder.sha256
     with pytest.raises(UnsuitedError, match="hidden layer"):
-        encoder_of(module)
+        features_of_base(start_of(nn.Sequential(nn.Linear(6, 3))), SAMPLE, device="cpu")
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("activation", [nn.ReLU, nn.GELU], ids=["chain", "module"])
-def test_certified_on_the_table_and_verified(activation):
-    base = Pretrained(hidden_forty(activation), WORDS)
-    found = certify(base.network, SAMPLE, base=base, method="picks", effort="quick", test_set=TEST)
-    assert found.certificate.claim.statement == "C-15"
-    assert found.sample.x.shape == (300, 40)
-    assert "on the features of the network that was given" in found.result["network"]
-    assert any("was fixed without looking at this sample" in each for each in found.certificate.declarations)
+def test_scores_of_a_base_are_declared_and_counted_on_all_examples():
+    module = trained(clouds(300, features=6, seed=9))
+    table = scores_of_base(start_of(module), SAMPLE, device="cpu")
+    assert np.allclose(table.scores, module(torch.from_numpy(SAMPLE.x)).detach().numpy(), atol=1e-6)
+    found = certify(module, SAMPLE, base=Pretrained(module, WORDS), method="scores", effort="quick")
+    errors = int((table.scores.argmax(1) != SAMPLE.y).sum())
+    certificate = found.certificate
+    assert (certificate.limit.errors, certificate.limit.n, certificate.known.rows) == (errors, 240, 0)
+    assert certificate.claim.bound == pytest.approx(beta.isf(0.05 / 4, errors + 1, 240 - errors))
+    assert found.certificate.known.tables[0].by == WORDS
+
+
+def test_picks_on_the_features_of_a_base_are_about_the_table():
+    module = trained(clouds(300, features=6, seed=9))
+    found = certify(module, SAMPLE, base=Pretrained(module, WORDS), method="picks", effort="quick")
+    assert found.sample.x.shape == (240, 16)
+    assert found.certificate.claim.assurance == "replayed on declared inputs"
+    assert "the last hidden layer of the base" in found.result["network"]
     assert verify(found.certificate, found.sample).is_accepted
     assert not verify(found.certificate, SAMPLE).is_accepted
-    assert found.result["test_errors"] < 100
-    assert found.result["through_f"] >= found.bound
-
-
-@pytest.mark.thorough
-def test_g_takes_raw_inputs_behind_the_encoder(tmp_path):
-    module = hidden_forty()
-    found = certify(module, SAMPLE, base=Pretrained(module, WORDS), method="picks", effort="quick")
-    found.save_to(tmp_path / "c")
-    path = tmp_path / "c" / "certificate.cbound"
-    g = decode(path, weights=tmp_path / "c" / "g.safetensors", encoder=encoder_of(module))
-    raw = g(SAMPLE.scaling.apply(torch.from_numpy(SAMPLE.x)))
-    table = found.network(torch.from_numpy(found.sample.x))
-    assert torch.equal(raw.argmax(1), table.argmax(1))
-
-
-@pytest.mark.thorough
-def test_auto_keeps_the_better_of_features_and_messages():
-    module = hidden_forty()
-    found = certify(module, SAMPLE, base=Pretrained(module, WORDS), effort="quick")
-    assert found.method == "picks"  # the base is random: its own last layer is of no use
-    assert found.is_behind_f
-    assert found.bound < 0.7
-
-
-@pytest.mark.thorough
-def test_features_that_copy_examples_cost_nothing_else():
-    """Rows that are all alike would be copies of one another: the other methods go on."""
-    module = hidden_forty()
-    with torch.no_grad():
-        module[1].bias.fill_(-1e6)
-    found = certify(module, SAMPLE, base=Pretrained(module, WORDS), effort="quick")
-    assert found.method != "picks"
-    assert "on the features of the base" in found.skipped["picks"]
-
-
-@pytest.mark.thorough
-def test_without_a_declaration_picks_do_not_look_at_f():
-    module = hidden_forty()
-    found = certify(module, SAMPLE, effort="quick")
-    assert not found.is_behind_f
-    assert found.sample is SAMPLE
-    assert explain_no_features(UNKNOWN, SAMPLE) in found.notes
-    assert "it was trained on this sample" in explain_no_features(Origin(f"some,{SAMPLE.sha256}"), SAMPLE)
-    assert explain_no_features(Origin("some other"), SAMPLE) == explain_no_features(UNKNOWN, SAMPLE)
 
 
 def test_a_base_that_is_known_to_have_seen_the_sample_is_refused():
-    module = hidden_forty()
+    module = hidden()
     remember(module, Origin(SAMPLE.sha256))
-    with pytest.raises(CertificateError, match="on this very sample"):
-        certify(module, SAMPLE, base=Pretrained(module, WORDS), method="picks", effort="quick")
+    for method in ("picks", "scores", "auto"):
+        with pytest.raises(CertificateError, match="on this very sample"):
+            certify(module, SAMPLE, base=Pretrained(module, WORDS), method=method, effort="quick")
 
 
-@pytest.mark.thorough
-def test_features_that_know_the_labels_would_make_the_bound_void():
-    """Teeth of the rule: on noise, a table made of the labels is certified far below the truth."""
-    random = np.random.default_rng(5)
-    x, y = random.integers(0, 256, (300, 8)).astype("uint8"), random.integers(0, 2, 300)
-    noise = Dataset(name="noise", role="train", x=x, y=y, classes=2)
-    honest = certify(None, noise, method="picks", effort="quick")
-    leaked = dataclasses.replace(
-        noise, x=np.concatenate([x[:, :7], 255 * y[:, None]], axis=1).astype("uint8")
+@pytest.mark.parametrize("method", ["scores", "picks"])
+def test_a_helper_sees_the_known_share_and_nothing_else(method):
+    seen = []
+
+    def make(first):
+        seen.append(first)
+        return trained(first)
+
+    found = certify(
+        None,
+        SAMPLE,
+        prior_tenths=5,
+        helper=make,
+        method=method,
+        effort="quick",
+        test_set=clouds(90, features=6, seed=4),
     )
-    assert honest.bound > 0.45
-    assert certify(None, leaked, method="picks", effort="quick").bound < 0.1
+    share = 120 if method == "scores" else 100  # of those that picks can begin with
+    known, rest = arrange(SAMPLE, Design()).split(share)
+    (given,) = seen
+    assert np.array_equal(given.x, SAMPLE.x[known])
+    certificate = found.certificate
+    assert certificate.known.rows == share
+    assert certificate.limit.n == 240 - share
+    assert found.holdout.facts.n == 90
+    if method == "scores":
+        outputs = trained(given)(torch.from_numpy(SAMPLE.x[rest])).argmax(1).numpy()
+        assert abs(certificate.limit.errors - int((outputs != SAMPLE.y[rest]).sum())) <= 1
+        assert certificate.known.tables[0].rows == 120
+        assert f"{__name__}:test_a_helper_sees" in certificate.known.tables[0].by
+    else:
+        assert certificate.sample.order == "file"
+        assert certificate.known.features.rows == 100
+        assert np.array_equal(found.sample.y, SAMPLE.y[arrange(SAMPLE, Design()).places])
+        assert "and of the first 100 rows of this sample" in " ".join(certificate.declarations)
+
+
+@pytest.mark.parametrize("method", ["split", "picks", "scores"])
+@pytest.mark.parametrize("rows", [100, 150])
+def test_no_rule_knows_fewer_rows_than_its_features_were_made_of(method, rows):
+    sample = replace(SAMPLE, features=Made("an encoder", "this sample", rows, "a" * 64))
+    found = certify(None, sample, design=Design(order="file"), method=method, effort="quick")
+    assert found.certificate.known.rows >= rows
+    with pytest.raises(UsageError, match="no table was made of fewer"):
+        certify(
+            None,
+            sample,
+            design=Design(order="file"),
+            scores=ScoreTable(SAMPLE.x[:, :3], "x", "y", rows - 1),
+            method="scores",
+        )
+
+
+def test_a_helper_of_noise_promises_no_better_than_guessing_and_one_that_saw_the_rest_does():
+    """Bits and errors are right and the verifier accepts, so the declaration has to be there."""
+    sample = random_labels(200)
+    honest = certify(
+        None,
+        sample,
+        prior_tenths=5,
+        helper=lambda first: trained(first, 300, 256),
+        method="scores",
+        effort="quick",
+    )
+    assert honest.bound >= 0.75
+    liar = trained(sample, 400, 256)
+    found = certify(None, sample, prior_tenths=5, helper=lambda first: liar, method="scores", effort="quick")
+    assert found.bound < 0.5
+    assert any("made without the counted examples" in line for line in found.certificate.declarations)
+
+
+@pytest.mark.parametrize("method", ["auto", "picks", "prune"])
+def test_a_helper_that_is_known_to_have_seen_the_rest_is_refused(method):
+    rest = SAMPLE.select(arrange(SAMPLE, Design()).split(120)[1], role="certify")
+    liar = fit(nn.Sequential(nn.Linear(6, 3)), rest, TrainConfig(epochs=1)).model
+    for helper in (Pretrained(liar, "made of the first half"), lambda first: liar):
+        with pytest.raises(CertificateError, match="must not have seen"):
+            certify(None, SAMPLE, prior_tenths=5, helper=helper, method=method, effort="quick")
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        ({"helper": lambda first: 3}, "torch module"),
+        ({"helper": lambda first: []}, "torch module"),
+        ({"helper": lambda first: 1 / 0}, "failed with ZeroDivisionError"),
+        ({"helper": lambda first: nn.Linear(5, 3)}, "the helper failed on 2 examples"),
+        ({"helper": lambda first: nn.Linear(6, 5)}, "no classifier of 3 classes"),
+        ({"helper": lambda first: nn.Sequential(nn.Linear(6, 3), nn.Flatten(0))}, "a row of numbers"),
+        ({"helper": trained, "base": Pretrained(nn.Linear(6, 3), "x")}, "not both"),
+        ({"helper": trained, "prior_tenths": None}, "say of which"),
+        ({"prior_tenths": 10}, "1 to 9 tenths"),
+    ],
+)
+def test_a_helper_that_cannot_be_is_refused(asked, reason):
+    with pytest.raises(UsageError, match=reason):
+        certify(None, SAMPLE, effort="quick", **{"prior_tenths": 5, **asked})
+
+
+def test_a_maker_is_given_what_it_takes_by_name():
+    assert make_helper(lambda first, *, device: (first, device), 1, device="d", progress=2) == (1, "d")
+    assert make_helper(int, "3", device="d") == 3
+    assert maker_of(trained) == f"{__name__}:trained"
 
 
 def test_what_a_message_may_cost():
     """By hand: 300 examples, ten classes: (300 ln 10 - ln 20) / ln 2 = 992.3 bits; 300 - 4.3 at one half."""
-    original = Original.read(hidden_forty(), (1, 8, 8), classes=10)
-    words = describe_own_message(original, SAMPLE, delta=0.05, bound=0.5)
+    original = Original.read(mlp(64, 40, 10, flat=True), (1, 8, 8), classes=10)
+    words = describe_own_message(original, clouds(300, classes=10), delta=0.05, bound=0.5)
     assert "3,010 numbers" in words
     assert "992 bits (0.33 a number)" in words
     assert "295 bits (0.098 a number)" in words
 
 
-@pytest.mark.thorough
-def test_f_through_g_stands_beside():
-    found = certify(hidden_forty(), SAMPLE, method="picks", effort="quick", test_set=TEST)
-    with torch.no_grad():
-        stored = torch.from_numpy(TEST.x)
-        f = hidden_forty().double()(TEST.scaling.apply(stored, torch.float64)).argmax(1)
-        differ = int((f != found.network(stored).argmax(1)).sum())
-    assert found.result["disagreements_f"] == pytest.approx(differ, abs=2)  # unclear ones count too
-    assert found.result["through_f"] == min(
-        1.0, found.bound + differ / TEST.n
-    )  # f is random: nothing is left
+def test_without_a_declaration_picks_do_not_look_at_f():
+    found = certify(hidden(), SAMPLE, effort="quick")
+    assert found.sample.x is SAMPLE.x or np.array_equal(found.sample.x, SAMPLE.x)
+    assert explain_no_features(UNKNOWN, SAMPLE) in found.notes
+    assert "it was trained on this sample" in explain_no_features(Origin(f"some,{SAMPLE.sha256}"), SAMPLE)
+    assert explain_no_features(Origin("some other"), SAMPLE) == explain_no_features(UNKNOWN, SAMPLE)
 
 
-@pytest.mark.thorough
-def test_from_the_command_line(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "my_hidden_net.py").write_text(
-        "from torch import nn\n\n"
-        "def make():\n"
-        "    return nn.Sequential(nn.Flatten(), nn.Linear(64, 40), nn.GELU(), nn.Linear(40, 10))\n"
-    )
-    save_file(hidden_forty(nn.GELU).state_dict(), tmp_path / "b.safetensors")
-    words = (
-        "certify --model my_hidden_net:make --base b.safetensors --data digits --holdout 0.5 --method picks"
-    )
-    done = CliRunner().invoke(app, [*shlex.split(words), "--effort", "quick", "--out", "c"])
-    assert done.exit_code == 0, done.exception
-    assert "DECLARED" in done.stdout
-    record = json.loads((tmp_path / "c" / "result.json").read_text())
-    assert record["encoder_declared"]
-    monkeypatch.chdir(tmp_path / "c")
-    assert verify_command(shlex.split(record["verify"])[1:]) == 0
+def test_scores_of_a_network_that_was_given_are_checked_from_the_folder_and_not_loaded(tmp_path):
+    found = certify(None, SAMPLE, prior_tenths=5, helper=trained, method="scores", effort="quick")
+    assert (found.classifier(torch.from_numpy(SAMPLE.x)).argmax(1).numpy() != SAMPLE.y).mean() < 0.5
+    folder = found.save_to(tmp_path / "c").folder
+    assert verify_command([str(folder)]) == 0
+    with pytest.raises(CertificateError, match="use it as it was"):
+        load_classifier(folder)
+    assert "load_classifier" not in (folder / "README.md").read_text()
+    assert "load_classifier" not in (folder / "report.html").read_text()

@@ -1,19 +1,22 @@
-"""Offers: which are kept, which cannot be read, and what happens where the second program refuses one."""
+"""Offers: which are kept, which wins, and what happens where the second program refuses one."""
 
 import json
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import beta
+from worlds.outcomes import issued, outcome, task_of
 from worlds.samples import clouds
 
-from codebound.bits.bitstring import Bits
+from codebound.bits.forms import FIRST_TABLE, NETWORK, PICKS, USUAL_SPLIT
 from codebound.certificate import assessment
+from codebound.certificate.assessment import assess
 from codebound.certification import certify
 from codebound.cli.certify import print_result
 from codebound.cli.console import Format
-from codebound.learn.rule import PickedMessage
-from codebound.methods import strategy as course
+from codebound.methods.offers import HOLD_OUT, Offer, Route, advice, list_routes
 from codebound.methods.search import Search
 from codebound.run.errors import RefusedError
 
@@ -26,7 +29,6 @@ def table(n=150):
 def refusing(monkeypatch):
     """The second program refuses so many certificates; those that it was asked about."""
     asked, left, verify = [], [1], assessment.verify
-    monkeypatch.setattr(course, "_CLEARLY", 1.0)  # certificates are offered in the order of their bounds
 
     def told(certificate, *given, **options):
         asked.append(certificate)
@@ -39,87 +41,92 @@ def refusing(monkeypatch):
     return asked, left
 
 
-@pytest.mark.parametrize("most", [1, 2])
-def test_the_next_best_certificate_is_issued_where_one_is_refused(most, refusing, tmp_path, capsys):
-    asked, left = refusing
-    left[0] = most
+def test_the_next_best_certificate_is_issued_where_one_is_refused(refusing, tmp_path, capsys):
+    asked, _ = refusing
     found = certify(None, table(), effort="quick")
-    assert len(asked) == most + 1
-    assert [each.claim.bound for each in asked] == sorted(each.claim.bound for each in asked)
-    assert found.certificate is asked[-1]
-    assert [each.bound for each in found.refusals] == [each.claim.bound for each in asked[:-1]]
-    refused, (issued,) = found.refusals[0], [each for each in found.routes if each.is_issued]
-    assert refused.reasons == ("Message: odd.",)
-    assert ("Rule(" in refused.says) is asked[0].kind.is_learned
-    assert refused.message == asked[0].message.data.hex()
-    assert issued.bound == found.bound
-    others = {each.bound for each in found.routes if not each.is_issued}  # two may come to the same bound
-    assert not others & {each.bound for each in found.refusals}
-
-    assert str(found).count("Refused, so that") == most
+    assert found.certificate is asked[1]
+    assert asked[0].claim.bound <= asked[1].claim.bound
+    (refusal,) = found.refusals
+    assert (refusal.bound, refusal.reasons) == (asked[0].claim.bound, ("Message: odd.",))
+    assert refusal.message == asked[0].bits.data.hex()
+    assert [each.bound for each in found.routes if each.is_issued] == [found.bound]
+    assert "Refused, so that" in str(found)
     saved = found.save_to(tmp_path / "cert")
     recorded = json.loads((tmp_path / "cert" / "result.json").read_text())["refusals"]
-    assert [each["reasons"] for each in recorded] == most * [["Message: odd."]]
+    assert [each["reasons"] for each in recorded] == [["Message: odd."]]
     print_result(saved, Format.table, quiet=False)
     assert "so that the next best certificate was issued" in " ".join(capsys.readouterr().err.split())
 
 
-@pytest.mark.parametrize("method", ["auto", "split"])
-def test_only_where_all_are_refused_nothing_is_issued_and_all_reasons_are_said(method, refusing):
+def test_only_where_all_are_refused_nothing_is_issued_and_all_reasons_are_said(refusing):
     asked, left = refusing
     left[0] = 100
     with pytest.raises(RefusedError, match=r"so none was issued.*please report") as refused:
-        certify(None, table(), effort="quick", method=method)
+        certify(None, table(), effort="quick")
+    assert len(asked) > 1
     assert refused.value.reasons == len(asked) * ("Message: odd.",)
-    assert len(asked) > 1 or method == "split"
 
 
-def shortened(word):
-    """The word without its last byte."""
-    return Bits(word.data[:-1], 8 * (len(word.data) - 1))
+def offer_of(bound, *, is_recounted=False, method="m"):
+    found = SimpleNamespace(rank=(bound, 0.0), outcome=SimpleNamespace(is_recounted=is_recounted))
+    return Offer(found, method)
 
 
-def test_what_does_not_decode_to_itself_is_not_offered(monkeypatch):
-    """Teeth of the round trip: the message of every split is garbled, so others win."""
-    encode, offered = PickedMessage.encode, []
-
-    def garbled(message):
-        word, ledger = encode(message)
-        return (shortened(word) if message.is_short else word), ledger
-
-    offer = Search.offer
-    monkeypatch.setattr(Search, "offer", lambda search, found: (offered.append(found), offer(search, found)))
-    monkeypatch.setattr(PickedMessage, "encode", garbled)
-    found = certify(None, table(), effort="quick")
-    assert found.method != "split"
-    assert found.refusals
-    assert {each.method for each in found.refusals} == {"split"}
-    assert "split" not in {each.name for each in found.routes}
-    assert any(each.facts.is_held_out for each in offered if each.kind.is_learned)
-    with pytest.raises(RefusedError, match="split, "):
-        certify(None, table(), effort="quick", method="split")
+@pytest.mark.parametrize(
+    ("replayed", "declared", "wins"),
+    [(0.1, 0.0901, "replayed"), (0.1, 0.0899, "declared"), (0.1, 0.2, "replayed")],
+)
+def test_what_the_second_program_repeats_wins_unless_another_is_better_by_a_tenth(replayed, declared, wins):
+    offers = [offer_of(declared, is_recounted=True, method="declared"), offer_of(replayed, method="replayed")]
+    assert min(offers, key=lambda each: each.rank).method == wins
 
 
-def test_a_rule_that_is_read_as_another_one_is_not_offered(monkeypatch):
-    """As a layer over columns once was: the bits were those of plain columns."""
-    write = PickedMessage.encode
-    other = lambda each: replace(each, rule=replace(each.rule, ridge_index=each.rule.ridge_index ^ 1))  # noqa: E731
-    monkeypatch.setattr(PickedMessage, "encode", lambda each: write(other(each) if each.is_short else each))
-    found = certify(None, table(), effort="quick")
-    assert found.method != "split"
-    assert any("does not say what it was made for: rule" in each.reasons[0] for each in found.refusals)
-
-
-def test_the_best_of_each_method_is_kept_and_few_of_them():
-    from worlds.bright_rows import known
-
-    def offered(*, is_asked):
-        search = Search(task=None, effort="quick")
+def test_the_best_of_each_method_is_kept_and_all_of_one_that_was_asked_for():
+    task = task_of()
+    made = {form: outcome(form, task) for form in (USUAL_SPLIT, FIRST_TABLE, PICKS)}
+    bounds = {form: assess(each, task).bound for form, each in made.items()}
+    for is_asked in (False, True):
+        search = Search(task, "quick")
         search.is_asked = is_asked
-        for method, errors in (("a", 9), ("a", 5), ("b", 7), ("c", 3), ("a", 1), ("d", 8)):
-            search.running = method
-            search.offer(known(errors=errors, code_bits=20))
-        return [(each.method, each.assessed.facts.errors) for each in search.offers]
+        for search.running, form in (("a", PICKS), ("a", USUAL_SPLIT), ("b", FIRST_TABLE), ("b", PICKS)):
+            search.offer(made[form])
+        kept = [(each.method, each.assessed.bound) for each in search.offers]
+        assert kept[0] == ("a", bounds[USUAL_SPLIT])
+        assert len(kept) == (4 if is_asked else 2)
+        assert [each.rank for each in search.offers] == sorted(each.rank for each in search.offers)
 
-    assert offered(is_asked=False) == [("a", 1), ("c", 3), ("b", 7)]
-    assert offered(is_asked=True) == [("a", 1), ("c", 3), ("a", 5)]
+
+def test_routes_stand_beside_a_hold_out_set_with_the_errors_of_a_split():
+    task = task_of()
+    offers = [Offer(assess(outcome(form, task), task), form) for form in (USUAL_SPLIT, PICKS, FIRST_TABLE)]
+    offers.sort(key=lambda each: each.rank)
+    rows = {each.name: each for each in list_routes(offers, offers[0], delta=0.05)}
+    assert set(rows) == {USUAL_SPLIT, PICKS, FIRST_TABLE, HOLD_OUT}
+    tally = offers[0].assessed.tally
+    assert rows[HOLD_OUT].bound == pytest.approx(beta.isf(0.05, tally.errors + 1, tally.n - tally.errors))
+    assert not rows[HOLD_OUT].has_certificate
+    assert (rows[FIRST_TABLE].assurance, rows[PICKS].assurance) == ("recounted", "replayed")
+    assert [each.name for each in rows.values() if each.is_issued] == [USUAL_SPLIT]
+    assert rows[USUAL_SPLIT].price.endswith("learned from 120 examples without picks; 1 bit")
+    assert "6 picks beside 30 first ones" in rows[PICKS].price
+    (alone,) = [each for each in offers if each.method == PICKS]
+    assert [each.name for each in list_routes([alone], None, delta=0.05)] == [PICKS]
+    network = Offer(issued(NETWORK)[2], "message")
+    assert [each.name for each in list_routes([network], network, delta=0.05)] == ["message"]
+
+
+@given(st.floats(0.0, 1.0), st.floats(0.0, 1.0))
+def test_what_is_said_of_a_hold_out_set_agrees_with_what_is_printed(held, certified):
+    routes = sorted(
+        [Route("split", certified, "", "replayed", is_issued=True), Route(HOLD_OUT, held, "")],
+        key=lambda each: each.bound,
+    )
+    said = advice(routes)
+    assert "As a hold-out set that was fixed beforehand" in said
+    assert ("points less" in said) is (held < certified)
+
+
+def test_why_a_smaller_bound_was_not_issued_is_said():
+    routes = [Route("scores", 0.0949, "", "recounted"), Route("split", 0.1, "", "replayed", is_issued=True)]
+    assert "9.49 %" in advice(routes)
+    assert "9.49 %" not in advice(routes[1:])

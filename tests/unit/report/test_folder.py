@@ -9,12 +9,12 @@ import pytest
 from safetensors.numpy import load_file
 from worlds.bright_rows import images, solved
 
-from codebound.certificate.claims import AfterSplit, ByDisagreement, OnDomain
 from codebound.certificate.file import Certificate
+from codebound.certificate.verification import options_of, verify_folder
 from codebound.certification import certify
-from codebound.report.summary import result_rows
 from codebound.run.errors import UsageError
 from codebound.sample.load import load_dataset
+from codebound.sample.order import Design
 from codebound_verify.__main__ import main as verify
 
 SAMPLE = images()
@@ -33,12 +33,9 @@ def certified(**asked):
 
 CASES = {
     "about g": ({}, set()),
-    "after a split": ({"claim": AfterSplit(3)}, {"base.safetensors"}),
-    "on a domain": ({"claim": OnDomain(0, 255)}, {"f.safetensors"}),
-    "by disagreement": (
-        {"claim": ByDisagreement(images(80, 1, "unlabelled"))},
-        {"f.safetensors", "unlabelled.npz"},
-    ),
+    "after a split": ({"prior_tenths": 3}, {"base.safetensors"}),
+    "on a domain": ({"input_range": (0, 255)}, {"f.safetensors"}),
+    "by disagreement": ({"unlabelled": images(80, 1, "unlabelled")}, {"f.safetensors", "unlabelled.npz"}),
 }
 
 
@@ -63,7 +60,7 @@ def test_settings_and_result_say_what_was_asked_and_found(tmp_path):
     settings = json.loads((tmp_path / "one" / "config.json").read_text())
     assert settings["data"] == "rows"
     assert (settings["method"], settings["effort"], settings["delta"]) == ("prune", "quick", 0.1)
-    assert (settings["claim"], settings["seed"]) == ("AboutG()", 3)
+    assert (settings["loss"], settings["on"], settings["seed"]) == ("wrong", "all", 3)
     assert saved.result["holdout"] == found.holdout.value
     assert saved.result["test_errors"] == found.confrontation.test.errors
     assert saved.sentence == found.certificate.sentence
@@ -101,7 +98,7 @@ def places_in(folder, *places):
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("is_here", [True, False])
 def test_no_file_of_a_folder_says_where_it_was_made(name, is_here, tmp_path, monkeypatch):
-    home, work = tmp_path / "somebody", tmp_path / "somebody" / "work"
+    home, work = tmp_path / "elfriede", tmp_path / "elfriede" / "work"
     (work / "data").mkdir(parents=True)
     monkeypatch.chdir(work if is_here else tmp_path)
     np.savez(work / "data" / "rows.npz", x=SAMPLE.x, y=SAMPLE.y)
@@ -112,7 +109,7 @@ def test_no_file_of_a_folder_says_where_it_was_made(name, is_here, tmp_path, mon
     settings = {"model": "linear", "data": data, "weights": [str(home / "f.safetensors")]}
     found = certified(**CASES[name][0])
     saved = found.save_to(work / "out", settings=settings, data=data, data_folder=home / "sets")
-    assert places_in(saved.folder, tmp_path, "somebody") == []
+    assert places_in(saved.folder, tmp_path, "elfriede") == []
     assert (work / "out" / "sample.npz").exists() is not is_here  # what cannot be named is copied
     monkeypatch.chdir(saved.folder)
     _, *asked = shlex.split(saved.result["verify_here"])
@@ -139,13 +136,22 @@ def test_what_ran_out_of_time_asks_for_more():
     assert "give more minutes" in replace(found, certificate=vacuous).result["advice"]
 
 
-def test_one_class_and_contradictions_are_told():
-    x, y = np.repeat(np.arange(60.0), 2)[:, None], np.arange(120) % 2
-    found = certify(None, (x, y), method="constant").result
-    assert found["contradictions"] == 60
-    assert ("contradictions", "60 examples") in [row[:2] for row in result_rows(found)]
-    alone = certify(None, (x[::2], np.ones(60, int)), effort="quick").result
-    assert "Examples of other classes are what is lacking" in alone["advice"]
+@pytest.mark.parametrize("method", ["split", "picks", "scores"])
+def test_a_folder_is_verified_from_elsewhere_and_needs_nothing_besides(method, tmp_path, monkeypatch):
+    """Clusters, groups and tables of scores lie in the folder too."""
+    numbers = np.arange(SAMPLE.n, dtype=np.int64)
+    design = Design("clusters", "independent", clusters=numbers // 2)
+    if method == "picks":
+        design = Design(groups=numbers % 3, copies="independent")
+    saved = certify(None, SAMPLE, method=method, effort="quick", design=design).save_to(tmp_path / "here")
+    moved = saved.folder.rename(tmp_path / "there")
+    monkeypatch.chdir("/")
+    assert verify([str(moved)]) == 0
+    asked = json.loads((moved / "result.json").read_text())
+    assert asked["verify_needs"] == []
+    assert verify_folder(moved, options_of(moved, asked))["verdict"] == "ACCEPT"
+    assert (moved / "scores.safetensors").exists() is (method == "scores")
+    assert (moved / "picks.csv").exists() is (method == "picks")
 
 
 def test_a_sample_that_is_large_is_written_as_arrays_that_stay_on_the_disk(tmp_path, monkeypatch, capsys):
@@ -154,5 +160,5 @@ def test_a_sample_that_is_large_is_written_as_arrays_that_stay_on_the_disk(tmp_p
     assert sorted(each.name for each in (saved.folder / "sample").iterdir()) == ["x.npy", "y.npy"]
     assert load_dataset(str(saved.folder / "sample")).sha256 == SAMPLE.sha256
     _, *arguments = shlex.split(saved.result["verify"])
-    assert (verify(arguments), capsys.readouterr().out.splitlines()[0]) == (0, "ACCEPT")
+    assert (verify(arguments), capsys.readouterr().out.splitlines()[0]) == (0, "ACCEPT, replayed")
     assert "[sample](sample)" in (saved.folder / "README.md").read_text()

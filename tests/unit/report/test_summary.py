@@ -22,8 +22,11 @@ RESULT = {
     "g_is_new": False,
     "network": "your network, pruned",
     "counts": [{"name": "errors", "count": 12, "of": 400, "meaning": "of g on the sample"}],
-    "original_train_errors": 9,
-    "original_train_n": 400,
+    "original_errors": 9,
+    "rows": 400,
+    "message": "120 bits for the numbers of a network",
+    "assurance": "replayed",
+    "declared": {},
     "method": "prune",
     "code_bits": 120,
     "verdict": "ACCEPT",
@@ -39,22 +42,22 @@ def rows(**changes):
 
 
 def test_a_plain_result_has_these_rows_in_this_order():
-    assert list(rows()) == ["certified error", "errors", "training errors of f", "message", "verifier"]
+    assert list(rows()) == ["certified error", "classifier", "errors", "errors of f", "message", "verifier"]
     assert rows()["certified error"] == ("8.32 %", "C-2, for g")
     assert rows()["errors"] == ("12 of 400", "of g on the sample")
-    assert rows()["training errors of f"][0] == "9 of 400"
+    assert rows()["errors of f"][0] == "9 of 400"
     assert rows()["message"][0] == "120 bits"
-    assert "training errors of f" not in rows(original_train_errors=None)
+    assert "errors of f" not in rows(original_errors=None)
 
 
 @pytest.mark.parametrize(
     ("changes", "name", "value", "words"),
     [
         ({"vacuous": True}, "certified error", "8.32 %", "VACUOUS"),
-        ({"g_is_new": True}, "network", "a new one", "your network, pruned"),
-        ({"g_is_new": True}, "training errors of f", "9 of 400", "g shares nothing with it"),
+        ({"g_is_new": True}, "classifier", "a new one", "your network, pruned"),
+        ({"g_is_new": True}, "errors of f", "9 of 400", "g shares nothing with it"),
+        ({"assurance": "recounted"}, "verifier", "ACCEPT", "is declared"),
         ({"refuted_by_test": True, "alarm": "too many errors"}, "ALARM", "refuted", "too many errors"),
-        ({"copies": 7}, "copies", "7 examples", "declared to be draws"),
         ({**TESTED, "holdout": 0.125}, "hold-out bound of g", "12.50 %", "errs on 3 of 50 test examples"),
         (
             {**TESTED, "holdout_words": ": NO GUARANTEE"},
@@ -80,9 +83,7 @@ def test_a_plain_result_has_these_rows_in_this_order():
             "37.50 %",
             "probability 1 - 0.1: f and g differ on 5",
         ),
-        ({"base_declared": "Made of other data.", "base_is_g": True}, "DECLARED", "g is the base", "void"),
-        ({"base_declared": "Made of other data.", "base_is_g": False}, "errors of f", "9 of 400", "given"),
-        ({"encoder_declared": "Made of other data."}, "DECLARED", "an encoder", "No program can check that"),
+        ({"declared": {"base": "x, made of other data"}}, "DECLARED", "base", "without it the bound is void"),
     ],
 )
 def test_what_else_is_so_has_a_row(changes, name, value, words):

@@ -21,7 +21,8 @@ from codebound.run.errors import CertificateError, CodeboundError, UsageError
 from codebound.run.job import LocalEngine
 from codebound.sample.dataset import Dataset
 from codebound.sample.load import load_dataset
-from codebound_networks.about_f.disagreement import bound_through, disagreements
+from codebound.sample.order import COPIES
+from codebound_networks.about_f.disagreement import bound_through, count_disagreements, find_agreements
 from codebound_networks.reading.loading import load_model
 from codebound_networks.views.rebuild import with_weights
 
@@ -44,7 +45,8 @@ def learned(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def after_split():
-    return certify(None, SAMPLE, prior_tenths=5, method="prune", effort="quick", delta=0.025)
+    asked = {"prior_tenths": 5, "helper": lambda prior: untrained(), "method": "prune"}
+    return certify(untrained(), SAMPLE, effort="quick", delta=0.025, **asked)
 
 
 class Copy(nn.Module):
@@ -111,6 +113,13 @@ def test_what_is_no_second_draw_is_refused(learned):
         bound_through(
             found.certificate, untrained(), sample=SAMPLE, unlabelled=FRESH, weights=weights, delta=0.99
         )
+
+
+def test_copies_of_fresh_inputs_are_counted_like_those_of_the_sample():
+    fresh = DIGITS.select([900, 901, 900, 902, 902, 900], role="unlabelled")
+    agree = np.array([True, True, True, False, False, True])
+    counted = {copies: count_disagreements(agree, fresh, copies=copies) for copies in COPIES}
+    assert counted == {"any": (2, 4), "independent": (2, 6), "repeated": (1, 3)}
 
 
 def test_a_network_that_looks_at_its_batch_is_refused(learned):
@@ -206,9 +215,9 @@ NETWORKS = {
 def test_one_evaluation_counts_what_two_count(name):
     f, g = NETWORKS[name](), untrained(1)
     said = collect_answers(f, TESTED.on("cpu"))
-    assert said.errors == count_errors(with_weights(f, f.state_dict()), TESTED.on("cpu")).errors
-    apart = disagreements(f, g, TESTED, TESTED, takes_stored=False)
-    assert count_differences(said, g, TESTED, takes_stored=False) == apart
+    assert said.errors == count_errors(with_weights(f, f.state_dict()), TESTED.on("cpu"))
+    agree = find_agreements(f, g, TESTED, TESTED, takes_stored=False)
+    assert count_differences(said, g, TESTED, takes_stored=False) == int((~agree).sum())
     assert 0 < said.errors <= TESTED.n
     assert count_differences(said, f, TESTED, takes_stored=False) == int((~said.is_clear).sum())
 
@@ -231,7 +240,7 @@ def test_what_float32_denies_is_an_error_and_not_clear_however_late_it_comes():
     x[:, 0], x[4196:] = 1.0, (1.03, 1.0)  # behind the examples that a screening looks at
     late = Dataset("late", "test", x, np.zeros(6000, dtype=np.int64), 3).on("cpu")
     said = collect_answers(Cancelling(), late)
-    assert said.errors == 6000 - 4196 > count_errors(Cancelling(), late).errors
+    assert said.errors == 6000 - 4196 > count_errors(Cancelling(), late)
     assert said.is_clear.tolist() == [True] * 4196 + [False] * (6000 - 4196)
 
 

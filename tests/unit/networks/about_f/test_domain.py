@@ -10,11 +10,11 @@ from drawing import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
-import codebound_verify.header
 import codebound_verify.networks.chain
 import codebound_verify.networks.original
-from codebound.bits.messages import Options
+import codebound_verify.networks.scaling
 from codebound.bounds.original import grid_theta
+from codebound.certificate.messages import Options
 from codebound.run.errors import CertificateError
 from codebound.sample.arrays import from_arrays
 from codebound.sample.dataset import Scaling
@@ -76,13 +76,13 @@ def message_of(chain: Chain, g) -> Message:
 
 
 def verifier_deviation(chain: Chain, f, g, scaling: Scaling, low: float, high: float) -> float:
-    theirs = codebound_verify.networks.chain.parse_chain(chain.describe(), chain.input_shape, chain.classes)
+    theirs = codebound_verify.networks.chain.make_chain(chain.describe(), chain.input_shape, chain.classes)
     return codebound_verify.networks.original.deviation(
         theirs,
         f,
         g,
-        scaling=codebound_verify.header.Scaling(scaling.divisor, scaling.mean, scaling.std),
-        domain=codebound_verify.header.Domain(low, high, ""),
+        scaling=codebound_verify.networks.scaling.Scaling(scaling.divisor, scaling.mean, scaling.std),
+        domain=(low, high),
     )
 
 

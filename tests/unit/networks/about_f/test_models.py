@@ -42,7 +42,7 @@ def test_a_network_keeps_what_its_run_folder_says(weights):
 def test_a_base_that_saw_the_sample_is_refused(weights):
     network = load_network("linear", DIGITS)
     options = {"base": weights, "base_says": None}
-    assert base_from_options(options, network, DIGITS).says == "of the file model.safetensors"
+    assert base_from_options(options, network, DIGITS).says == "the file model.safetensors"
     weights.with_name("result.json").write_text(json.dumps({"data_sha256": DIGITS.sha256}))
     with pytest.raises(CertificateError, match="this very sample"):
         base_from_options(options, network, DIGITS)

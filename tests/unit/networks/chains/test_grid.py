@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebound.bits.arithmetic import Reader, Writer
 from codebound_networks.chains.grid import BLANK_POINT, GridPoint, _Group, grid_point_of
 from codebound_networks.chains.operations import (
     AveragePool,
@@ -18,6 +17,7 @@ from codebound_networks.chains.operations import (
     NormalisedConv,
     Shifts,
 )
+from codebound_networks.codes.arithmetic import Reader, Writer
 
 indices = st.integers(0, 2)
 stages = st.builds(_Group, indices, st.integers(1, 3), indices, indices)

@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch import nn
 
-from codebound.bits.messages import Options
-from codebound.bits.setting import Setting
+from codebound.certificate.messages import Options
+from codebound.certificate.setting import Setting
 from codebound.run.errors import ModelError
 from codebound_networks.chains.original import Original
 

@@ -17,6 +17,6 @@ def test_labels_that_were_learned_from_first_are_counted_among_them():
     first, picked, counted = map(int, re.findall(r"\d+", picks["words"]))
     assert first + counted == parts["train"].n
     assert first > 0
-    assert picked == found.certificate.facts.extra["picks"]
+    assert picked == found.certificate.limit.picks
     assert message["words"].startswith("The network, compressed")
     assert f"on {parts['test'].n} labels that the rows above do not have" in held_out["words"]

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebound.bits.arithmetic import MAX_TOTAL
 from codebound.run.errors import UsageError
+from codebound_networks.codes.arithmetic import MAX_TOTAL
 from codebound_networks.codes.bell import BELL_WIDTHS, MAX_BELL_LEVEL, Bell, _bounds, _weights, best_bell
 from codebound_networks.codes.choose import best_tensor_code
 from codebound_networks.codes.modes import encode_tensors

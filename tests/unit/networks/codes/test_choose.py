@@ -9,9 +9,8 @@ from drawing import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebound.bits.arithmetic import Writer
-from codebound.bits.numbers import gamma, signed
 from codebound.run.errors import UsageError
+from codebound_networks.codes.arithmetic import Writer
 from codebound_networks.codes.choose import (
     _adaptive,
     _plain,
@@ -24,6 +23,7 @@ from codebound_networks.codes.choose import (
     table_bits,
 )
 from codebound_networks.codes.modes import decode_tensors, encode_tensors
+from codebound_networks.codes.numbers import gamma, signed
 from codebound_networks.codes.static import choose_lanes_log2, frequency_table
 from codebound_networks.codes.tensors import Adaptive, Dense, Enumerative, Static, Zero
 

@@ -10,9 +10,9 @@ from drawing import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebound.bits.arithmetic import Writer
 from codebound.run.errors import FormatError, UsageError
 from codebound_networks.codes import random_subspace as module
+from codebound_networks.codes.arithmetic import Writer
 from codebound_networks.codes.quantization import step_size
 from codebound_networks.codes.random_subspace import Subspace, hashes, scale_exponent, start_values
 from codebound_networks.codes.tensors import Dense, Raw, Zero

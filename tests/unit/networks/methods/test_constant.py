@@ -9,6 +9,7 @@ from codebound.bounds.occam import occam_binomial
 from codebound.certification import certify
 from codebound.methods.search import UnsuitedError
 from codebound.sample.arrays import from_arrays
+from codebound.sample.dataset import Dataset
 
 RARE = 10
 
@@ -23,18 +24,25 @@ def noise():
 
 def test_it_errs_on_all_other_labels_and_nothing_else(noise):
     found = certify(None, noise, method="constant")
-    facts = found.certificate.facts
-    assert facts.errors == RARE
-    assert facts.code_bits < 60
-    expected = occam_binomial(OccamFacts(errors=RARE, n=1000, code_bits=facts.code_bits, delta=0.05))
-    assert found.certificate.claim.bound == expected.value
+    limit, bits = found.certificate.limit, found.certificate.message.bits
+    assert (limit.errors, limit.n) == (RARE, 1000)
+    assert bits < 60
+    expected = occam_binomial(OccamFacts(errors=RARE, n=1000, code_bits=bits, delta=0.05)).value
+    assert found.bound == pytest.approx(expected, rel=1e-9)
     assert set(found.network(torch.randn(50, 6)).argmax(dim=1).tolist()) == {0}
 
 
 @pytest.mark.thorough
 def test_it_is_always_among_the_candidates(noise):
-    alone = certify(None, noise, method="constant").certificate.claim.bound
-    assert certify(None, noise, effort="quick").certificate.claim.bound <= alone
+    alone = certify(None, noise, method="constant").bound
+    assert certify(None, noise, effort="quick").bound <= alone
+
+
+def test_it_reads_no_words():
+    gaps = np.array([[np.nan], [1.0]] * 20)
+    cells = Dataset("gaps", "train", gaps, np.array([0, 1] * 20), 2, is_cells=True)
+    with pytest.raises(UnsuitedError, match="reads words"):
+        certify(None, cells, method="constant")
 
 
 def test_it_is_no_network_near_f(noise):

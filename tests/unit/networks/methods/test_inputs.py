@@ -1,5 +1,7 @@
 """What a search starts from: a chain where its rounding can be bounded, else operations of torch."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -10,8 +12,10 @@ from codebound.certificate.evaluate import count_errors
 from codebound.certificate.verification import verify
 from codebound.certification import certify
 from codebound.known.base import Pretrained
-from codebound.run.errors import CertificateError
+from codebound.run.errors import CertificateError, DataError, UsageError
 from codebound.sample.arrays import from_arrays
+from codebound_networks.chains.chain import Chain
+from codebound_networks.chains.operations import Dictionary, Linear
 from codebound_networks.methods.inputs import base_tensors, read_original
 
 DEPTH = 60
@@ -46,10 +50,10 @@ def test_rounding_that_no_proof_covers_makes_operations_of_a_chain(columns):
     deep = layers(DEPTH)
     chain = read_original(deep, columns, needs_chain=True)
     assert chain.chain is not None
-    assert count_errors(chain.build(), columns.on("cpu")).errors == columns.n
+    assert count_errors(chain.build(), columns.on("cpu")) == columns.n
     found = read_original(deep, columns)
     assert found.chain is None
-    assert count_errors(found.build(), columns.on("cpu")).errors < 3
+    assert count_errors(found.build(), columns.on("cpu")) < 3
     assert "larger than every margin" in found.unchained
 
 
@@ -75,10 +79,9 @@ def test_a_deep_base_is_certified_as_it_is(columns):
     base = Pretrained(deep, "made by hand")
     original = read_original(deep, columns)
     assert set(base_tensors(base, original, columns)) == set(original.tensors)
-    found = certify(deep, columns, base=base, method="biases", effort="quick")
-    facts = found.certificate.facts
-    assert facts.errors < 3
-    assert facts.code_bits < 20
+    found = certify(deep, columns, base=base, method="scores", effort="quick")
+    assert found.certificate.limit.errors < 3
+    assert found.certificate.message.bits == 2
 
 
 @pytest.fixture
@@ -123,6 +126,47 @@ def test_what_would_code_it_is_refused_before_anything_is_computed(columns, monk
 def test_features_of_a_base_beyond_a_message_are_learned_from(columns):
     network = large(columns)
     base = Pretrained(network, "made of no sample")
-    found = certify(network, columns, effort="quick", base=base, allow_copies=True)  # equal features
-    assert found.is_behind_f or found.method in ("picks", "split", "constant")
-    assert verify(found.certificate, found.sample, base=found.base, allow_copies=True).is_accepted
+    found = certify(network, columns, effort="quick", base=base)
+    assert found.method in ("scores", "picks", "split", "constant")
+    tables = [table.arrays for table in found.tables]
+    assert verify(found.certificate, found.sample, base=found.base, tables=tables).is_accepted
+
+
+def test_counting_that_no_verifier_would_do_is_no_message(columns, monkeypatch):
+    monkeypatch.setattr("codebound_networks.methods.inputs._MOST_COUNTING", 400 * 20 - 1)
+    certify(mlp(3, 2).eval(), columns, effort="quick", method="prune")  # 6 multiplications an example
+    with pytest.raises(CertificateError, match=r"on 400 examples takes more than 2\^46"):
+        certify(large(columns), columns, effort="quick", method="prune")
+
+
+def test_networks_read_no_words(columns):
+    x = columns.x.copy()
+    x[0, 0] = np.nan
+    cells = replace(columns, x=x, is_cells=True)
+    with pytest.raises(DataError, match="words or gaps"):
+        certify(large(columns), cells, effort="quick")
+
+
+def test_a_helper_of_the_known_share_is_what_a_message_starts_from(columns):
+    seen = []
+
+    def make(prior):
+        seen.append(prior.n)
+        return layers(2)
+
+    found = certify(layers(2), columns, effort="quick", method="prune", helper=make, prior_tenths=3)
+    made = found.certificate.known.base
+    assert made.by.endswith(".make of the known share")
+    assert (made.of, made.rows, found.certificate.known.rows, seen) == ("data of your own", 120, 120, [120])
+    assert found.certificate.limit.n <= 280
+    assert verify(found.certificate, columns, base=found.base).is_accepted
+    with pytest.raises(UsageError, match="give a helper, or a model"):
+        certify(None, columns, effort="quick", method="prune", prior_tenths=3)
+
+
+def test_a_claim_about_f_takes_no_operation_that_learns_nothing(columns):
+    pooled = Chain((1, 8, 8), (Dictionary(1, 4), Linear(2, True)))
+    f = pooled.build({name: torch.zeros(size) for name, size in pooled.tensor_shapes().items()})
+    images = from_arrays(np.arange(40 * 64.0).reshape(40, 1, 8, 8), [0, 1] * 20, name="images")
+    with pytest.raises(CertificateError, match="no certificate is about a network f with such an operation"):
+        certify(f, images, input_range=(0.0, 3000.0), method="prune", effort="quick")

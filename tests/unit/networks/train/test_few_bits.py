@@ -50,7 +50,7 @@ def test_weights_come_from_the_seed_of_the_caller():
 def recorded_models():
     """What the commands of the committed results call the network."""
     record = json.loads((RESULTS / "digits-from-mnist.json").read_text("utf-8"))
-    return {word for command in record["commands"] for word in command.split() if "few_bits" in word}
+    return {word for command in record["made"]["commands"] for word in command.split() if "few_bits" in word}
 
 
 @pytest.mark.parametrize("spec", [*recorded_models(), "codebound.coding.few_bits:image_network"])

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional
 
-from codebound.bits.arithmetic import Writer
 from codebound.bits.stream import Stream
 from codebound.run.errors import UnsupportedLayerError, UsageError
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.from_module import chain_of
 from codebound_networks.chains.operations import Conv, Linear, LocalConv, MaxPool
+from codebound_networks.codes.arithmetic import Writer
 from codebound_networks.codes.quantization import step_size
 from codebound_networks.train.rng import torch_stream
 from codebound_networks.views.zoo import build

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 from worlds.networks import gaussian_linear, gaussian_mlp
 
-from codebound.bits.arithmetic import Writer
 from codebound.bits.stream import Stream
 from codebound.run.errors import UnsupportedLayerError, UsageError
+from codebound_networks.codes.arithmetic import Writer
 from codebound_networks.codes.quantization import step_size
 from codebound_networks.reading.walk import wrap
 from codebound_networks.views.layers import view_of

@@ -58,7 +58,7 @@ def test_the_table_is_that_of_one_pass_and_all_that_reads_the_sample_is_sharded(
     assert set(engine.functions) == {
         "outputs:evaluate_sample",
         "meter:measure_part",
-        "evaluate:errors_in",
+        "evaluate:judge_part",
         "proximity:closeness_of_each",
     }
 

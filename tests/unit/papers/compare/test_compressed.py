@@ -55,7 +55,7 @@ def other_base():
 
 def test_each_certificate_gets_what_it_was_made_with():
     sources = [found.certificate for found in (from_base(), about_f())]
-    assert [each.claim.statement for each in sources] == ["C-2", "C-12b"]
+    assert [each.statement for each in sources] == ["C-2", "C-12b"]
     table = compare(
         near_identity(0.12),
         SAMPLE,
@@ -68,16 +68,13 @@ def test_each_certificate_gets_what_it_was_made_with():
     for number, source in enumerate(sources, start=1):
         row = rows[f"Certificate (given {number})"]
         assert (row.value, row.subject) == (source.claim.bound, source.claim.subject)
-    declared = f"DECLARED, not checked: {sources[0].base_declared}"
-    assert WORDS in declared
+    declared = "DECLARED, not checked: the base never saw the examples that are counted."
     for name, row in rows.items():  # of its certificate, and of what follows from that
         assert (declared in row.note) == name.startswith("Certificate (given 1)")
     assert f"Certificate (given 1). {declared}" in table.notes
 
 
-@pytest.mark.parametrize(
-    ("bases", "reason"), [((), "--base"), ((other_base(),), "the certificate names a base|Base: ")]
-)
+@pytest.mark.parametrize(("bases", "reason"), [((), "--base"), ((other_base(),), "Base: ")])
 def test_without_its_base_a_certificate_is_refused(bases, reason):
     with pytest.raises(CertificateError, match=reason):
         compare(

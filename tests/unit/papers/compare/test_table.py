@@ -219,11 +219,15 @@ def test_an_mlp_has_one_row_for_theorems_4_1_and_5_1():
         assert "theorem 4.1 is its form here" in rows[ref].note
 
 
+def with_errors(errors):
+    mine = certificate()
+    return replace(mine, claim=replace(mine.claim, limits=(replace(mine.limit, errors=errors),)))
+
+
 def test_a_g_that_lost_what_f_knows_is_no_evidence_for_the_framework():
-    mine = certificate().facts
-    assert "errs on 58.33 % of the sample, f on 1.67 %" in _collapse(replace(mine, errors=70), 2)
-    assert _collapse(replace(mine, errors=40), 2) == ""  # half of 2 and 80 is 41
-    assert _collapse(replace(mine, errors=42), 2)
+    assert "errs on 58.33 % of the sample, f on 1.67 %" in _collapse(with_errors(70), 2)
+    assert _collapse(with_errors(40), 2) == ""  # half of 2 and 80 is 41
+    assert _collapse(with_errors(42), 2)
     evidence = Evidence(measured=bare().measured, lost="it is lost.")
     (refused,) = evaluate(evidence, only="G-ThmD.1")
     assert refused.reason == "it is lost."
@@ -329,7 +333,7 @@ def test_a_given_certificate_is_verified_and_shown(tmp_path):
     assert [row.value for row in rows] == [certificate().claim.bound] * 2
     assert sorted(row.name for row in rows) == ["Certificate (given 2)", "Certificate (mine.cbound)"]
     framework = next(row for row in found.rows if row.reference == "G-Thm3.1")
-    margin_loss, bits = found.measured.facts.margin_loss, certificate().facts.code_bits
+    margin_loss, bits = found.measured.facts.margin_loss, certificate().message.bits
     assert framework.value == pytest.approx(margin_loss + math.sqrt(bits * math.log(2.0) / 120))
 
 

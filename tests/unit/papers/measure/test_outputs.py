@@ -12,7 +12,7 @@ from torch import nn
 
 from codebound.run.errors import ModelError, UsageError
 from codebound.sample.dataset import Dataset, Scaling
-from codebound.sample.losses import margins
+from codebound.sample.outputs import margins
 from codebound_papers.measure.outputs import (
     MarginReport,
     ambiguous_errors,

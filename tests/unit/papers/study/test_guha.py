@@ -136,12 +136,10 @@ def test_older_bounds_by_hand(about, found):
 def test_the_certificate_is_an_exact_binomial_tail(found):
     certificate = found.certified["g"]
     assert isinstance(certificate, Certificate)
-    facts, bound = certificate.facts, certificate.claim.bound
-    log_tail = stats.binom.logcdf(facts.errors, facts.n, bound)
-    assert bound == 1.0 or log_tail == pytest.approx(
-        math.log(0.05) - facts.code_bits * math.log(2.0), rel=1e-6
-    )
-    assert facts.errors / facts.n == pytest.approx(found.errors["g"][0])
+    limit, bits = certificate.limit, certificate.message.bits
+    log_tail = stats.binom.logcdf(limit.errors, limit.n, limit.bound)
+    assert limit.bound == 1.0 or log_tail == pytest.approx(math.log(0.05) - bits * math.log(2.0), rel=1e-6)
+    assert limit.errors / limit.n == pytest.approx(found.errors["g"][0])
 
 
 def test_assumption_3_1_as_scipy_tests_it(about, found):

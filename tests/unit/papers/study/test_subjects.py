@@ -59,7 +59,7 @@ def test_g_is_the_network_that_its_certificate_is_about():
     found = about.certify(codes)
     assert isinstance(found, Certificate)
     g = about.build({name: torch.from_numpy(code.weights()) for name, code in codes.items()})
-    assert found.facts.errors / sample.n == pytest.approx(about.errors(g)[0], abs=1.5 / sample.n)
+    assert found.limit.errors / sample.n == pytest.approx(about.errors(g)[0], abs=1.5 / sample.n)
 
 
 def test_what_is_no_chain_has_a_reason_and_no_certificate():
@@ -95,7 +95,7 @@ def test_codes_of_any_kind_are_taken():
     about = subject(mlp(4, 3), clouds(40, classes=3, features=4))
     (view,) = about.network.layers
     zero = best_tensor_code(torch.zeros_like(view.weight).int().numpy(), step=0)
-    assert about.certify({view.name: zero}).facts.code_bits > 0
+    assert about.certify({view.name: zero}).message.bits > 0
 
 
 def test_the_product_types_what_the_papers_bring():

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codebound.bits.bitstring import Bits
-from codebound.bits.messages import Options
+from codebound.certificate.messages import Options
 from codebound.run.errors import FormatError, UsageError
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.message import Message, decode
@@ -41,8 +41,26 @@ def sparse(rows, columns, nonzeros, *, limit=3, seed=0):
 def bits_of(tensor: reference.Tensor) -> Bits:
     coder = reference.Coder()
     tensor.write(coder, "")
-    bits = coder.end() + "".join(block for _, block in coder.blocks)
+    return behind("", coder)
+
+
+def behind(word: str, coder: reference.Coder) -> Bits:
+    bits = word + coder.end() + "".join(block for _, block in coder.blocks)
     return Bits(reference.pack_bits(bits), len(bits))
+
+
+def literal_message(tensor: reference.Tensor) -> Bits:
+    """A linear layer for six classes, of inputs as they are stored, with nothing else said."""
+    coder = reference.Coder()
+    coder.gamma(6 - 1)
+    coder.uniform(0, 4)
+    for _ in range(4):  # no subspace, margin, base and stack
+        coder.bit(0)
+    coder.gamma(1)
+    coder.gamma(reference.IDS["linear"])
+    coder.bit(0)
+    tensor.write(coder, "0.weight")
+    return behind("111110", coder)
 
 
 @pytest.mark.thorough
@@ -119,20 +137,15 @@ def test_whole_messages_are_solved_or_refused():
     chain = Chain((6,), (Linear(6, False),))
     x = np.diag([3, 0, 0, -1, 0, 2])
     y = reference.dense(reference.sketch_of(x, (5, 5), t=2), -3)
-    literal = reference.Message(
-        [["linear", 6, False]],
-        {"0.weight": reference.sketched((6, 6), y, t=2, x=x)},
-        scaling=reference.AS_STORED,
-    )
-    message = decode(Bits(literal.packed(), len(literal.bits)), input_shape=(6,))
+    bits = literal_message(reference.sketched((6, 6), y, t=2, x=x))
+    message = decode(bits, input_shape=(6,))
     assert np.array_equal(message.codes["0.weight"].matrix, x)
-    assert message.weights()["0.weight"].tolist() == (x * reference.step(-3)).astype(np.float32).tolist()
-    assert str(message.encode()[0]) == literal.bits
-    assert str(Message(Options(), chain, message.codes).encode()[0]) == literal.bits
-    y = reference.dense(np.arange(25).reshape(5, 5))
-    hostile = reference.Message([["linear", 6, False]], {"0.weight": reference.sketched((6, 6), y, t=2)})
+    assert message.weights(None)["0.weight"].tolist() == (x * reference.step(-3)).astype(np.float32).tolist()
+    assert message.encode()[0] == bits
+    assert Message(Options(), chain, message.codes).encode()[0] == bits
+    hostile = literal_message(reference.sketched((6, 6), reference.dense(np.arange(25).reshape(5, 5)), t=2))
     with pytest.raises(FormatError, match="no matrix of 6 x 6"):
-        decode(Bits(hostile.packed(), len(hostile.bits)), input_shape=(6,))
+        decode(hostile, input_shape=(6,))
 
 
 def test_zeros_and_a_base():
