@@ -14,9 +14,9 @@ from pathlib import Path
 import torch
 
 import codebound as cb
-from codebound.bits.messages import Options
 from codebound.certificate.assessment import assess
 from codebound.certificate.evaluate import count_errors
+from codebound.certificate.outcome import NetworkOutcome
 from codebound.certificate.task import Task
 from codebound_networks.chains.from_module import chain_of
 from codebound_networks.chains.message import Message
@@ -46,14 +46,15 @@ def measure() -> list[dict[str, float]]:
             name: best_tensor_code(each.integers.numpy(), step=0, strides=(8,))
             for name, each in found.items()
         }
-        proved = assess(Message(Options(), chain, codes), task)
+        outcome = NetworkOutcome.of(Message(task.options, chain, codes), task)
+        proved = assess(outcome, task)
         rows.append(
             {
                 "kept": keep,
                 "bits": proved.bits.length,
-                "certified error": proved.bound.value,
-                "training error": proved.count.errors / sample.n,
-                "test error": count_errors(proved.network, test.on("cpu")).errors / test.n,
+                "certified error": proved.bound,
+                "training error": proved.tally.errors / sample.n,
+                "test error": count_errors(outcome.network, test.on("cpu")) / test.n,
             }
         )
         print("  ".join(f"{key} {value:.4g}" for key, value in rows[-1].items()))

@@ -17,37 +17,40 @@ import numpy as np
 import torch
 from ratios import beside
 
+from codebound.bits.forms import PICKS
 from codebound.bounds.facts import PickedFacts
 from codebound.bounds.picked import picked_risk
 from codebound.bounds.risk import percent
-from codebound.certificate.task import Task
 from codebound.learn.features import FilterFeatures
-from codebound.learn.picking import features_of, learner_of, permutation, pick
-from codebound.learn.rule import PickedMessage, Rule
-from codebound.run.device import exact_products
-from codebound.sample.dataset import Dataset
+from codebound.learn.learner import Learner
+from codebound.learn.picking import carry_out
+from codebound.learn.prepared import prepare
+from codebound.learn.rule import Rule
 from codebound.sample.load import load_dataset
-from codebound.sample.losses import margins
+from codebound.sample.order import Arranged, Design, arrange
 
 DELTA = 0.05
 START = 10  # examples that Pick-to-Learn starts from, one for each class on average
+FIRST = 100  # examples that ours learns from without counting them
 
 
-def as_published(rule: Rule, sample: Dataset, most: int) -> tuple[int, int]:
+def as_published(rule: Rule, arranged: Arranged, most: int) -> tuple[int, int]:
     """Picks and remaining errors of Pick-to-Learn: the worst example, one at a time, until none is wrong."""
-    found, vectors = features_of(rule, sample)
-    labels = torch.from_numpy(sample.y)
-    capacity = (START + most) * len(rule.changes())
-    learner = learner_of(rule, found, vectors, labels, classes=sample.classes, capacity=capacity)
+    sample = arranged.sample
+    learner = Learner(
+        rule,
+        sample,
+        prepare(rule, arranged, FIRST),
+        classes=np.arange(sample.classes),
+        capacity=START + most,
+    )
     is_picked = np.zeros(sample.n, dtype=bool)
-    rows = permutation(sample.n)[:START]
-    with exact_products(), torch.no_grad():
+    rows = arranged.places[:START]
+    with torch.no_grad():
         for _ in range(most):
             is_picked[rows] = True
-            stored = torch.from_numpy(sample.x[rows])
-            copies = [found(stored, change) for change in rule.changes()[1:]]
-            learner.add(torch.from_numpy(rows), copies)
-            margin = margins(learner.outputs(learner.coefficients()), labels).numpy()
+            learner.add(torch.from_numpy(rows))
+            margin = learner.margins(learner.learn()[1]).numpy()
             wrong = (margin <= 0.0) & ~is_picked
             if not wrong.any():
                 break
@@ -66,19 +69,27 @@ def main() -> None:
     if asked.examples:
         sample = sample.select(np.arange(min(asked.examples, sample.n)), role="train")
     pool = 2 if sample.input_shape[1] < 16 else 4
-    rule = Rule(FilterFeatures(True, 3, pool), 100, 2, 4, 8, 3, 2 if sample.n < 5000 else 10, 54)
+    batch = 2 if sample.n < 5000 else 10
+    rule = Rule(FilterFeatures(True, 3, pool), copies=2, ridge_index=8, batch=batch, rounds=54)
+    arranged = arrange(sample, Design())
 
     start = time.perf_counter()
-    picks, errors = as_published(rule, sample, asked.most)
+    picks, errors = as_published(rule, arranged, asked.most)
     published = time.perf_counter() - start
     theirs = picked_risk(PickedFacts(picks=picks, errors=errors, n=sample.n, delta=DELTA)).value
 
     start = time.perf_counter()
-    picked = pick(rule, sample, patience=True).best()
+    learned = carry_out(rule, arranged, form=PICKS, first=FIRST, patience=True)
     own = time.perf_counter() - start
-    task = Task(sample=sample, delta=DELTA)
-    bits = PickedMessage(task.options, picked.rule, task.sample.input_shape).encode()[0].length
-    facts = picked.facts(code_bits=bits, delta=DELTA, classes=sample.classes)
+    bits = learned.choice(arranged).encode(sample.input_shape)[0].length
+    facts = PickedFacts(
+        picks=learned.last.picks,
+        errors=learned.last.errors,
+        n=sample.n - FIRST,
+        n_first=FIRST,
+        code_bits=bits,
+        delta=DELTA,
+    )
     ours = picked_risk(facts).value
 
     rows = [

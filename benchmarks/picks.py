@@ -49,13 +49,14 @@ def certify(name: str, folder: Path | None, path: Path) -> dict[str, Any]:
     task = Task(sample=read(name, folder), delta=0.05)
     certificate = issue(run(Search(task, "standard"), "picks"), task)
     certificate.save(path)
-    facts = certificate.facts
+    limit = certificate.limit
     return {
         "bound": certificate.claim.bound,
-        **facts.extra,
-        "errors": facts.errors,
-        "n": facts.n,
-        "bits": facts.code_bits,
+        "picks": limit.picks,
+        "first": certificate.known.rows,
+        "errors": limit.errors,
+        "n": limit.n,
+        "bits": certificate.message.bits,
     }
 
 

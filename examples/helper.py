@@ -38,15 +38,15 @@ def make(first: Dataset) -> nn.Module:
 
 
 def main() -> None:
-    """Certifies, shows the routes side by side, and runs g on raw inputs."""
+    """Certifies, shows the routes side by side, and runs g on stored inputs."""
     parts = cb.split(cb.load_dataset("digits"), {"train": 0.8, "test": 0.2})
     sample, test = parts["train"], parts["test"]
     found = cb.certify(None, sample, prior_tenths=5, helper=make, test_set=test, effort="quick")
     print(found)
     for route in found.routes:
         print(f"  {route.name}: {percent(route.bound)} ({route.price})")
-    raw = test.scaling.apply(torch.from_numpy(test.x[:8]))
-    print(found.classifier(raw).argmax(dim=1).tolist(), test.y[:8].tolist())
+    stored = torch.from_numpy(test.x[:8])
+    print(found.classifier(stored).argmax(dim=1).tolist(), test.y[:8].tolist())
     with tempfile.TemporaryDirectory() as folder:
         saved = found.save_to(Path(folder) / "helped")  # all that the second program needs is in it
         command = [sys.executable, "-m", "codebound_verify", *shlex.split(saved.result["verify"])[1:]]

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 import codebound as cb
-from codebound.certificate.claims import prior_and_rest
 from codebound.sample.dataset import Dataset
+from codebound.sample.order import Design, arrange
 
 
 def trained(model: nn.Module, data: Dataset, *, steps: int, rate: float) -> nn.Module:
@@ -46,7 +46,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = found.save(Path(folder) / "g.cbound")
         print(cb.verify(path, sample, base=found.base).verdict)
-        first, _ = prior_and_rest(sample, 5)
+        known, _ = arrange(sample, Design()).split(sample.n // 2)
+        first = sample.select(known, role="prior")
         f = trained(helper(first), sample, steps=60, rate=0.002)  # goes on from the checkpoint
         through = cb.bound_through(
             path, f, sample=sample, unlabelled=unlabelled, base=found.base, delta=0.025

@@ -13,6 +13,7 @@ from pathlib import Path
 import codebound as cb
 from codebound.known.encoder import load_table
 from codebound.run.errors import CodeboundError
+from codebound.sample.order import Design
 
 
 def main() -> None:
@@ -26,12 +27,13 @@ def main() -> None:
         print(f"Skipped: {error}")
         return
     # the same news may be printed twice: equal texts are declared to be independent draws
-    found = cb.certify(None, sample, method="picks", effort="quick", test_set=test, allow_copies=True)
+    design = Design(copies="independent")
+    found = cb.certify(None, sample, design=design, method="picks", effort="quick", test_set=test)
     print(found)
-    print(sample.encoder)
+    print(f"Behind the encoder {encoder.name}.")
     with tempfile.TemporaryDirectory() as folder:
         path = found.save(Path(folder) / "texts.cbound")
-        print(cb.verify(path, sample, allow_copies=True).verdict)
+        print(cb.verify(path, sample).verdict)
 
 
 if __name__ == "__main__":

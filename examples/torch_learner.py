@@ -5,8 +5,6 @@ Run: python examples/torch_learner.py
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,13 +13,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from torch import nn
 
 import codebound as cb
-from codebound.any_learner.rerun_file import RerunCertificate, load_examples, rerun, rerun_certificate
+from codebound.known.score_tables import ScoreTable
+from codebound.sample.order import Design, arrange
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-
-LEARNER = "torch_learner:make"
 
 
 def train(inputs: torch.Tensor, labels: torch.Tensor, classes: int, *, steps: int) -> nn.Module:
@@ -61,20 +57,22 @@ class Trained(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-l
         return np.asarray(self.classes_[self.decision_function(X).argmax(axis=1)])
 
 
-def make() -> cb.PickToLearn:
-    """The learner, with all that is fixed before the sample is seen."""
-    return cb.PickToLearn(Trained(), apart=300, first=0, batch=5, growth=0.05)
-
-
 def main() -> None:
-    """Prints the claim, and whether the training function does the same again."""
-    images, labels = load_examples("digits")
-    model = make().fit(images, labels)
+    """Prints the claim of picks, for yourself, then a certificate of declared scores, for others."""
+    digits = cb.load_dataset("digits")
+    images, labels = digits.x.reshape(digits.n, -1), digits.y
+    model = cb.PickToLearn(Trained(), apart=300, first=0, batch=5, growth=0.05).fit(images, labels)
     print(model.claim_)
     print(f"{len(model.picks_)} picks and {len(model.errors_)} errors of {model.n_}")
-    with tempfile.TemporaryDirectory() as folder:
-        path = rerun_certificate(model, LEARNER).save(Path(folder) / "trained.json")
-        print(rerun(RerunCertificate.load(path), images, labels, learner=LEARNER).verdict)
+
+    known, _ = arrange(digits, Design()).split(1000)  # places of the first 1,000 rows, by a hash of each
+    learner = Trained().fit(images[known], labels[known])
+    table = ScoreTable(
+        learner.decision_function(images), by="Trained, seed 0", of="the known share", rows=1000
+    )
+    found = cb.certify(None, digits, scores=table, method="scores", effort="quick")
+    print(found)
+    print(cb.verify(found.certificate, digits, tables=[table.arrays]).first_line)
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ def main() -> None:
         return
     found = cb.certify(None, sample, method="picks", effort="quick", test_set=test, delta=0.05 / 2)
     print(found)
-    print(sample.encoder)
+    print(f"Behind the encoder {encoder.name}.")
     with tempfile.TemporaryDirectory() as folder:
         path = found.save(Path(folder) / "voices.cbound")
         print(cb.verify(path, sample).verdict)

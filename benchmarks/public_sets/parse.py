@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codebound.run.errors import DataError
-from codebound.sample.columns import inputs_of
 from codebound.sample.frames import find_target, labels_of
 from public_sets.rdata import read_frame
 from public_sets.words import hashed_words
@@ -33,7 +32,9 @@ def frame_of_numbers(files: Mapping[str, bytes], *, target: str, unit: float) ->
     ((name, content),) = files.items()
     columns = read_frame(content, name=name)
     labels = columns.pop(find_target([column.name for column in columns], target, name=name))
-    return inputs_of(columns, name=name) / unit, labels_of(labels, name=name)
+    if not columns or any(len(each.levels) > 2 or np.isnan(each.values).any() for each in columns):
+        raise DataError(f"{name}: expected columns of numbers, or of two levels, without gaps.")
+    return np.stack([each.values for each in columns], 1) / unit, labels_of(labels, name=name)
 
 
 def texts(files: Mapping[str, bytes], *, classes: Sequence[str], dimension: int) -> Sample:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from codebound.run.errors import DataError
-from codebound.sample.columns import Column
+from codebound.sample.frames import Labels
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -57,7 +57,7 @@ def unpack(content: bytes, *, name: str, limit: int = MAX_BYTES) -> bytes:
     return unpacked
 
 
-def read_frame(content: bytes, *, name: str) -> list[Column]:
+def read_frame(content: bytes, *, name: str) -> list[Labels]:
     """The columns of the only data frame in a file of R.
 
     Raises:
@@ -188,7 +188,7 @@ class _Reader:
         return _Vector(values, self.pairs(self.integer(), depth=depth) if flags & 0x200 else {})
 
 
-def _columns(frame: _Vector, name: str) -> list[Column]:
+def _columns(frame: _Vector, name: str) -> list[Labels]:
     names, values = frame.strings("names"), frame.values
     if not isinstance(values, list) or not values or len(names) != len(values):
         raise DataError(f"{name}: the data frame has no columns, or columns without names. {_ADVICE}")
@@ -198,7 +198,7 @@ def _columns(frame: _Vector, name: str) -> list[Column]:
     return columns
 
 
-def _column(title: str, vector: Any, name: str) -> Column:
+def _column(title: str, vector: Any, name: str) -> Labels:
     values = vector.values if isinstance(vector, _Vector) else None
     if isinstance(values, list) and all(each is None or isinstance(each, str) for each in values):
         raise DataError(
@@ -209,7 +209,7 @@ def _column(title: str, vector: Any, name: str) -> Column:
         raise DataError(f"{name}: column {title!r} is neither numbers nor a factor. Drop or convert it in R.")
     numbers = _with_nan(values)
     if not vector.has_class("factor"):
-        return Column(title, numbers)
+        return Labels(title, numbers)
     levels = vector.strings("levels")
     codes = numbers - 1.0
     known = codes[~np.isnan(codes)]
@@ -219,7 +219,7 @@ def _column(title: str, vector: Any, name: str) -> Column:
         or (known.size and not 0 <= known.min() <= known.max() < len(levels))
     ):
         raise DataError(f"{name}: the factor {title!r} has codes outside its levels. {_ADVICE}")
-    return Column(title, codes, tuple(levels))
+    return Labels(title, codes, tuple(levels))
 
 
 def _with_nan(values: NDArray[np.generic]) -> NDArray[np.float64]:

@@ -22,10 +22,6 @@ METHODS = {
         "codebound_networks.methods.sparse_features:propose_features",
         is_own=True,
     ),
-    "biases": Method(
-        "The base with small numbers added to its last biases: a few tens of bits, for some hundred labels.",
-        "codebound_networks.methods.biases:propose_biases",
-    ),
     "prune": Method(
         "Prunes and quantises; trains what is left on the sample, unless the effort is quick.",
         "codebound_networks.methods.pruned:propose_pruned",

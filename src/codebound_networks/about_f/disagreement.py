@@ -11,27 +11,30 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from codebound.bounds.facts import HoldoutFacts, check_delta
 from codebound.bounds.numerics import float_above
 from codebound.bounds.original import through_disagreement
 from codebound.bounds.risk import percent
-from codebound.certificate.decoding import decode, require_declared
-from codebound.certificate.evaluate import Answers, count_differences, join_answers, parts_of, winners
+from codebound.certificate.decoding import decode
+from codebound.certificate.evaluate import parts_of, winners
 from codebound.certificate.file import Certificate
 from codebound.certificate.verification import verify
 from codebound.run.errors import CertificateError, UsageError
 from codebound.run.tensor_files import state_sha256
-from codebound.sample.caveats import count_copies, require_disjoint
+from codebound.sample.counting import Verdicts, count
+from codebound.sample.dataset import require_disjoint
+from codebound.sample.order import Design, arrange
+from codebound.sample.questions import Question
 from codebound_networks.about_f.batch_independence import require_one_example
 from codebound_networks.views.rebuild import with_weights
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    import numpy as np
     from numpy.typing import NDArray
     from torch import nn
 
@@ -48,7 +51,7 @@ class DisagreementBound:
     statement: str  # of the certificate about g
     bound_of_g: float  # what it says
     disagreements: int  # unlabelled inputs on which f and g differ, or one of them is ambiguous
-    n_unlabelled: int  # all of them
+    n_unlabelled: int  # those that count, copies as the certificate reads them
     delta_of_g: float  # failure probability of the certificate
     delta_disagreement: float  # failure probability of the limit on the disagreement
     certificate_sha256: str  # hash of the certificate
@@ -79,8 +82,8 @@ def bound_through(
     delta: float = 0.025,
     base: Mapping[str, NDArray[np.float32]] | None = None,
     weights: Path | str | None = None,
+    tables: Sequence[Mapping[str, NDArray[Any]]] = (),
     encoder: Encoder | None = None,
-    allow_copies: bool = False,
 ) -> DisagreementBound:
     """Bounds the risk of f by a certificate about g and by how often f and g differ on unlabelled inputs.
 
@@ -91,58 +94,77 @@ def bound_through(
         unlabelled: Fresh inputs, used for no choice whatsoever, none of them in the sample.
         delta: Failure probability of the limit on the disagreement, beside that of the certificate.
         base: The tensors of the base, where the message codes differences.
-        weights: The file of a network that was learned from picks.
+        weights: The file of a classifier that was learned from the sample.
+        tables: Declared tables of scores, where the certificate names some beside g.
         encoder: Where the sample is the table of an encoder: the one that the certificate declares. It
             encodes the unlabelled inputs for g; f takes them as they are.
-        allow_copies: Whether copies among the examples are independent draws.
 
     Raises:
         CertificateError: The verifier refuses the certificate, or it is about another network than g.
     """
     check_delta(delta)
     found = certificate if isinstance(certificate, Certificate) else Certificate.load(certificate)
-    if found.claim.subject != "g" or found.claim.loss != "wrong":
-        raise CertificateError("a bound goes through a certificate about the errors of g.")
+    if found.claim.subject != "g" or not found.question.is_plain or found.sample.clusters is not None:
+        raise CertificateError("a bound goes through a certificate about the errors of g on every row.")
+    if found.has_table:
+        raise CertificateError("a bound goes through a network, and of this g the scores alone are declared.")
     total = Fraction(delta) + Fraction(found.claim.delta)
     if total >= 1:
         raise UsageError(f"both failure probabilities together are below 1. Got {float(total)}.")
     rows = unlabelled
     if encoder is not None:
-        require_declared(encoder, found)
+        if found.known.features != encoder.made:
+            raise CertificateError(f"the certificate does not declare the encoder {encoder.name}.")
         rows = encoder.table(unlabelled)
     require_disjoint(rows, sample)
-    count_copies(unlabelled, allow_copies=allow_copies)
-    beside = weights if found.kind.is_learned else None
-    verdict = verify(found, sample, base=base, weights=beside, allow_copies=allow_copies)
+    beside = weights if found.is_learned else None
+    verdict = verify(found, sample, base=base, weights=beside, tables=tables)
     if not verdict.is_accepted:
         raise CertificateError("the verifier refuses the certificate:\n  " + "\n  ".join(verdict.reasons))
     require_one_example(f, unlabelled)
     g = decode(found, base=base, weights=weights)
-    errors = disagreements(f, g, unlabelled, rows, takes_stored=found.kind.is_learned)
+    agree = find_agreements(f, g, unlabelled, rows, takes_stored=found.is_learned)
+    errors, n = count_disagreements(agree, unlabelled, copies=found.sample.copies)
     return DisagreementBound(
-        bound=through_disagreement(
-            found.claim.bound, HoldoutFacts(errors=errors, n=unlabelled.n, delta=delta)
-        ),
+        bound=through_disagreement(found.claim.bound, HoldoutFacts(errors=errors, n=n, delta=delta)),
         delta=float_above(total),
-        statement=found.claim.statement,
+        statement=found.statement,
         bound_of_g=found.claim.bound,
         disagreements=errors,
-        n_unlabelled=unlabelled.n,
+        n_unlabelled=n,
         delta_of_g=found.claim.delta,
         delta_disagreement=delta,
         certificate_sha256=hashlib.sha256(found.to_bytes()).hexdigest(),
         f_sha256=state_sha256(f.state_dict(), ""),
         sample_sha256=sample.sha256,
-        unlabelled_sha256=unlabelled.sha256,
+        unlabelled_sha256=unlabelled.inputs_sha256,
     )
 
 
 @torch.no_grad()
-def disagreements(
+def find_agreements(
     f: nn.Module, g: nn.Module, unlabelled: Dataset, rows: Dataset, *, takes_stored: bool
-) -> int:
-    """Inputs on which the two predict differently, or one of them not clearly; g takes the rows of them."""
+) -> NDArray[np.bool_]:
+    """Inputs on which the two clearly predict the same; g takes the rows of them, scaled or as stored."""
     f = with_weights(f, f.state_dict()).double().eval()
-    inputs = (torch.from_numpy(unlabelled.x[at]) for at in parts_of(unlabelled))
-    said = [Answers(*winners(f(unlabelled.scaling.apply(x, torch.float64)))) for x in inputs]
-    return count_differences(join_answers(said), g, rows, takes_stored=takes_stored)
+    g = g if takes_stored else g.double().eval()
+    parts = []
+    for at in parts_of(unlabelled):
+        x, own = torch.from_numpy(unlabelled.x[at]), torch.from_numpy(rows.x[at])
+        of_f, is_sure_of_f = winners(f(unlabelled.scaling.apply(x, torch.float64)))
+        of_g, is_sure_of_g = winners(g(own if takes_stored else rows.scaling.apply(own, torch.float64)))
+        parts.append((is_sure_of_f & is_sure_of_g & (of_f == of_g)).numpy())
+    return np.concatenate(parts)
+
+
+def count_disagreements(agree: NDArray[np.bool_], unlabelled: Dataset, *, copies: str) -> tuple[int, int]:
+    """Disagreements and inputs, counted like errors among rows with copies (docs/format.md, 6.3 and 9.1)."""
+    fresh, every = arrange(unlabelled, Design(order="file", copies=copies)), np.ones_like(agree)
+    (tally,) = count(
+        fresh,
+        Verdicts(agree, every, every),
+        question=Question(),
+        known=np.zeros(0, np.int64),
+        classes=np.zeros(1, np.int64),
+    )
+    return tally.errors, tally.n

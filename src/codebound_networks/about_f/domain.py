@@ -32,7 +32,7 @@ def covering_theta(
     *,
     base: Mapping[str, NDArray[np.float32]] | None = None,
 ) -> int:
-    """Index of the smallest margin on the grid that covers the deviation of g from f (docs/format.md, 7.1).
+    """Index of the smallest margin on the grid that covers the deviation of g from f (docs/format.md, 9.2).
 
     Of the sample only the input shape and the scaling are used; the domain is as declared.
     """

@@ -1,7 +1,7 @@
 """Bound on the float64 rounding error of a chain. It goes through the chain with the numbers.
 
-docs/format.md, section 6.3, has the lines of the bound and the theorem that follows. Here they are applied to
-the modules that a chain is built of, in evaluation order. The numbers themselves may be in float32: the bound
+docs/format.md, 8.10, has the lines of the bound and the theorem that follows. Here they are applied to the
+modules that a chain is built of, in evaluation order. The numbers themselves may be in float32: the bound
 needs their lengths alone.
 """
 

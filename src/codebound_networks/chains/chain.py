@@ -1,4 +1,4 @@
-"""Chains: the networks that a message can describe by itself (docs/format.md, section 5.1)."""
+"""Chains: the networks that a message can describe by itself (docs/format.md, section 8.6)."""
 
 from __future__ import annotations
 
@@ -73,13 +73,11 @@ class Chain:
         }
 
     def work(self) -> Work:
-        """Return the work for one example, as docs/format.md counts it in section 5.1."""
+        """Return the work for one example with all its shifts, as docs/format.md counts it in section 8.6."""
         each = [operation.work(shape) for operation, shape in self._with_shapes()]
-        return Work(
-            max(work.largest for work in each),
-            max(work.patches for work in each),
-            self.shift_count * sum(work.products for work in each),
-        )
+        largest, patches = max(work.largest for work in each), max(work.patches for work in each)
+        products = sum(work.products for work in each)
+        return Work(*(self.shift_count * count for count in (largest, patches, products)))
 
     def trained_products(self) -> int:
         """Multiplications for one example behind the fixed operations at the front."""
@@ -87,8 +85,8 @@ class Chain:
         return self.shift_count * sum(work.products for work in behind)
 
     def describe(self) -> list[list[object]]:
-        """The operations as plain lists, for a file."""
-        return [[operation.name, *astuple(operation)] for operation in self.operations]
+        """The operations as plain lists, for a header (docs/format.md, section 9)."""
+        return [[operation.name, *map(int, astuple(operation))] for operation in self.operations]
 
     def parts(self, tensors: Mapping[str, Tensor]) -> tuple[nn.Sequential, nn.Sequential]:
         """The fixed operations at the front, and the others with these tensors, in evaluation mode.

@@ -1,4 +1,4 @@
-"""Networks of a common pattern in few bits: docs/format.md, section 5.6.
+"""Networks of a common pattern in few bits: docs/format.md, section 8.7.
 
 Training straight to few bits takes groups of normalised convolutions on fixed features. Described operation
 by operation such a network costs about a hundred bits; as a point of a fixed grid about thirty.
@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codebound.bits.numbers import uniform
 from codebound_networks.chains.operations import (
     SHIFT_KINDS,
     TABLES,
@@ -21,10 +20,11 @@ from codebound_networks.chains.operations import (
     NormalisedConv,
     Shifts,
 )
+from codebound_networks.codes.numbers import uniform
 
 if TYPE_CHECKING:
-    from codebound.bits.arithmetic import AbstractCoder
     from codebound_networks.chains.operations import AbstractOperation
+    from codebound_networks.codes.arithmetic import AbstractCoder
 
 _WIDTHS = (8, 16, 24, 32, 48, 64, 96, 128)
 _KERNELS = (1, 3, 5)

@@ -1,4 +1,4 @@
-"""The operations of a chain: section 5.1 of docs/format.md, and what later versions of the format add.
+"""The operations of a chain: docs/format.md, section 8.6.
 
 Each is a final class that knows all that is ever asked about it. To add one, write in this file
 
@@ -9,9 +9,9 @@ Each is a final class that knows all that is ever asked about it. To add one, wr
   ``AbstractOperation``;
 * ``of_module`` or ``join``, if a network of torch may contain it.
 
-Nothing else changes in this package. The page of a new version (old ones are frozen), the second program
-(``codebound_verify.networks.operations``) and the literal writer of the tests say the same in their own
-words, and ``tests/contract/test_operations.py`` tries all this on an example of every operation.
+Nothing else changes in this package. The page of a new version, the second program
+(``codebound_verify.networks.operations``) and the third reader of the tests say the same in their own words,
+and ``tests/contract/test_operations.py`` tries all this on an example of every operation.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 import torch
 from torch import Tensor, nn
 
-from codebound.bits.numbers import bit, gamma, uniform
 from codebound.learn.images import EPSILON, DictionaryFeatures, dictionary_channels, filter_tables
 from codebound.run.errors import ModelError, UnsupportedLayerError
 from codebound_networks.chains.modules import FoldedBlock, LocalConv2d, square_side
 from codebound_networks.chains.shifts import StackedShifts, shift_count
+from codebound_networks.codes.numbers import bit, gamma, uniform
 from codebound_networks.views.zoo import ResidualBlock
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Self  # since Python 3.11
 
-    from codebound.bits.arithmetic import AbstractCoder
+    from codebound_networks.codes.arithmetic import AbstractCoder
 
 Shape = tuple[int, ...]
 
@@ -71,8 +71,7 @@ class AbstractOperation(ABC):
     relu_follows: ClassVar[bool] = False  # whether a ReLU follows it, except at the end of a chain
     relu_inside: ClassVar[bool] = False  # whether its own last step is a ReLU
     describes_f: ClassVar[bool] = True  # whether a network f that a claim is about may have it
-    # whether it stretches distances by its ``norm`` at most, or not at all without weights (docs/format.md,
-    # 7.1)
+    # whether it stretches distances by its ``norm`` at most, or not at all without weights (9.2)
     is_bounded: ClassVar[bool] = False
     # whether a factor on its weights, without biases, is only a factor on its output
     is_scale_free: ClassVar[bool] = True
@@ -177,6 +176,11 @@ def register(operation: _Class) -> _Class:
     return operation
 
 
+def _padded(shape: Shape, padding: int) -> int:
+    """Numbers of an image with zeros around it."""
+    return shape[0] * math.prod(side + 2 * padding for side in shape[1:])
+
+
 def _layer(weight: Shape, *, bias: bool, out: int) -> dict[str, Shape]:
     return {"weight": weight, "bias": (out,)} if bias else {"weight": weight}
 
@@ -231,10 +235,9 @@ class AbstractConvolution(AbstractOperation):
         return (self.out, *((side + reach) // self.stride + 1 for side in shape[1:]))
 
     def work(self, shape: Shape) -> Work:  # noqa: D102
-        padded = shape[0] * math.prod(side + 2 * self.padding for side in shape[1:])
         made = self.output_shape(shape)
         patches = shape[0] * self.kernel**2 * math.prod(made[1:])
-        return Work(max(padded, math.prod(made)), patches, self.out * patches)
+        return Work(max(_padded(shape, self.padding), math.prod(made)), patches, self.out * patches)
 
 
 @register
@@ -376,7 +379,7 @@ class Residual(AbstractOperation):
     def work(self, shape: Shape) -> Work:  # noqa: D102
         made = self.output_shape(shape)
         patches = 9 * max(shape[0], self.out) * math.prod(made[1:])
-        return Work(math.prod(made), patches, 2 * self.out * patches)
+        return Work(max(_padded(shape, 1), _padded(made, 1)), patches, 2 * self.out * patches)
 
 
 @register

@@ -10,7 +10,7 @@ import torch
 
 from codebound.certificate.task import AbstractOriginal
 from codebound.run.errors import ModelError
-from codebound.sample.losses import require_logits
+from codebound.sample.outputs import require_logits
 from codebound_networks.chains.from_module import blank, chain_of
 from codebound_networks.chains.message import Message
 from codebound_networks.codes.tensors import Zero
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor, fx, nn
 
-    from codebound.bits.messages import Options
+    from codebound.certificate.messages import Options
     from codebound_networks.chains.chain import Chain
     from codebound_networks.reading.walk import Network
 

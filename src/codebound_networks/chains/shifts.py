@@ -1,4 +1,4 @@
-"""Shifts of an image, over which a network averages its logits: the views of docs/format.md, 5.1."""
+"""Shifts of an image, over which a network averages its logits: the views of docs/format.md, 8.6."""
 
 from __future__ import annotations
 

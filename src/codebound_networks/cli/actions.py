@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import fields, replace
+from itertools import count, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +15,13 @@ from codebound.cli.actions import load_samples, record_options, save_or_rescue
 from codebound.known.base import BASE_FILE
 from codebound.known.encoder import encode_sample, load_encoder
 from codebound.known.provenance import Origin, origin_of
-from codebound.report.folder import WEIGHTS
+from codebound.report.folder import WEIGHTS, scores_name
 from codebound.run.device import resolve_device
 from codebound.run.errors import UsageError
 from codebound.run.files import write_json
 from codebound.run.progress import NOBODY, Listener
 from codebound.run.store import content_key, new_folder
-from codebound.run.tensor_files import load_arrays
+from codebound.run.tensor_files import load_arrays, load_weights
 from codebound.sample.caveats import remarks
 from codebound.sample.formats.catalogue import KNOWN
 from codebound.sample.load import load_dataset
@@ -129,13 +130,16 @@ def few_bits_from_options(
             data_folder=options["data_folder"],
             weights=runs.WEIGHTS,
         )
+        assert found.network is not None  # these methods make one
         runs.write_rows(folder, origin_of(found.network).rows)
     test = None if found.confrontation is None else found.confrontation.test
+    counted = found.certificate.limit
     record = {
         "model": arch,
         "data": data,
         **kept.result,
-        "train_error": found.certificate.facts.errors / sample.n,
+        "train_errors": counted.errors,
+        "train_error": counted.errors / counted.n,
         "test_errors": None if test is None else test.errors,
         "test_n": None if test is None else test.n,
         "test_error": None if test is None else test.errors / test.n,
@@ -160,6 +164,7 @@ def through_from_options(options: Mapping[str, Any], *, out: Path | None = None)
     role = "test" if fresh.lower() in KNOWN else "unlabelled"
     unlabelled = load_dataset(fresh, role=role, folder=folder)
     base = options["base"] or _beside(path, BASE_FILE)
+    tables = (path.with_name(scores_name(number)) for number in count(1))
     found = bound_through(
         path,
         load_network(options["model"], sample, options["weights"]),
@@ -168,8 +173,11 @@ def through_from_options(options: Mapping[str, Any], *, out: Path | None = None)
         delta=options["delta"],
         base=None if base is None else load_arrays(base),
         weights=options["g_weights"] or _beside(path, WEIGHTS),
+        tables=[
+            {name: tensor.numpy() for name, tensor in load_weights(each).items()}
+            for each in takewhile(Path.is_file, tables)
+        ],
         encoder=encoder,
-        allow_copies=options["allow_copies"],
     )
     if out is not None:
         write_json(out, found.record())

@@ -90,19 +90,18 @@ def _guarantees(picks: Certification, prune: Certification) -> list[dict[str, An
 
     assert picks.holdout is not None  # the demo has a test sample
     assert isinstance(picks.holdout.facts, HoldoutFacts)
-    learned, message = picks.certificate, prune.certificate
-    n, first, picked = learned.facts.n, learned.facts.extra["first"], learned.facts.extra["picks"]
+    learned, message, limit = picks.certificate, prune.certificate, picks.certificate.limit
     return [
         {
             "by": "picks",
             "bound": learned.claim.bound,
-            "words": f"Learned from {first} first examples and {picked} picks; counted on the {n} after the "
-            "first ones, each pick as an error.",
+            "words": f"Learned from {learned.known.rows} first examples and {limit.picks} picks; counted on "
+            f"the {limit.n} after the first ones, each pick as an error.",
         },
         {
             "by": "message",
             "bound": message.claim.bound,
-            "words": f"The network, compressed to {message.facts.code_bits} bits: the message is the proof.",
+            "words": f"The network, compressed to {message.message.bits} bits: the message is the proof.",
         },
         {
             "by": "hold-out",

@@ -15,7 +15,7 @@ import torch
 from codebound import __version__
 from codebound.run.errors import ModelError
 from codebound.sample.formats.catalogue import locate_all
-from codebound.sample.losses import require_logits
+from codebound.sample.outputs import require_logits
 from codebound_networks.chains.from_module import chain_of
 from codebound_networks.reading.callables import output_shape
 from codebound_networks.reading.layer_modules import plain_layers

@@ -25,7 +25,6 @@ def command(
     delta: Annotated[
         float, option("Failure probability of the limit on the disagreement, beside that of the certificate.")
     ] = 0.025,
-    allow_copies: opt.AllowCopies = False,
     data_folder: opt.DataFolder = None,
     out: Annotated[Path | None, option("The .json file to write; it must not exist.")] = None,
     output: opt.Output = Format.table,

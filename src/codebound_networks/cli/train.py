@@ -151,8 +151,7 @@ def _print_few_bits(record: Mapping[str, Any], output: Format, *, quiet: bool) -
     ]
     if alarm:
         shown.append(alarm)
-    if "base_declared" in record:
-        shown.append(f"DECLARED, not checked: {record['base_declared']}")
+    shown += [f"DECLARED, not checked: {name}: {said}" for name, said in record["declared"].items()]
     emit(record, output, [*shown, f"Weights: {record['weights']}", f"Check it: {record['verify']}"])
     if not quiet:
         for sentence in record["notes"]:

@@ -1,4 +1,4 @@
-"""Levels under a bell-shaped law of coded width: docs/format.md, section 4.14.
+"""Levels under a bell-shaped law of coded width: docs/format.md, section 8.4.
 
 A few hundred trained integers are too few to learn their frequencies: an adaptive code pays for every size it
 meets first. Their law is known beforehand but for its width, which costs six bits.
@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from codebound.bits.numbers import signed, uniform
 from codebound.run.errors import UsageError
+from codebound_networks.codes.numbers import signed, uniform
 from codebound_networks.codes.quantization import MAX_STEP
 from codebound_networks.codes.tensors import AbstractGridCode
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from codebound.bits.arithmetic import AbstractCoder
+    from codebound_networks.codes.arithmetic import AbstractCoder
     from codebound_networks.codes.tensors import Levels, Shape
 
 MAX_BELL_LEVEL = 255

@@ -119,10 +119,8 @@ def _adaptive(levels: Levels, step: int, limit: int, strides: Iterable[int]) -> 
         if height * width + row_flags * len(rows) + column_flags * len(columns) > MAX_SLOW_ELEMENTS:
             continue
         bits = gamma_bits(limit) + value_bits + 4.0
-        if row_flags:
-            bits += context_bits(_pair(height, len(rows)))
-        if column_flags:
-            bits += context_bits(_pair(width, len(columns)))
+        flagged = np.concatenate([rows] * row_flags + [columns] * column_flags + [rows[:0]])
+        bits += context_bits(_pair(flagged.sum(), len(flagged)))
         zero_bits = {
             (0, 1): context_bits(_pair(np.count_nonzero(nonzero), height * width)),
             (1, 1): context_bits(_pair(by_column[columns], height)),

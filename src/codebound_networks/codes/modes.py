@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from codebound.bits.arithmetic import Reader, Writer
 from codebound.bits.bitstring import Bits, join
-from codebound.bits.numbers import gamma
 from codebound.run.errors import FormatError, UsageError
 from codebound.run.extensions import find_extensions, resolve
+from codebound_networks.codes.arithmetic import Reader, Writer
 from codebound_networks.codes.bell import Bell
+from codebound_networks.codes.numbers import gamma
 from codebound_networks.codes.tensors import (
     AbstractGridCode,
     AbstractTensorCode,
@@ -27,7 +27,7 @@ from codebound_networks.codes.tensors import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from codebound.bits.arithmetic import AbstractCoder
+    from codebound_networks.codes.arithmetic import AbstractCoder
     from codebound_networks.codes.tensors import Shape
 
 MODES: dict[int, type[AbstractTensorCode]] = {

@@ -1,4 +1,4 @@
-"""From real weights to integers and back: uniform grids with coded steps (docs/format.md, 4.6).
+"""From real weights to integers and back: uniform grids with coded steps (docs/format.md, 8.3).
 
 A step is named by an integer j, and step j is about 2^(j/8). Levels times step is exact in float64; the one
 rounding, to float32, comes last.
@@ -78,7 +78,7 @@ def quantize(weights: NDArray[Any], step: int) -> NDArray[np.int32]:
 def round_to_float32(
     values: NDArray[np.float64], *, base: NDArray[np.float32] | None = None
 ) -> NDArray[np.float32]:
-    """The one rounding of decoded weights (docs/format.md, 4.6 and 5.3): to nearest, ties to even."""
+    """The one rounding of decoded weights (docs/format.md, 8.3): to nearest, ties to even."""
     if base is not None:
         values = values + base.astype(np.float64)
     with np.errstate(over="ignore"):

@@ -1,4 +1,4 @@
-"""All tensors of a network from few integers: docs/format.md, section 5.4.
+"""All tensors of a network from few integers: docs/format.md, section 8.8.
 
 Every element of the network starts at a coded Gaussian and adds one, two or four of the integers, which a
 hash chooses. Indices, signs and starts come from streams, in message order: the same bits on every machine.
@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from codebound.bits.numbers import bit, gamma, signed, uniform
 from codebound.bits.stream import Stream
 from codebound.run.errors import UsageError
 from codebound_networks.codes.modes import check_inner, code_inner, code_seed, integers
+from codebound_networks.codes.numbers import bit, gamma, signed, uniform
 from codebound_networks.codes.quantization import MAX_STEP, round_to_float32, step_size
 from codebound_networks.codes.tensors import Zero, matrix_shape, require_size
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from codebound.bits.arithmetic import AbstractCoder
     from codebound.bits.bitstring import Bits
+    from codebound_networks.codes.arithmetic import AbstractCoder
     from codebound_networks.codes.tensors import AbstractTensorCode, Shape
 
 MAX_DIMENSION = 1 << 20

@@ -1,4 +1,4 @@
-"""The static block code, docs/format.md, section 4.7: many independent states advance at once.
+"""The static block code, docs/format.md, section 8.4: many independent states advance at once.
 
 Every element is coded with a frequency of 16 bits from a table that the code word holds. The elements are
 dealt to the lanes in turn; numpy advances many lanes together, few lanes run in plain Python.

@@ -1,4 +1,4 @@
-"""The codes of a tensor that say every element: docs/format.md, sections 4.3 to 4.7.
+"""The codes of a tensor that say every element: docs/format.md, section 8.4.
 
 Each code is a final class that holds the content of one tensor. Its ``code`` method lists the symbols once,
 for both directions: a writer codes the content; a reader starts from a blank one and returns what it read.
@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from codebound.bits.numbers import FlagContexts, SymbolContext, bit, float32, gamma, signed, uniform
 from codebound.run.errors import FormatError, UsageError
 from codebound.run.references import implements
+from codebound_networks.codes.numbers import FlagContexts, SymbolContext, bit, float32, gamma, signed, uniform
 from codebound_networks.codes.quantization import MAX_LEVEL, MAX_STEP, round_to_float32, step_size
 from codebound_networks.codes.static import MAX_LANES_LOG2, SCALE, block_limits, decode_block, encode_block
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from codebound.bits.arithmetic import AbstractCoder
     from codebound.bits.bitstring import Bits
+    from codebound_networks.codes.arithmetic import AbstractCoder
     from codebound_networks.codes.static import Integers
 
 
@@ -52,7 +52,7 @@ def require_size(coder: AbstractCoder, shape: Shape) -> None:
 
 
 class Witness:
-    """The proofs behind a message, read one after the other (docs/format.md, section 1)."""
+    """The proofs behind a message, read one after the other (docs/format.md, 8.9)."""
 
     def __init__(self, data: bytes) -> None:
         self._left = memoryview(data)
@@ -300,9 +300,12 @@ class Adaptive(AbstractGridCode):
         rows, columns = matrix_shape(self.shape)
         given = self.levels.reshape(rows, columns)
         row_flags, column_flags = bit(coder, self.row_flags), bit(coder, self.column_flags)
-        live_rows = code_live(coder, np.any(given, axis=1).tolist()) if row_flags else list(range(rows))
-        live_columns = (
-            code_live(coder, np.any(given, axis=0).tolist()) if column_flags else list(range(columns))
+        flags = FlagContexts()  # one context for rows and columns
+        live_rows, live_columns = (
+            [i for i, live in enumerate(np.any(given, axis=axis).tolist()) if flags.code(coder, live)]
+            if is_flagged
+            else range(count)
+            for axis, is_flagged, count in ((1, row_flags, rows), (0, column_flags, columns))
         )
         kind = uniform(coder, self.kind, 4)
         stride = gamma(coder, self.stride) if kind == 3 else 1
@@ -399,9 +402,3 @@ def code_mask(coder: AbstractCoder, mask: list[int]) -> list[int]:
         result.append(flag)
         ones -= flag
     return result
-
-
-def code_live(coder: AbstractCoder, live: list[int]) -> list[int]:
-    """The indices of the rows (or columns) whose flag is 1: those that may have non-zeros."""
-    context = FlagContexts()
-    return [i for i, flag in enumerate(live) if context.code(coder, flag)]

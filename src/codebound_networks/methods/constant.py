@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 def propose_constant(search: Search) -> None:
     """A linear layer without weights, whose bias knows the commonest label of the examples that count."""
     task = search.task
-    if task.claim.is_about_f or task.base is not None:
-        raise UnsuitedError("a constant is no network near f, nor near a base.")
-    labels, classes = task.counted.y, task.sample.classes
+    if task.is_about_f or task.base is not None or task.sample.is_cells:
+        raise UnsuitedError("a constant is no network near f, nor near a base, and no network reads words.")
+    labels, classes = task.rest.y, task.sample.classes
     bias = np.zeros(classes, dtype=np.int64)
     bias[np.bincount(labels, minlength=classes).argmax()] = 1
     chain = Chain(task.sample.input_shape, (Linear(classes, True),))

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from codebound.certificate.claims import AboutG
 from codebound.certificate.evaluate import sure_share
 from codebound.known.base import MAX_WORDS, Pretrained, require_unseen_base
 from codebound.known.provenance import origin_of_parts
 from codebound.methods.inputs import SCORES, Networks, make_helper, maker_of, refuse_seen
-from codebound.methods.kernel_share import linear_helper
 from codebound.methods.registry import makes_own
-from codebound.run.errors import CertificateError, ModelError, UsageError
+from codebound.run.errors import CertificateError, DataError, ModelError, UsageError
+from codebound.sample.made import Made
 from codebound_networks.about_f.batch_independence import require_one_example
 from codebound_networks.chains.message import MAX_ELEMENTS
 from codebound_networks.chains.original import Original
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
     from torch import nn
 
-    from codebound.certificate.claims import AbstractClaim
     from codebound.certificate.task import Tensors
     from codebound.run.progress import Progress
     from codebound.sample.dataset import Dataset
@@ -41,11 +39,16 @@ _PRIOR_STEPS = 4000
 _PRIOR_SEED = 0
 _FEW = 64  # examples that show how sure predictions are
 _INSTEAD = (
-    " If it was neither trained nor selected on the sample, give it as a base (methods auto, picks, biases): "
+    " If it was neither trained nor selected on the sample, give it as a base (methods auto, picks, scores): "
     "its scores are then declared and counted. Else certify a network of another kind (methods auto, picks, "
     "split) and bound this one through it, by fresh inputs on which the two differ "
     "(codebound.bound_through), or by a hold-out set."
 )
+_THROUGH = (
+    "Certify without this claim, and bound f through what is certified, by how often the two differ: on a "
+    "test sample, or on fresh inputs (codebound.bound_through, codebound through)."
+)
+_MOST_COUNTING = 1 << 46  # multiplications, over all examples (docs/format.md, 8.9)
 _SCORED = " What is certified are its scores, as they are declared."
 _TOO_DEEP = "At worst, rounding errors of so many layers are larger than every margin."
 
@@ -55,23 +58,38 @@ def read_networks(
     base: Pretrained | None,
     sample: Dataset,
     *,
-    stated: AbstractClaim,
+    is_about_f: bool,
+    trains_base: bool,
     method: str,
     has_helper: bool,
 ) -> Networks:
-    """Reads the networks that were given, as far as the claim and the method need them."""
+    """Reads the networks that were given, as far as the claim and the method need them.
+
+    Args:
+        f: The network.
+        base: A network that its message may code the difference to.
+        sample: The sample.
+        is_about_f: Whether the claim is about f itself.
+        trains_base: Whether f is trained anew on the known share.
+        method: Of the search.
+        has_helper: Whether something else than f is made of the known share.
+    """
+    if sample.is_cells:
+        raise DataError(f"{sample.name} has words or gaps, and networks read numbers: leave out the model.")
     can_do_without = makes_own(method) if base is None else method in SCORES
-    needs_chain = stated.is_about_f or (stated.trains_base and not has_helper) or not can_do_without
+    needs_chain = is_about_f or (trains_base and not has_helper) or not can_do_without
     try:
         original = read_original(f, sample, needs_chain=needs_chain)
     except ModelError as reason:
-        needs_f = base is not None or stated != AboutG(stated.loss) or not makes_own(method)
+        needs_f = base is not None or is_about_f or trains_base or not makes_own(method)
         if needs_f or not runs_on(f.model, sample.input_shape, sample.classes):
             raise
         return Networks(None, f"{reason}\n  Methods that make a network of their own go on without it.")
-    uncoded = explain_no_message(original)
+    uncoded = explain_no_message(original, sample.n)
     if uncoded and needs_chain:
         raise CertificateError(uncoded + _INSTEAD)
+    if is_about_f:
+        _require_subject(original, sample)
     if uncoded:
         uncoded += _INSTEAD if base is None else _SCORED
     tensors = None
@@ -85,8 +103,8 @@ def _read_helper(network: nn.Module, prior: Dataset, unseen: Sequence[Dataset]) 
     """A helper to which a message codes the difference."""
     refuse_seen(network, unseen, prior)
     original = read_original(network, prior)
-    if uncoded := explain_no_message(original):
-        raise CertificateError(f"{uncoded}\n  A helper like that encodes the rest: give the method auto.")
+    if uncoded := explain_no_message(original, max(each.n for each in unseen)):
+        raise CertificateError(f"{uncoded}\n  Its scores can be declared: give the method auto.")
     return original
 
 
@@ -97,22 +115,38 @@ def known_of_prior(
     *,
     unseen: Sequence[Dataset],
     progress: Progress,
+) -> tuple[Made, Original]:
+    """A helper that was made of the known share, and has seen nothing of ``unseen``.
+
+    Of how many rows it was made, whoever asks puts in.
+    """
+    says, found = _make_helper(helper, original, prior, unseen=unseen, progress=progress)
+    return Made(says, "no other data" if helper is None else "data of your own", 0, found.sha256), found
+
+
+def _make_helper(
+    helper: Callable[[Dataset], Any] | Pretrained | None,
+    original: Original | None,
+    prior: Dataset,
+    *,
+    unseen: Sequence[Dataset],
+    progress: Progress,
 ) -> tuple[str, Original]:
-    """Name and network of the helper of a split. It has seen nothing of ``unseen``."""
+    """Name and network of a helper."""
     if isinstance(helper, Pretrained):
         return helper.name, _read_helper(helper.network, prior, unseen)
     if helper is not None:
         made = make_helper(helper, prior)
         if not isinstance(made, torch.nn.Module):
             raise UsageError(f"a helper is a torch module. Got {type(made).__name__}.")
-        says = f"made by {maker_of(helper)} of the first part"[:MAX_WORDS]
+        says = f"made by {maker_of(helper)} of the known share"[:MAX_WORDS]
         return says, _read_helper(made.eval(), prior, unseen)
-    if original is not None:
-        return "trained on the prior part of the sample", _train_on_prior(original, prior, progress)
-    return (
-        "linear, learned in closed form from the first part of the sample",
-        read_original(linear_helper(prior), prior),
-    )
+    if original is None:
+        raise UsageError(
+            "nothing is trained on the known share: give a helper, or a model that a message describes. The "
+            "methods split and picks learn from a share by themselves."
+        )
+    return "the same architecture, trained anew", _train_on_prior(original, prior, progress)
 
 
 def read_original(model: nn.Module | Traced, sample: Dataset, *, needs_chain: bool = False) -> Original:
@@ -135,13 +169,31 @@ def read_original(model: nn.Module | Traced, sample: Dataset, *, needs_chain: bo
     return original
 
 
-def explain_no_message(original: Original) -> str:
-    """Say why no message is made of a network, and what bounds it; empty where one can be."""
+def _require_subject(original: Original, sample: Dataset) -> None:
+    """Refuses a network that no certificate is about: an operation is none of f, or its rounding is open."""
+    assert original.chain is not None  # a claim about f needs one
+    for position, operation in enumerate(original.chain.operations):
+        if not operation.describes_f:
+            raise CertificateError(
+                f"no certificate is about a network f with such an operation: {position} ({operation}). "
+                + _THROUGH
+            )
+    if _is_too_deep(original, sample):
+        raise CertificateError(
+            "no proof covers the rounding of f on most examples: at worst, rounding errors of so many "
+            f"layers are larger than its margins, and each would count against it. {_THROUGH}"
+        )
+
+
+def explain_no_message(original: Original, rows: int) -> str:
+    """Say why no message is made of a network; empty where one can be."""
     numbers = sum(math.prod(array.shape) for array in original.tensors.values())
     if original.chain is None:
         why = f"The network is no chain of layers that a message describes ({original.unchained.rstrip('.')})"
     elif numbers > MAX_ELEMENTS:
         why = f"The network has {numbers:,} numbers and a message holds {MAX_ELEMENTS:,}"
+    elif rows * original.chain.work().products > _MOST_COUNTING:
+        why = f"To count its errors on {rows:,} examples takes more than 2^46 multiplications"
     else:
         return ""
     return f"{why}: none is made of it."

@@ -33,7 +33,7 @@ SMALLEST_SHARE = 4
 
 def propose_pruned(search: Search) -> None:
     """Pruning and quantisation; trained on the sample, unless the effort is quick or g must stay near f."""
-    if search.effort == "quick" or search.task.claim.stays_near_f or search.task.base:
+    if search.effort == "quick" or search.task.stays_near_f or search.task.base:
         _quantise_as_it_is(search)
     else:
         _prune_and_train(search)
@@ -46,8 +46,7 @@ _CLOSE_LEVELS = (63, 255, 1023, 4095)
 
 def _quantise_as_it_is(search: Search) -> None:
     """Prunes and quantises the weights of f without training; a part of the sample picks the finalists."""
-    is_close = search.task.claim.stays_near_f
-    densities, counts = ((1.0,), _CLOSE_LEVELS) if is_close else (_DENSITIES, _LEVELS)
+    densities, counts = ((1.0,), _CLOSE_LEVELS) if search.task.stays_near_f else (_DENSITIES, _LEVELS)
     search.consider(
         [partial(_quantise, search, density, levels) for density in densities for levels in counts]
     )
@@ -90,8 +89,10 @@ def _prune_and_train(search: Search) -> None:
     def bound_of(plan: PruneSettings, report: Progress) -> float:
         is_first = search.tried == tried
         found = search.propose(_train_pruned(search, plan, report))
+        if found is None:  # the bits do not say what they were made for
+            return math.inf
         if is_first:
-            search.require_promise(errors=found.count.errors, code_bits=found.bits.length / SMALLEST_SHARE)
+            search.require_promise(errors=found.tally.errors, code_bits=found.bits.length / SMALLEST_SHARE)
         return found.rank[0]
 
     keep = max(8, round(n**0.6))

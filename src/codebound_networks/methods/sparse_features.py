@@ -62,7 +62,7 @@ def _of_filters(search: Search) -> Iterator[tuple[Chain, Learner]]:
         raise UnsuitedError(
             f"features are those of images of at least {LEAST_SIDE} x {LEAST_SIDE} pixels. Got {shape}."
         )
-    search.require_promise(code_bits=_LEAST_BITS * _first_size(search.task.counted.n))
+    search.require_promise(code_bits=_LEAST_BITS * _first_size(search.task.rest.n))
     pool = max(2, min(shape[1:]) // _GRID)
     head = Linear(search.task.sample.classes, False)
     for table, kind in product(_TABLES, _GREY_SHIFTS[search.effort] if shape[0] == 1 else (None,)):
@@ -77,17 +77,15 @@ def _of_base(search: Search) -> Iterator[tuple[Chain, Learner]]:
     chain, base = search.task.f.chain, search.task.base
     if chain is None or base is None:
         raise UnsuitedError("features of a base need a network that is a chain of known layers.")
-    if search.task.claim.trains_base:
+    if base.made.rows:
         raise UnsuitedError("features learn a last layer from zero; that of a prior part is trained already.")
-    if any(base[1][name].any() for name in _head(chain)):
+    if any(base.tensors[name].any() for name in _head(chain)):
         raise UnsuitedError(
             "features of a base need a last layer that starts at zero. Where that was decided before the "
             "base was tried on this sample, leave the layer out of its file."
         )
-    yield (
-        chain,
-        _above(chain, {name: torch.from_numpy(value) for name, value in base[1].items()}, search.device),
-    )
+    tensors = {name: torch.from_numpy(value) for name, value in base.tensors.items()}
+    yield chain, _above(chain, tensors, search.device)
 
 
 def _first_size(n: int) -> int:

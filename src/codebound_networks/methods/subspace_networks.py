@@ -75,7 +75,7 @@ def propose_subspace_of_f(search: Search) -> None:
 def _find(search: Search, networks: Sequence[tuple[Chain, Learner]]) -> None:
     """Picks the network by a first run of each, then its plan; the best integers are polished."""
     if search.task.base is None:
-        search.require_promise(code_bits=_LEAST_BITS * _first_dimension(search.task.counted))
+        search.require_promise(code_bits=_LEAST_BITS * _first_dimension(search.task.rest))
     chosen: _Trainer | None = None
     for chain, learner in networks:
         trainer = _Trainer(search, chain, learner, rivals=len(networks))
@@ -92,7 +92,8 @@ class _Trainer(AbstractTrainer[SubspaceSettings]):
     def __init__(self, search: Search, chain: Chain, learner: Learner, *, rivals: int) -> None:
         super().__init__(search, chain, learner)
         task, sample = search.task, search.sample
-        self.base = task.base and {name: torch.from_numpy(value) for name, value in task.base[1].items()}
+        base = task.base_tensors
+        self.base = None if base is None else {name: torch.from_numpy(each) for name, each in base.items()}
         passes = _passes(search, chain, sample.n)  # over the sample, forwards
         batch_size = min(500, max(32, sample.n // 28))
         epochs = math.ceil(_STEPS[search.effort] * batch_size / sample.n)
@@ -100,9 +101,9 @@ class _Trainer(AbstractTrainer[SubspaceSettings]):
         self.most_runs = max(1, min(_RUNS[search.effort], most // _LEAST_EPOCHS))
         self.evaluations = min(_EVALUATIONS[search.effort], round((1.0 - _FIRST - _SEARCH) * passes / _NEAR))
         first = SubspaceSettings(
-            dimension=_first_dimension(task.counted),
+            dimension=_first_dimension(task.rest),
             step=_STEP if self.base is None else _STEP_FROM_BASE,
-            gain=1.5 if _is_colour(task.counted) else 3.0,
+            gain=1.5 if _is_colour(task.rest) else 3.0,
             batch_size=batch_size,
             epochs=max(1, min(round(_FIRST * passes / (3.0 * rivals)), round(_FIRST_STEPS * epochs))),
             seed=search.seed,

@@ -43,7 +43,7 @@ def require_training(search: Search, *, starts_from_f: bool = False) -> None:
     if search.effort == "quick":
         more = "Choose the effort standard." if search.until == math.inf else "Give more minutes."
         raise UnsuitedError(f"training takes longer than a quick search. {more}")
-    if search.task.claim.stays_near_f:
+    if search.task.stays_near_f:
         raise UnsuitedError("what is trained does not stay near f, which this claim is about.")
 
 

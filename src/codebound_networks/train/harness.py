@@ -22,7 +22,7 @@ from codebound.run.references import implements
 from codebound.run.tensor_files import dtype_name, state_sha256, state_tensors
 from codebound.sample.dataset import seen_rows
 from codebound.sample.load import as_dataset
-from codebound.sample.losses import error_count
+from codebound.sample.outputs import error_count
 from codebound_networks.reading.callables import Adapter
 from codebound_networks.train import runs
 from codebound_networks.train.rng import stream_seed

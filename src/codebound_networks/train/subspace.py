@@ -1,4 +1,4 @@
-"""Training inside a coded random subspace: a few integers are all that is learned (docs/format.md, 5.4).
+"""Training inside a coded random subspace: a few integers are all that is learned (docs/format.md, 8.8).
 
 Every tensor is a fixed random start plus signed sums of the same d integers: the message holds the integers
 and nothing else. Only the integers are known to a decoder; rates, noise, gain and batches are free.

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from codebound.bits.arithmetic import MAX_WORK, Writer
 from codebound.methods.search import Search, UnsuitedError
 from codebound.run.errors import ModelError, UnsupportedLayerError, UsageError
 from codebound.run.references import implements
@@ -24,6 +23,7 @@ from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.from_module import chain_of
 from codebound_networks.chains.message import MAX_ELEMENTS, Message
 from codebound_networks.chains.operations import Conv, LocalConv
+from codebound_networks.codes.arithmetic import MAX_WORK, Writer
 from codebound_networks.codes.choose import best_tensor_code
 from codebound_networks.codes.modes import encode_tensors
 from codebound_networks.codes.quantization import nearest_step, quantize, step_for_levels, step_size
@@ -334,7 +334,7 @@ class LocalFilters(compressors.AbstractNetworkCompressor):
         chain = search.task.f.chain
         if chain is None or not convolutions(chain):
             raise UnsuitedError("conv needs a chain with convolutions outside residual blocks.")
-        if search.task.base is not None or search.task.claim.stays_near_f:
+        if search.task.base is not None or search.task.stays_near_f:
             raise UnsuitedError("conv changes the architecture, so there is no difference to a base or to f.")
         pairs = product(_NUMBERS, _OTHERS)
         search.consider([partial(_message, search, chain, numbers, *others) for numbers, others in pairs])

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from codebound.bits.arithmetic import MAX_WORK
 from codebound.bits.stream import Stream
 from codebound.run.errors import UnsupportedLayerError, UsageError
 from codebound.run.references import implements
+from codebound_networks.codes.arithmetic import MAX_WORK
 from codebound_networks.views.layers import AbstractLayerView
 from codebound_papers.arora18.projection_plan import sign_count
 from codebound_papers.compress import compressors

@@ -9,20 +9,22 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from codebound.bits.forms import NETWORK
 from codebound.bounds.facts import OccamFacts
 from codebound.bounds.original import occam_margin
-from codebound.certificate.claims import AboutG
 from codebound.certificate.decoding import decode
 from codebound.certificate.evaluate import count_errors
 from codebound.certificate.file import Certificate
+from codebound.certificate.outcome import count_learned
 from codebound.certificate.verification import verify
-from codebound.learn.kernel_network import count_losses
+from codebound.learn.kernel_network import KernelNetwork
 from codebound.report.folder import WEIGHTS
 from codebound.run.errors import CertificateError, CodeboundError
 from codebound.run.job import Engine
 from codebound.run.tensor_files import float32_sha256
 from codebound.sample.dataset import Dataset
 from codebound_networks.chains.from_module import chain_of
+from codebound_networks.chains.original import Original
 from codebound_papers.compare.rows import Row, decimal_log, risk_row
 from codebound_papers.measure.proximity import Closeness
 
@@ -44,30 +46,30 @@ class Compressed:
     @property
     def is_plain(self) -> bool:
         """Return True if the claim is about g, with all of the sample's errors."""
-        return issubclass(self.certificate.kind, AboutG)
+        return self.certificate.statement == "C-2" and self.certificate.question.is_plain
 
     def errors_on(self, data: Dataset, *, device: str | torch.device, engine: Engine | None) -> int | None:
         """Count the errors of g. A network that was learned from picks takes inputs as they are stored."""
         if self.network is None:
             return None
         network = self.network.to(device)
-        if self.certificate.kind.is_learned:
-            return count_losses(network, data, device=device)
-        return count_errors(network, data.on(device), engine=engine).errors
+        if isinstance(network, KernelNetwork):
+            return count_learned(network, data)
+        return count_errors(network, data.on(device), engine=engine)
 
     @property
     def declared(self) -> str:
         """Declaration about its base that no program can check. Empty without one."""
-        words = self.certificate.base_declared
-        return f"DECLARED, not checked: {words}" if words else ""
+        words = self.certificate.condition
+        return f"DECLARED, not checked: {words}." if words else ""
 
     def row(self) -> Row:
         """The claim."""
-        claim, facts = self.certificate.claim, self.certificate.facts
-        counts = f"{facts.code_bits:,} bits, {facts.errors:,} errors on {facts.n:,} examples"
+        claim, limit = self.certificate.claim, self.certificate.limit
+        counts = f"{self.certificate.message.bits:,} bits, {limit.errors:,} errors on {limit.n:,} examples"
         return Row(
             name=self.name,
-            reference=claim.statement,
+            reference=self.certificate.statement,
             value=claim.bound,
             log10=decimal_log(claim.bound),
             kind="certified",
@@ -79,10 +81,10 @@ class Compressed:
 
     def margin_row(self, close: Closeness) -> Row:
         """Certify by code length through the margin of f (C-7). It is never tighter, but in the papers."""
-        claim, facts = self.certificate.claim, self.certificate.facts
+        certificate = self.certificate
         theta, counted, outliers = close.best_theta()
-        n, bits, delta = close.n, facts.code_bits, claim.delta
-        occam = OccamFacts(errors=counted, n=n, code_bits=bits, delta=delta, classes=facts.classes)
+        bits, delta, classes = certificate.message.bits, certificate.claim.delta, certificate.sample.classes
+        occam = OccamFacts(errors=counted, n=close.n, code_bits=bits, delta=delta, classes=classes)
         bound = occam_margin(occam)
         note = (
             f"{bound.sentence} Counts the {counted:,} examples where f has a margin of at most {theta:.4g}, "
@@ -108,16 +110,14 @@ def accept_certificate(
     base = _named_base(certificate, bases)
     original = _weights(model, sample) if certificate.claim.subject == "f" else None
     verdict = verify(certificate, sample, base=base, unlabelled=unlabelled, original=original)
-    if verdict.verdict != "ACCEPT":
-        reasons = "\n  ".join(verdict.reasons)
-        raise CertificateError(
-            f"the certificate ({label}) is refused for the sample {sample.name}:\n  {reasons}"
-        )
+    if not verdict.is_accepted:
+        said = f"the certificate ({label}) is refused for the sample {sample.name}:"
+        raise CertificateError("\n  ".join((said, *verdict.reasons)))
     network: nn.Module | None = None
-    if not certificate.kind.is_learned:
+    if certificate.form == NETWORK:
         network = decode(certificate, base=base)
     elif not isinstance(source, Certificate) and (weights := Path(source).with_name(WEIGHTS)).exists():
-        network = decode(source, weights=weights)  # learned from picks
+        network = decode(source, weights=weights)  # learned from the sample
     return Compressed(label=label, certificate=certificate, network=network)
 
 
@@ -125,7 +125,7 @@ def _named_base(
     certificate: Certificate, bases: Sequence[Mapping[str, NDArray[np.float32]]]
 ) -> Mapping[str, NDArray[np.float32]] | None:
     """The base that a certificate names; another one where it is not there, which the verifier refuses."""
-    named = certificate.helper.base
+    named = certificate.known.base
     if named is None or not bases:
         return None
     return next((base for base in bases if float32_sha256(base) == named.sha256), bases[0])
@@ -152,7 +152,6 @@ def labels(sources: Sequence[Certificate | Path | str]) -> list[str]:
 def _weights(model: nn.Module, sample: Dataset) -> Mapping[str, NDArray[np.float32]] | None:
     """The tensors of f as a claim about f names them; None where f is no chain, which the verifier says."""
     try:
-        _, tensors = chain_of(model, sample.input_shape)
+        return Original(*chain_of(model, sample.input_shape)).arrays
     except CodeboundError:
         return None
-    return {name: tensor.detach().cpu().float().numpy() for name, tensor in tensors.items()}

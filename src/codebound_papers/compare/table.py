@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,8 @@ from codebound.bounds.held_out import holdout
 from codebound.bounds.lengths import raw_weight_bits
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.risk import rate
-from codebound.certificate.file import Certificate, CertificateFacts
+from codebound.certificate.file import Certificate
+from codebound.certificate.task import require_test_set
 from codebound.certification import certify
 from codebound.known.provenance import origin_of
 from codebound.methods.search import Effort
@@ -136,9 +138,7 @@ def compare(
     module = network.model if isinstance(network, Network) else network
     _check_test_set(sample, test_set)
     if (bases or unlabelled is not None) and not certificates:
-        raise UsageError(
-            "bases and unlabelled are what a certificate was made with: give the certificate too."
-        )
+        raise UsageError("bases and unlabelled inputs belong to a certificate: give the certificate too.")
     compressed = [
         accept_certificate(source, module, sample, label=label, bases=bases, unlabelled=unlabelled)
         for source, label in zip(certificates, labels(certificates), strict=True)
@@ -152,11 +152,9 @@ def compare(
     notes += [dependence] if dependence else []
     if not certificates and effort is not None:
         try:
-            delta, seed, device = settings.delta, settings.seed, settings.device
-            pruned = partial(certify, method="prune", effort=effort, engine=engine)
-            made = pruned(
-                measured.network.traced, sample, delta=delta, seed=seed, device=device, progress=progress
-            )
+            asked: Any = {name: getattr(settings, name) for name in ("delta", "seed", "device")}
+            asked |= {"method": "prune", "effort": effort, "engine": engine, "progress": progress}
+            made = certify(measured.network.traced, sample, **asked)
             label = f"{made.method}, {effort}"
             compressed = [Compressed(label=label, certificate=made.certificate, network=made.network)]
         except (CertificateError, ModelError) as refusal:
@@ -177,10 +175,10 @@ def compare(
         rows.append(each.margin_row(close))
         if each is not min(plain, key=lambda one: one.certificate.claim.bound):
             continue
-        if lost := _collapse(each.certificate.facts, errors):
+        if lost := _collapse(each.certificate, errors):
             evidence = replace(evidence, lost=lost)
         else:
-            evidence = replace(evidence, message=(each.certificate.facts.code_bits, close))
+            evidence = replace(evidence, message=(each.certificate.message.bits, close))
     notes += [f"{each.name}. {each.declared}" for each in compressed if each.declared]
     if not like_for_like and not measured.obstacle:
         notes.append(BARS)
@@ -189,9 +187,8 @@ def compare(
         trained_on = trained_on or origin_of(module).data_sha256 or None
         doubts = _doubts(sample, test_set, trained_on)
         for row in fresh:
-            is_doubted = row.kind == "holdout" and doubts.get(row.subject)
-            note = f"{row.note} {doubts.get(row.subject)}"
-            rows.append(replace(row, guarantee=False, note=note) if is_doubted else row)
+            doubt = doubts.get(row.subject) if row.kind == "holdout" else ""
+            rows.append(replace(row, guarantee=False, note=f"{row.note} {doubt}") if doubt else row)
         notes += [] if trained_on or doubts["f"] else [_IF]
         notes += dict.fromkeys(doubt for doubt in doubts.values() if doubt)
     found, pruning = evaluate(evidence), _pruning(evidence)
@@ -217,10 +214,11 @@ def compare(
     )
 
 
-def _collapse(facts: CertificateFacts, errors: int) -> str:
+def _collapse(certificate: Certificate, errors: int) -> str:
     """Return the reason why a g that has lost most of what f knows is no compression of f."""
-    lost, wrong = facts.errors / facts.n, errors / facts.n
-    if lost <= (wrong + 1.0 - 1.0 / (facts.classes or 2)) / 2.0:
+    counted = certificate.limit
+    lost, wrong = counted.errors / counted.n, errors / counted.n
+    if lost <= (wrong + 1.0 - 1.0 / certificate.sample.classes) / 2.0:
         return ""
     return (
         f"the g of the certificate errs on {rate(lost)} of the sample, f on {rate(wrong)}: give a better one."
@@ -323,17 +321,9 @@ def _doubts(sample: Dataset, test_set: Dataset, trained_on: str | None) -> dict[
 def _check_test_set(sample: Dataset, test_set: Dataset | None) -> None:
     if test_set is None:
         return
-    if test_set.input_shape != sample.input_shape:
-        raise DataError(
-            f"the test inputs have the shape {test_set.input_shape}; those of the sample have "
-            f"{sample.input_shape}."
-        )
+    require_test_set(test_set, sample)
     if test_set.sha256 == sample.sha256:
         raise DataError(
             f"the test sample {test_set.name} is the sample itself, so it says nothing about new data. Give "
             "examples that were used for nothing, or hold a part of the sample out before training."
-        )
-    if int(test_set.y.max()) >= sample.classes:
-        raise DataError(
-            f"the test sample has a label {test_set.y.max()}; the sample has {sample.classes} classes."
         )

@@ -12,12 +12,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from codebound.bits.arithmetic import AbstractCoder
 from codebound.bits.bitstring import Bits
-from codebound.bits.numbers import bit, gamma, signed, uniform
 from codebound.bits.stream import Stream
 from codebound.run.references import implements
+from codebound_networks.codes.arithmetic import AbstractCoder
 from codebound_networks.codes.modes import check_inner, code_inner, code_seed, integers
+from codebound_networks.codes.numbers import bit, gamma, signed, uniform
 from codebound_networks.codes.quantization import MAX_STEP, step_size
 from codebound_networks.codes.tensors import AbstractTensorCode, Shape, Zero, matrix_shape
 from codebound_papers.compress.random_matrices import RandomMatrix, combine

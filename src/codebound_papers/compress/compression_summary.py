@@ -15,7 +15,7 @@ from codebound.run.files import finite
 from codebound.run.progress import Progress, silent
 from codebound.run.references import implements
 from codebound.sample.dataset import DeviceData
-from codebound.sample.losses import logit_chunks
+from codebound.sample.outputs import logit_chunks
 from codebound_networks.codes.modes import encode_tensors
 from codebound_networks.codes.tensors import AbstractTensorCode
 from codebound_networks.reading.walk import Network

@@ -251,7 +251,7 @@ class AbstractCompressor(AbstractNetworkCompressor):
     @classmethod
     def propose(cls, search: Search) -> None:
         """f stays as it is, and a part of the sample chooses the options."""
-        grid = cls.near() if search.task.claim.stays_near_f else cls.grid()
+        grid = cls.near() if search.task.stays_near_f else cls.grid()
         if not grid:
             raise UnsuitedError("g would be too far from f for a claim about f on a whole domain.")
         network, initial = search.task.network, search.task.base_network

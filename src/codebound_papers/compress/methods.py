@@ -9,7 +9,7 @@ import torch
 
 from codebound.run.errors import UsageError
 from codebound.sample.dataset import DeviceData
-from codebound.sample.losses import error_count
+from codebound.sample.outputs import error_count
 from codebound_networks.codes.modes import encode_tensors
 from codebound_papers.compress.catalogue import COMPRESSORS, find_compressor
 from codebound_papers.compress.compressors import AbstractCompressor, AbstractRule, Compressed, Job

@@ -19,8 +19,8 @@ from codebound.run.job import Engine, over_shards
 from codebound.run.progress import Progress, silent
 from codebound.run.references import implements
 from codebound.sample.dataset import DeviceData
-from codebound.sample.losses import logit_chunks, margins
 from codebound.sample.memmap import allocate, rows_in_blocks, sort_blocks
+from codebound.sample.outputs import logit_chunks, margins
 
 
 def ambiguous_errors(logits: Tensor, labels: Tensor, tolerance: float) -> Tensor:

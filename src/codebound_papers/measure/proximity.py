@@ -16,7 +16,7 @@ from codebound.run.job import Engine, over_shards
 from codebound.run.progress import Progress, silent
 from codebound.run.references import implements
 from codebound.sample.dataset import DeviceData
-from codebound.sample.losses import logit_chunks, margins
+from codebound.sample.outputs import logit_chunks, margins
 
 
 @dataclass(frozen=True, slots=True, eq=False)

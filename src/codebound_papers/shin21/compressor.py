@@ -20,7 +20,7 @@ from codebound.bounds.numerics import log_chernoff_tail
 from codebound.run.errors import UnsupportedLayerError, UsageError
 from codebound.run.references import implements
 from codebound.sample.dataset import DeviceData
-from codebound.sample.losses import margins
+from codebound.sample.outputs import margins
 from codebound_networks.codes.quantization import nearest_step, step_size
 from codebound_networks.codes.tensors import AbstractTensorCode
 from codebound_networks.reading.walk import Network

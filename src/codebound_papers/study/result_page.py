@@ -78,7 +78,7 @@ class StudyResult:
         if isinstance(found, str):
             return self.claim, says, f"{true}; it has no certificate: {found.rstrip('.')}."
         if found.claim.vacuous:
-            size = f"{found.facts.code_bits:,} bits"
+            size = f"{found.message.bits:,} bits"
             return self.claim, says, f"{true}; its certificate ({size}) says no more than guessing."
         limit, sure = percent(found.claim.bound), f"with probability {1.0 - found.claim.delta:g}"
         checked = "a guarantee that the second program has checked"
@@ -128,10 +128,10 @@ class StudyResult:
         for name, found in self.certified.items():
             limit, note = "none", found
             if isinstance(found, Certificate):
-                claim, facts = found.claim, found.facts
+                claim, counts = found.claim, found.limit
                 worth = "it says no more than guessing" if claim.vacuous else f"delta {claim.delta:g}"
-                counted = f"{facts.errors:,} errors on {facts.n:,} examples, {facts.code_bits:,} bits"
-                limit, note = percent(claim.bound), f"{claim.statement}; {counted}; {worth}"
+                counted = f"{counts.errors:,} errors on {counts.n:,} examples, {found.message.bits:,} bits"
+                limit, note = percent(claim.bound), f"{found.statement}; {counted}; {worth}"
             rows.append((f"certificate of {name}", limit, note))
         for name, (on_sample, on_test) in self.errors.items():
             seen = "unknown: no test examples" if on_test is None else rate(on_test)
@@ -192,8 +192,14 @@ class StudyResult:
 def _claim_record(found: Certificate | str) -> dict[str, object]:
     if isinstance(found, str):
         return {"bound": None, "reason": found}
-    claimed = {name: getattr(found.claim, name) for name in ("statement", "bound", "vacuous")}
-    return claimed | {name: getattr(found.facts, name) for name in ("errors", "n", "code_bits")}
+    return {
+        "statement": found.statement,
+        "bound": found.claim.bound,
+        "vacuous": found.claim.vacuous,
+        "errors": found.limit.errors,
+        "n": found.limit.n,
+        "code_bits": found.message.bits,
+    }
 
 
 def _published_row(each: PublishedValue | Refused) -> dict[str, str]:

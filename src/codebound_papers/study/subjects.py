@@ -12,13 +12,14 @@ from torch import Tensor, nn
 
 from codebound.certificate.assessment import assess, issue
 from codebound.certificate.file import Certificate
+from codebound.certificate.outcome import NetworkOutcome
 from codebound.certificate.task import Task
 from codebound.cli.actions import load_samples
 from codebound.run.errors import CodeboundError, UsageError
 from codebound.run.progress import Progress, silent
 from codebound.sample.dataset import Dataset, require_certifiable
 from codebound.sample.formats.catalogue import KNOWN
-from codebound.sample.losses import error_count
+from codebound.sample.outputs import error_count
 from codebound_networks.about_f.models import load_network
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.message import Message
@@ -123,7 +124,7 @@ class Subject:
         whole = codes if chain is not None else self._fine | self._renamed(codes)
         message = Message(self.task.options, chain or self.task.chain, whole)
         try:
-            return issue(assess(message, self.task), self.task)
+            return issue(assess(NetworkOutcome.of(message, self.task), self.task), self.task)
         except CodeboundError as refusal:
             return str(refusal)
 

@@ -33,7 +33,7 @@ _VERBS = {
         "codebound.cli.actions:certify_record",
         "codebound.cli.certify:command",
         "g.safetensors",
-        ("bound", "train_errors", "n", "code_bits", "vacuous", "holdout"),
+        ("bound", "errors", "n", "code_bits", "vacuous", "holdout"),
     ),
     "compress": (
         "codebound_papers.compress.compression:compress_from_options",

@@ -11,15 +11,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from codebound.bits.arithmetic import AbstractCoder
-from codebound.bits.messages import MAX_WITNESS
-from codebound.bits.numbers import gamma
 from codebound.bits.stream import Stream
+from codebound.certificate.file import MAX_WITNESS
 from codebound.run.errors import FormatError, UsageError
 from codebound.run.progress import Progress, silent
 from codebound.run.references import implements
+from codebound_networks.codes.arithmetic import AbstractCoder
 from codebound_networks.codes.choose import best_tensor_code, gamma_bits, mask_bits, signed_bits
 from codebound_networks.codes.modes import check_inner, code_inner, code_seed, encode_tensors, integers
+from codebound_networks.codes.numbers import gamma
 from codebound_networks.codes.tensors import (
     AbstractTensorCode,
     Dense,

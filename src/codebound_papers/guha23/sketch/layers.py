@@ -175,7 +175,7 @@ def _part(progress: Progress, position: int, count: int, name: str) -> Progress:
 
 def propose_sketched(search: Search) -> None:
     """Sketched layers where they can be recovered, plain codes for the others."""
-    if search.task.claim.stays_near_f:
+    if search.task.stays_near_f:
         raise UnsuitedError("sketch prunes, which moves the network too far for a claim about f.")
     search.consider([partial(_message, search, density, levels) for density, levels in _OPTIONS])
     if search.best is None:
