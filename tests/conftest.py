@@ -113,7 +113,7 @@ def all_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def short_searches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every method of ``certify`` does all of its work, only less of each: seconds instead of a minute."""
-    from codebound.methods import rule_search as picked
+    from codebound.methods import picks as picked
     from codebound_networks.methods import pruned
     from codebound_networks.methods import sparse_features as features
     from codebound_networks.methods import subspace_networks as subspace

@@ -27,31 +27,31 @@ LARGEST_IMPORT = 100
 """Modules of ours that a certificate may load: what nobody needs is not read, and not in the way."""
 MOST_LINES = 500
 BUDGETS = {  # lines and modules; what goes lowers them, and only a commit of its own raises them
-    "codebound": (23_000, 115),
-    "codebound_networks": (11_825, 72),
-    "codebound_papers": (23_994, 129),
-    "codebound_verify": (9_249, 62),
+    "codebound": (22_400, 126),
+    "codebound_networks": (12_110, 74),
+    "codebound_papers": (23_990, 129),
+    "codebound_verify": (9_240, 70),
 }
 CODE_BUDGETS = {  # lines without blanks, comments and docstrings: words may come, code may not
-    "codebound": 15_330,
-    "codebound_networks": 8_396,
-    "codebound_papers": 16_915,
-    "codebound_verify": 6_471,
+    "codebound": 14_830,
+    "codebound_networks": 8_555,
+    "codebound_papers": 16_911,
+    "codebound_verify": 6_455,
 }
 LONGEST_WALKS = {  # functions and files of the product, of the second program; modules loaded by package
     "default": (
-        "certify --data digits --holdout 0.2 --out default --quiet", (646, 79), (177, 26), (88, 40, 5, 33)
+        "certify --data digits --holdout 0.2 --out default --quiet", (659, 91), (178, 29), (100, 42, 5, 40)
     ),
     "picks": (
         "certify --data digits --holdout 0.2 --method picks --effort quick --out picks --quiet",
-        (479, 61), (178, 26), (86, 2, 5, 33),
+        (482, 70), (177, 28), (99, 2, 5, 40),
     ),
     "verify": (
-        "verify default/certificate.cbound --data default/sample.npz", (14, 4), (209, 31), (16, 2, 5, 40)
+        "verify default/certificate.cbound --data default/sample.npz", (14, 4), (207, 34), (16, 2, 5, 45)
     ),
     "compare": (
         "compare --model linear --data digits --holdout 0.2 --out compare",
-        (836, 111), (184, 22), (87, 48, 55, 26),
+        (870, 118), (189, 24), (93, 51, 55, 33),
     ),
 }  # fmt: skip
 """What is on the way of a command, as ``benchmarks/walk.py`` counts it on one thread."""
@@ -68,17 +68,12 @@ MOST_CODE = 60
 """Lines of code from which on a module has logic of its own, and a test in its place."""
 ELSEWHERE = {
     # what every code of tensors and every table goes through
-    "codebound.bits.arithmetic": "contract/test_tensor_codes.py",
-    "codebound.bits.numbers": "oracle/test_coding_reference.py",
-    "codebound.bits.setting": "contract/test_two_decoders.py",
+    "codebound_networks.codes.arithmetic": "contract/test_tensor_codes.py",
+    "codebound.certificate.setting": "contract/test_two_decoders.py",
     # a second program, an exact number or an attacker says more about it than a test by itself
-    "codebound.certificate.declarations": "attack/test_developed.py",
     "codebound_networks.about_f.rounding": "oracle/test_rounding.py",
     "codebound.bounds.numerics": "oracle/test_numerics_mpmath.py",
-    "codebound.learn.kernel_network": "contract/test_two_pickers.py",
     "codebound_verify.holdout.ledger": "unit/holdout/test_ledger.py",
-    "codebound_verify.networks.rounding": "oracle/test_rounding.py",
-    "codebound_verify.message": "contract/test_one_code.py",
     # one test for all who use it
     "codebound.cli.actions": "unit/cli/test_options.py",
     "codebound.sample.formats.texts": "unit/known/test_encoder.py",

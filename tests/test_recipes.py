@@ -4,45 +4,29 @@ A toy is what a contributor would write: if one of these tests needs more than t
 wrong.
 """
 
-import ast
 import gzip
 import hashlib
 import re
-import shlex
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 import pytest
-import torch
 from torch import nn
 from torch.nn import functional
-from worlds.bright_rows import images, solved
 
-from codebound.audit.joint import read_statement
 from codebound.bounds.facts import OccamFacts
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.risk import RiskBound
-from codebound.certificate.claims import CLAIMS, AbstractClaim, Conclusion, OnDomain
-from codebound.certificate.file import Certificate
-from codebound.certificate.statement import Counted, bound_at
-from codebound.certificate.versions import PAGES, Page
+from codebound.certificate.page import PAGE as OWN
+from codebound.certificate.verification import verify
 from codebound.certification import certify
-from codebound.classifier import load_classifier
-from codebound.known.base import Pretrained
 from codebound.methods.registry import METHODS, Method, list_methods
 from codebound.methods.search import UnsuitedError
-from codebound.report.html import formulas, scale_rows
-from codebound.run.errors import CertificateError
 from codebound.run.extensions import Verb, find_extensions
 from codebound.run.references import REGISTRY, implements
 from codebound.sample.formats.catalogue import KNOWN, KnownDataset
 from codebound.sample.load import load_dataset
-from codebound.sample.losses import WRONG, Loss, parse_loss
-from codebound_networks.about_f.base import load_base
-from codebound_networks.about_f.disagreement import bound_through
-from codebound_networks.chains.message import Message
 from codebound_networks.codes.choose import best_tensor_code
 from codebound_networks.codes.quantization import quantize, step_for_levels
 from codebound_networks.reading.walk import wrap
@@ -51,7 +35,6 @@ from codebound_networks.views.zoo import build
 from codebound_papers.compress.catalogue import COMPRESSORS, Entry
 from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer, compress
 from codebound_papers.measure.spectral import spectral_norm
-from codebound_verify import checks, header
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text()
@@ -86,11 +69,10 @@ def test_short_names_are_of_files_beside_those_named_in_full():
 def test_every_recipe_has_its_toy():
     toys = {
         "A bound": test_a_bound_is_a_function_with_an_id,
-        "A claim of a certificate": test_a_claim_is_a_class_that_all_who_have_a_certificate_ask,
         "A published expression": f"{EXPRESSION}::test_a_new_expression_is_one_function",
         "A layer type": test_a_layer_type_is_a_class_that_everything_measures,
         "An operation of a message": "tests/contract/test_operations.py::test_a_new_operation_is_one_class",
-        "A version of the format": test_a_version_is_an_entry_that_messages_ask_for,
+        "A version of the format": test_a_version_is_a_page_that_both_programs_name,
         "A compressor": test_a_compressor_is_a_class_and_a_line,
         "A method of certify": test_a_method_is_a_function_and_a_line,
         "A dataset": test_a_dataset_is_an_entry,
@@ -135,126 +117,15 @@ def test_a_bound_is_a_function_with_an_id(registry):
     assert registry["toy:twice"].path.endswith("twice")  # what the page of references has to name
 
 
-@dataclass(frozen=True)
-class Cautious(AbstractClaim):
-    """The risk of g as in C-2, at half of the failure probability: looser, so still true."""
-
-    statement: ClassVar[str] = "C-99"
-    errors_key: ClassVar[str] = "toy_errors"
-    delta_share: ClassVar[float] = 0.5
-    route: ClassVar[str] = "caution"
-    loss: Loss = field(default=WRONG, repr=False)
-
-    def conclude(self, facts, *, message, network, task) -> Conclusion:
-        return Conclusion(replace(occam_binomial(facts), delta=task.delta))
-
-    @staticmethod
-    def counts(facts):
-        return (Counted("toy_errors", "errors of the toy", facts.errors, facts.n, "counted with caution"),)
-
-
-@pytest.fixture
-def cautious(monkeypatch):
-    """The toy is in the table of claims, and the second program has been told."""
-    known = checks._exact_forms
-
-    def exact_forms(header):
-        return known(replace(header, delta=header.delta / 2) if header.statement == "C-99" else header)
-
-    monkeypatch.setitem(CLAIMS, "C-99", Cautious)
-    monkeypatch.setitem(header.SUBJECTS, "C-99", "g")
-    monkeypatch.setattr(checks, "_exact_forms", exact_forms)
-    return Cautious()
-
-
-def test_the_second_program_refuses_a_claim_that_it_has_not_been_told(digits):
-    with pytest.raises(CertificateError, match="independent verifier refuses"):
-        certify(linear(digits), digits, effort="quick", method="prune", claim=Cautious())
-
-
-def test_a_claim_is_a_class_that_all_who_have_a_certificate_ask(cautious, tmp_path, codebound):
-    f, rows = solved().build(), images(150, 0)
-    asked = {"effort": "quick", "method": "prune", "test_set": images(60, 1, "test"), "by_class": True}
-    plain, found = certify(f, rows, **asked), certify(f, rows, claim=cautious, **asked)
-    told = {name: getattr(plain.certificate.facts, name) for name in ("errors", "n", "code_bits")}
-    assert found.bound == occam_binomial(OccamFacts(delta=0.025, **told)).value > plain.bound
-    saved = found.save_to(tmp_path / "toy")
-    file, said = saved.folder / "certificate.cbound", f"errors of the toy: {told['errors']} of 150"
-    assert said in str(Certificate.load(file))
-    assert said in " ".join(codebound("show", file)[1].split())
-    for name in ("report.html", "README.md"):
-        text = (saved.folder / name).read_text()
-        assert "C-99" in text
-        assert "counted with caution" in text
-    (trained,) = (row for row in scale_rows(found.certificate, saved.result) if row["kind"] == "training")
-    assert trained["words"] == f"{told['errors']} of 150: errors of the toy"
-    slider = formulas(found.certificate, saved.result)
-    assert set(slider) == {"certified", "holdout", "holdout_f", "class-0", "class-1", "class-2"}
-    assert bound_at(slider["certified"], 0.05) == pytest.approx(found.bound)
-    assert codebound("report", saved.folder)[0] == 2  # for want of the author's words
-    words = saved.folder / "dossier.toml"
-    words.write_text(words.read_text().replace('= ""', '= "said"'))
-    assert codebound("report", saved.folder)[0] == 0
-    assert said in (saved.folder / "dossier.html").read_text()
-    assert codebound("verify", *shlex.split(saved.result["verify"])[1:])[0] == 0
-    assert read_statement(file).event.startswith("file ")
-    assert load_classifier(saved.folder).predict(torch.from_numpy(rows.x)) == rows.y.tolist()
-    assert bound_through(file, f, sample=rows, unlabelled=images(80, 2, "unlabelled")).statement == "C-99"
-
-
-def test_a_claim_is_about_other_losses_too(cautious):
-    claim = replace(cautious, loss=parse_loss("class:1"))
-    found = certify(solved().build(), images(150, 0), effort="quick", method="prune", claim=claim)
-    assert [each.key for each in found.certificate.counts] == ["losses"]
-    assert found.certificate.version == 3
-
-
-def test_a_claim_says_what_its_base_must_not_have_seen(cautious, monkeypatch, tmp_path):
-    f, rows = solved().build(), images(150, 0)
-    base = Pretrained(solved().build(), "made elsewhere")
-    found = certify(f, rows, claim=cautious, effort="quick", method="prune", base=base)
-    assert "provided that the base never saw the sample" in found.sentence
-    saved = found.save_to(tmp_path / "toy")
-    assert "| errors of f |" in (saved.folder / "README.md").read_text()  # which nobody need have trained
-    load_base(saved.folder / "base.safetensors", f, sample=rows)  # it has not seen the sample
-    monkeypatch.setattr(Cautious, "trains_base", True)
-    with pytest.raises(CertificateError, match="trained on this very sample"):
-        load_base(saved.folder / "base.safetensors", f, sample=rows)
-
-
-def test_nobody_compares_the_names_of_claims():
-    asking = [
-        f"{path.relative_to(ROOT)}:{each.lineno}"
-        for package in ("codebound", "codebound_papers")
-        for path in (ROOT / "src" / package).rglob("*.py")
-        for each in ast.walk(ast.parse(path.read_text("utf-8")))
-        if isinstance(each, ast.Compare)
-        and CLAIMS.keys() & {part.value for part in ast.walk(each) if isinstance(part, ast.Constant)}
-    ]
-    assert not asking, "a certificate knows: ask its kind"
-
-
-def test_the_option_of_a_claim_is_named_in_the_files_of_its_recipe():
-    naming = {
-        path.relative_to(ROOT).as_posix()
-        for path in (ROOT / "src/codebound").rglob("*.py")
-        if "prior_fraction" in path.read_text("utf-8")
-    }
-    assert {"src/codebound/cli/actions.py"} < naming
-    assert naming <= set(touched(RECIPES["A claim of a certificate"]))
-
-
-def test_a_version_is_an_entry_that_messages_ask_for(monkeypatch, digits):
-    monkeypatch.setitem(PAGES, 4, Page("4" * 64, "2030-01-01"))
-    monkeypatch.setattr(Message, "version", 4)
-    # the file is written; the second program has not been told
-    with pytest.raises(CertificateError, match="format version 4"):
-        certify(linear(digits), digits, effort="quick", method="prune")
+def test_a_version_is_a_page_that_both_programs_name(digits):
+    found = certify(None, digits, effort="quick", method="split").certificate
+    other = replace(found, format=replace(OWN, sha256="4" * 64))  # the second program has not been told
+    assert verify(found, digits).verdict == "ACCEPT"
+    assert not verify(other.to_bytes(), digits).is_accepted
 
 
 def test_recipes_send_nobody_to_a_frozen_page():
-    frozen = {"docs/format.md", "docs/format-3.md"}
-    assert not [title for title, text in RECIPES.items() if frozen & set(touched(text))]
+    assert not [title for title, text in RECIPES.items() if "docs/format.md" in touched(text)]
 
 
 def test_a_layer_type_is_a_class_that_everything_measures():
@@ -297,7 +168,7 @@ def test_a_compressor_is_a_class_and_a_line(monkeypatch, digits):
     monkeypatch.setitem(find_extensions().tables["METHODS"], "signs", Method("Keeps the signs.", propose))
     assert certify(linear(digits), digits, effort="quick", method="signs").method == "signs"
     with pytest.raises(UnsuitedError, match="too far from f for a claim about f"):
-        certify(linear(digits), digits, method="signs", claim=OnDomain(0.0, 16.0))
+        certify(linear(digits), digits, method="signs", input_range=(0.0, 16.0))
 
 
 def test_a_method_is_a_function_and_a_line(monkeypatch, digits):

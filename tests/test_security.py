@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
+from certificate_reader import read_container
+from example_files import file_of
 
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src"
@@ -120,13 +122,9 @@ def test_limits_are_those_of_the_page(what, most, module, constant):
 
 def test_every_field_of_a_file_is_paid_for_declared_or_computed_anew():
     """The page has a row for each: a new field has to find its place."""
-    from codebound_verify.versions import VERSIONS
-
-    last = VERSIONS[max(VERSIONS)]
-    inner = {"claim": last.claim_keys, "facts": last.facts_keys}
-    inner["helper"] = "architecture base input_shape scaling"
-    fields = {f"{part}.{key}" for part, keys in inner.items() for key in keys.split()}
-    fields |= set(last.header_keys.split()) - set(inner)
+    header = read_container(file_of("The usual split")).header
+    inner = ("sample", "known", "message", "claim")
+    fields = {f"{part}.{key}" for part in inner for key in header[part]} | header.keys() - {*inner}
     table = PAGE.partition("### Field by field")[2].partition("## Limits")[0]
     named = {
         name

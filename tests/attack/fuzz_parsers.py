@@ -26,14 +26,15 @@ from typing import TYPE_CHECKING
 from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "reference"))
 
 import numpy as np
 import torch
+from attack.product_files import SAMPLE, made
 from PIL import Image
 from safetensors.torch import save
 from worlds.files import archive, npy
 
-from codebound.any_learner.rerun_file import RerunCertificate
 from codebound.certificate.file import Certificate
 from codebound.holdout.ledger import parse_ledger
 from codebound.holdout.sealed import SealSettings, seal
@@ -57,7 +58,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MEMORY, SECONDS = 256 << 20, 10.0
-GOLDEN = Path(__file__).parents[1] / "golden"
 CORPORA = Path(__file__).parent / "corpora"
 LARGEST_KEPT, MOST_KEPT = 1 << 12, 24  # bytes of a file, files of a target
 INTERESTING = (
@@ -147,14 +147,14 @@ def targets() -> dict[str, Target]:
 
 
 def _parsers() -> dict[str, Target]:
-    golden = [path.read_bytes() for path in sorted(GOLDEN.glob("version-*/*.cbound"))]
-    x, y = np.zeros((3, 2), np.uint8), np.array([0, 1, 1])
+    files = [made(name).data for name in ("usual split", "biases", "picks", "network", "each class")]
+    x, y = SAMPLE.x, SAMPLE.y
     ledger = sealed()
     weights = save({"a.weight": torch.ones(2, 3), "b": torch.zeros(1)})
     batch = bytes(3073)
     return {
-        "certificate": Target(lambda path: Certificate.from_bytes(path.read_bytes()), golden),
-        "certificate, verifier": Target(lambda path: verify(path.read_bytes(), x, y), golden),
+        "certificate": Target(lambda path: Certificate.from_bytes(path.read_bytes()), files),
+        "certificate, verifier": Target(lambda path: verify(path.read_bytes(), x, y), files),
         "safetensors": Target(load_weights, [weights], ".safetensors"),
         "safetensors, verifier": Target(read_weights, [weights], ".safetensors"),
         "checkpoint": Target(load_tensors, [tensors()], ".safetensors"),
@@ -188,7 +188,6 @@ def _parsers() -> dict[str, Target]:
             [b'{"run": {}, "cells": {"a": {"seconds": 1, "cpu_seconds": 1, "machine": {}, "value": {}}}}'],
         ),
         "json": Target(lambda path: read_json(path, advice="Remove it."), [b'{"a": [1, 2.5, null, "x"]}']),
-        "rerun": Target(lambda path: RerunCertificate.load(path), [b'{"kind": "rerun"}'], ".json"),
     }
 
 

@@ -2,14 +2,11 @@
 
 import numpy as np
 import torch
-from attack.crafting import X, Y
 from torch import Tensor, nn
 from torch.nn import functional
+from worlds.samples import written_clusters
 
-from codebound.sample.arrays import from_arrays
-from codebound.sample.dataset import Scaling
-
-SAMPLE = from_arrays(X, Y, name="clusters", classes=3, scaling=Scaling(16.0, (0.0,), (1.0,)))
+SAMPLE = written_clusters(200)
 
 
 class Plain(nn.Module):

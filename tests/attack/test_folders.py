@@ -7,12 +7,13 @@ import shutil
 from pathlib import Path
 
 import pytest
-from attack.networks import SAMPLE
+from worlds.samples import written_clusters
 
 from codebound.certification import certify
 from codebound.classifier import load_classifier
 from codebound_verify.__main__ import main as verify
 
+SAMPLE = written_clusters(200)
 EVIL = "open('ran', 'w')\n"
 
 

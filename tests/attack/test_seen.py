@@ -7,12 +7,11 @@ import pytest
 from safetensors.torch import save_file
 from torch import nn
 
-from codebound.certificate.claims import prior_and_rest
 from codebound.certification import certify
 from codebound.known.base import Pretrained
-from codebound.known.first_share import helper_encoder
 from codebound.run.errors import CertificateError
 from codebound.sample.arrays import from_arrays
+from codebound.sample.order import Design, arrange
 from codebound_networks.about_f.base import load_base
 from codebound_networks.reading.loading import load_model
 from codebound_networks.train.config import TrainConfig
@@ -91,7 +90,7 @@ def test_a_base_that_saw_other_examples_is_taken(tmp_path):
     model = fit(trained(), OTHERS, SHORT, out=tmp_path / "run").model
     base = load_base(tmp_path / "run" / "model.safetensors", model, sample=SAMPLE)
     for each in (base, Pretrained(model, "elsewhere")):
-        assert certify(model, SAMPLE, base=each, method="prune", effort="quick").certificate.helper.base
+        assert certify(model, SAMPLE, base=each, method="prune", effort="quick").certificate.known.base
 
 
 def test_what_was_certified_is_no_base_for_the_same_examples():
@@ -101,7 +100,12 @@ def test_what_was_certified_is_no_base_for_the_same_examples():
         certify(found.network, again, base=Pretrained(found.network, "g"), method="prune", effort="quick")
 
 
-PRIOR, REST = prior_and_rest(SAMPLE, 5)
+def halves(sample):
+    known, counted = arrange(sample, Design()).split(40)
+    return sample.select(known, role="prior"), sample.select(counted, role="certify")
+
+
+PRIOR, REST = halves(SAMPLE)
 SEEN_BY_HELPERS = {
     "the rest": lambda: REST,
     "the rest in another order": lambda: shuffled(REST),
@@ -125,12 +129,12 @@ def test_a_helper_that_saw_an_example_of_the_rest_is_refused(name, method):
 
 @pytest.mark.parametrize("method", ["auto", "prune"])
 def test_a_helper_of_the_first_part_is_taken_also_where_an_input_was_drawn_twice(method):
+    """Equal rows fall where their keys say: here into both parts."""
     x = SAMPLE.x.copy()
-    first, other = (int((SAMPLE.x == part.x[0]).all((1, 2, 3)).argmax()) for part in (PRIOR, REST))
-    x[other] = x[first]
+    x[1::2] = x[::2]
     sample = replace(SAMPLE, x=x)
-    prior, rest = prior_and_rest(sample, 5)
-    assert (prior.x[:1] == rest.x[:1]).all()
+    prior, rest = halves(sample)
+    assert {row.tobytes() for row in prior.x} & {row.tobytes() for row in rest.x}
     made = trained(shuffled(prior))
     found = certify(
         None,
@@ -140,15 +144,8 @@ def test_a_helper_of_the_first_part_is_taken_also_where_an_input_was_drawn_twice
         method=method,
         effort="quick",
     )
-    assert found.certificate.facts.n == 40
-
-
-def test_an_encoder_that_saw_an_example_encodes_none_of_them():
-    encoder = helper_encoder(trained(shuffled(REST)), PRIOR, n=SAMPLE.n, says="x", has_scores=True)
-    for sample in (REST, REST.select([7], role="train"), PRIOR.select([7], role="train")):
-        with pytest.raises(CertificateError, match=ONLY):
-            encoder.table(sample)
-    assert encoder.table(OTHERS).n == OTHERS.n
+    known = found.certificate.known
+    assert (known.tables[0] if method == "auto" else known.base).rows == 40
 
 
 @pytest.mark.parametrize("holdout", [(), ("--holdout", "0.1")])
@@ -185,4 +182,4 @@ def test_weights_that_were_trained_further_have_seen_what_they_began_with(codebo
 def test_weights_without_a_folder_are_believed(tmp_path):
     """Nobody knows what they saw: the declaration says so, and the certificate names them by their hash."""
     save_file(trained(SAMPLE).state_dict(), tmp_path / "copied.safetensors")
-    assert load_base(tmp_path / "copied.safetensors", trained(), sample=SAMPLE).says
+    assert load_base(tmp_path / "copied.safetensors", trained(), sample=SAMPLE).name

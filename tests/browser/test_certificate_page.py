@@ -12,24 +12,22 @@ from codebound.bounds.held_out import holdout, looked_risk
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.picked import picked_risk
 from codebound.bounds.risk import percent
-from codebound.certificate.claims import AboutG, ByDisagreement
-from codebound.certificate.statement import bound_at
 from codebound.certification import certify
 from codebound.known.base import Pretrained
 from codebound.report.html import formulas
 from codebound.sample.arrays import from_arrays
-from codebound.sample.losses import parse_loss
 
 pytestmark = pytest.mark.browser
 
 ASKED = {
     "picks": {"method": "picks"},
     "message": {"by_class": True},
-    "original": {"claim": ByDisagreement(images(300, 1, "unlabelled"))},
-    "loss": {"claim": AboutG(loss=parse_loss("class:1"))},
+    "original": {"unlabelled": images(300, 1, "unlabelled")},
+    "loss": {"loss": "class:1"},
+    "split": {"method": "split"},
     "costs": {"loss": "cost-above:0:distance"},
     "base": {"base": Pretrained(solved().build(), "rows seen elsewhere, and never these")},
-    "class of f": {"claim": ByDisagreement(images(500, 3, "unlabelled"), loss=parse_loss("class:1"))},
+    "answered": {"method": "split", "on": "answered:1"},
 }
 
 
@@ -125,7 +123,7 @@ def test_the_slider_moves_every_bound_as_the_library_does(name, made, browser):
         browser.slide("#delta", exponent)
         delta = float(browser.text("#chosen"))
         assert delta == pytest.approx(10**-exponent, rel=1e-2)
-        bound = {part: bound_at(own, delta) for part, own in terms.items()}
+        bound = {part: own.bound(own.limits(delta)) for part, own in terms.items()}
         assert float(browser.text("#digits")) == pytest.approx(bound["certified"], rel=1e-6)
         assert browser.text("#bound") == percent(bound["certified"]) == browser.text(".certified .value")
         for part in bound.keys() - {"certified"}:

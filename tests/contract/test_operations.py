@@ -9,8 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from codebound.bits.arithmetic import Reader, Writer
-from codebound.bits.messages import Options
+from codebound.certificate.messages import Options
 from codebound.run.errors import ModelError
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.from_module import chain_of
@@ -31,6 +30,7 @@ from codebound_networks.chains.operations import (
     Work,
     register,
 )
+from codebound_networks.codes.arithmetic import Reader, Writer
 from codebound_networks.codes.tensors import Dense
 
 EXAMPLES = [

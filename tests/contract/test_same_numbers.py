@@ -8,7 +8,7 @@ from html import unescape
 import pytest
 from worlds.bright_rows import images, solved
 
-from codebound.bounds.risk import percent
+from codebound.bounds.risk import count_of, percent
 from codebound.certification import certify
 from codebound.cli.certify import print_result
 from codebound.cli.console import Format
@@ -26,7 +26,8 @@ CASES = {
         test_set=TEST,
         unlabelled=images(80, 1, "unlabelled"),
     ),
-    "after a split": lambda: certify(None, SAMPLE, prior_tenths=5, effort="quick", test_set=TEST),
+    "split": lambda: certify(None, SAMPLE, effort="quick", test_set=TEST),
+    "parts": lambda: certify(None, SAMPLE, effort="quick", on="answered:0.5"),
     "every class": lambda: certify(None, SAMPLE, method="picks", by_class=True, delta=0.01),
 }
 
@@ -37,7 +38,7 @@ def plain(text):
 
 def of_screen(text):
     cells = (re.split(r"\s{2,}", line.strip()) for line in text.splitlines())
-    return {row[0]: row[1] for row in cells if len(row) >= 3}
+    return {row[0]: row[1] for row in reversed([*cells]) if len(row) >= 3}  # methods have names of counts
 
 
 def of_readme(text):
@@ -60,14 +61,14 @@ def of_scale(text):
 
 def of_json(result):
     """What a reader of the JSON would print."""
-    values = {"certified error": percent(result["bound"]), "message": f"{result['code_bits']} bits"}
+    values = {"certified error": percent(result["bound"]), "message": count_of(result["code_bits"], "bit")}
     values |= {each["name"]: f"{each['count']} of {each['of']}" for each in result["counts"]}
     if "holdout" in result:
         values[f"hold-out bound of {result['subject']}"] = percent(result["holdout"])
     if "holdout_f" in result:
         values["hold-out bound of f"] = percent(result["holdout_f"])
-    if result["original_train_errors"] is not None:
-        values["training errors of f"] = f"{result['original_train_errors']} of {result['original_train_n']}"
+    if result["original_errors"] is not None:
+        values["errors of f"] = f"{result['original_errors']} of {result['rows']}"
     return values
 
 
@@ -104,9 +105,9 @@ def test_every_page_has_the_numbers_of_the_json(folder, capsys, monkeypatch):
     found, saved = folder
     wanted = of_json(json.loads((saved.folder / "result.json").read_text()))
     pages = pages_of(found, saved, capsys)
-    assert len(wanted) >= 3  # the bound, the message, and errors where nothing was picked
+    assert len(wanted) >= 3  # the bound, the message, and errors
     assert disagreements(pages, wanted) == []
-    wrong = {**pages, "README": {**pages["README"], "message": "1 bits"}}
+    wrong = {**pages, "README": {**pages["README"], "message": "3 bits"}}
     assert [page for page, *_ in disagreements(wrong, wanted)] == ["README"]  # it has teeth
 
 

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from worlds.messages import CODES, codes, static_code
 
-from codebound.bits.arithmetic import Reader, Writer
 from codebound.bits.bitstring import Bits, join
-from codebound.bits.numbers import gamma
 from codebound.run.errors import CodeboundError, FormatError
+from codebound_networks.codes.arithmetic import Reader, Writer
 from codebound_networks.codes.bell import Bell
 from codebound_networks.codes.choose import best_tensor_code
 from codebound_networks.codes.modes import decode_tensors, encode_tensors, read_tensor
+from codebound_networks.codes.numbers import gamma
 from codebound_networks.codes.tensors import (
     Adaptive,
     Codebook,

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from codebound.bits.messages import Options
 from codebound.certificate.assessment import assess, issue
 from codebound.certificate.decoding import decode
+from codebound.certificate.outcome import NetworkOutcome
 from codebound.certificate.task import Task
 from codebound.certificate.verification import verify
 from codebound.sample.arrays import from_arrays
@@ -40,15 +40,16 @@ def test_it_saves_decodes_and_counts_the_same(kind, front, scaling, tmp_path):
     sample = from_arrays(x.astype(np.uint8), y, name="shades", classes=3, scaling=SCALINGS[scaling])
     chain = Chain((channels, 8, 8), (Shifts(kind), *FRONTS[front], Linear(3, False)))
     integers = stream.integers(-3, 4, 20).astype(np.int32)
-    message = Message(Options(), chain, Subspace(best_tensor_code(integers, step=0), 2, 0, True, 0))
+    task = Task(sample=sample, delta=0.05)
+    message = Message(task.options, chain, Subspace(best_tensor_code(integers, step=0), 2, 0, True, 0))
     again = decode_message(message.encode()[0], input_shape=(channels, 8, 8))
     assert again.chain == chain
-    task = Task(sample=sample, delta=0.05)
-    found = assess(message, task)
+    outcome = NetworkOutcome.of(message, task)
+    found = assess(outcome, task)
     path = issue(found, task).save(tmp_path / "g.cbound")
     network = decode(path)
-    states = network.state_dict(), found.network.state_dict()
+    states = network.state_dict(), outcome.network.state_dict()
     assert all(torch.equal(states[0][name], value) for name, value in states[1].items())
     verdict = verify(path, sample)
     assert verdict.is_accepted, verdict
-    assert verdict.errors == found.facts.errors
+    assert verdict.limits[0].errors == found.tally.errors

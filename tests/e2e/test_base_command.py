@@ -71,15 +71,15 @@ class TestCertify:
         record = json.loads((pretrained.parents[1] / "g" / "result.json").read_text())
         assert record["method"] == "subspace"
         assert not record["vacuous"]
-        assert WORDS in record["base_declared"]
+        assert WORDS in record["declared"]["base"]
         assert not record["base_is_g"]
         assert record["n"] == 300
         monkeypatch.chdir("g")  # whose files name each other
         accepted, said = is_verified(record, capsys)
         assert accepted
         own, declared = said.split("The file declares:")
-        assert f"The file says that it is '{WORDS}; its last layer starts at zero'." in own
-        assert f"It is said to be '{WORDS}; its last layer starts at zero'." in declared
+        assert f"The file says that '{WORDS}; its last layer starts at zero' made it of" in own
+        assert f"Base: {WORDS}; its last layer starts at zero, made of other data" in declared
         base = load_file("base.safetensors")
         assert not base["1.weight"].any()
         assert torch.equal(base["0.weight"], load_file(pretrained)["linear1.weight"])
@@ -89,11 +89,14 @@ class TestCertify:
         torch.manual_seed(0)
         save_file({"linear1.weight": 5 * torch.eye(3, 5), "linear1.bias": torch.zeros(3)}, "b.safetensors")
         command = ("certify", "--model", "linear", "--data", "sample.npz", "--effort", "quick")
-        code, out, _ = codebound(*command, "--base", "b.safetensors", "-q")
+        code, out, _ = codebound(*command, "--base", "b.safetensors", "--format", "json", "--out", "s")
         assert code == 0
-        assert "g is the base" in out
-        code, out, _ = codebound(*command, "--base", "b.safetensors", "--format", "json", "--out", "c")
-        assert json.loads(out)["base_is_g"] is True
+        record = json.loads(out)
+        assert record["network"] == "the network that was given, by its scores as they were declared"
+        assert record["declared"] == {"scores": "the file b.safetensors, made of other data"}
+        assert record["code_bits"] == 2
+        naive = (*command, "--base", "b.safetensors", "--method", "naive", "--format", "json", "--out", "c")
+        assert json.loads(codebound(*naive)[1])["base_is_g"] is True
         through = ("through", "c", "--data", "sample.npz", "--model", "linear", "--weights", "b.safetensors")
         code, out, err = codebound(*through, "--unlabelled", "test.npz", "--format", "json")
         assert code == 0, err  # the base lies in the folder
@@ -146,7 +149,7 @@ class TestTrain:
         assert record["weights"] == "runs/train-1/model.safetensors"
         assert record["train_error"] == record["train_errors"] / 300
         assert record["test_n"] == 100
-        assert record["original_train_errors"] is None
+        assert record["original_errors"] is None
         weights = load_file(record["weights"])
         layers = len([name for name in weights if name.endswith("weight")])
         assert layers == (2 if arch else 3)
@@ -176,7 +179,7 @@ class TestTrain:
         command = ("train", "mlp:widths=8", "--for-certificate", "--data", "sample.npz", "--device", "cpu")
         code, out, _ = codebound(*command, "--base", pretrained, "--base-says", WORDS, "--out", "g")
         assert code == 0
-        assert "DECLARED, not checked: The base" in out
+        assert f"DECLARED, not checked: base: {WORDS}" in out
         record = json.loads((pretrained.parents[1] / "g/result.json").read_text())
         assert is_verified(record, capsys)[0]
         # what was trained for a certificate has seen its sample

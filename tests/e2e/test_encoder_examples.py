@@ -43,7 +43,8 @@ def test_voices_are_certified_behind_a_summary(monkeypatch, capsys, empty_folder
     ran = run("voices", monkeypatch)
     out = capsys.readouterr().out
     assert out.endswith("ACCEPT\n")
-    assert "(C-15;" in out
+    assert "picks: " in out
+    assert "Behind the encoder voices:summary." in out
     rows = ran["Summary"]()(torch.from_numpy(whole[0].x[:5])).numpy()
     sound = whole[0].x[:5].reshape(5, 12, 29).astype(float)[:, :, :24]
     steps = np.abs(np.diff(sound, axis=2)).sum(2) / 24
@@ -75,7 +76,7 @@ def test_texts_are_certified_behind_an_encoder(news, monkeypatch, capsys):
     run("texts", monkeypatch)
     out = capsys.readouterr().out
     assert out.endswith("ACCEPT\n")
-    assert "encoder letters" in out
+    assert "Behind the encoder letters." in out
 
 
 @pytest.fixture

@@ -211,8 +211,8 @@ def test_certified_by_declared_scores_and_verified_from_the_folder_alone(
     """As a base, which is said to have seen nothing: the verifier needs none of the code."""
     data = load_dataset(str(samples / f"{foreign.NETWORKS[name]}.npz"))
     module = settled(name, data.x)
-    base, kept = Pretrained(module, "made by hand"), {"effort": "quick", "allow_copies": True}
-    found = certify(module, data, base=base, method="auto", **kept)
+    base = Pretrained(module, "made by hand")
+    found = certify(module, data, base=base, method="auto", effort="quick")
     saved = found.save_to(tmp_path / "c")
     monkeypatch.setattr(foreign, name, None)
     assert verify(shlex.split(saved.result["verify"])[1:]) == 0

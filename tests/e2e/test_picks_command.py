@@ -29,7 +29,7 @@ def fresh():
 
 @pytest.fixture(scope="module")
 def found(digits, fresh):
-    return cb.certify(None, digits, test_set=fresh, effort="quick")
+    return cb.certify(None, digits, test_set=fresh, method="picks", effort="quick")
 
 
 @pytest.fixture(scope="module")
@@ -39,15 +39,13 @@ def folder(found, tmp_path_factory):
 
 def test_a_sample_is_all_that_certify_needs(found, digits, fresh):
     certificate = found.certificate
-    assert found.method in ("picks", "split")  # with nothing picked, a share is a hold-out set
-    assert (certificate.claim.statement, certificate.claim.subject) == ("C-15", "g")
-    assert [part for part, _ in certificate.ledger][-2:] == ["rule", "end"]
-    facts = certificate.facts
-    assert facts.n == digits.n - facts.extra["first"]
-    assert (facts.errors + facts.extra["picks"]) / facts.n < certificate.claim.bound < 0.4
+    assert (certificate.statement, certificate.claim.subject) == ("C-15", "g")
+    assert [part for part, _ in certificate.message.ledger] == ["form", "classes", "first", "rule", "longer"]
+    limit = certificate.limit
+    assert limit.n == digits.n - certificate.known.rows
+    assert (limit.errors + limit.picks) / limit.n < certificate.claim.bound < 0.5
     assert found.original_errors is None
     assert cb.verify(certificate, digits, test_set=fresh).verdict == "ACCEPT"
-    assert "no network to start from" in found.skipped["prune"]
 
 
 def test_the_decoded_network_predicts_the_same(found, folder, fresh):
@@ -68,11 +66,11 @@ def other_rule(tensors):
 
 
 def other_inputs(tensors):
-    return tensors | {"picks": tensors["picks"].flip(0)}
+    return tensors | {"inputs": tensors["inputs"].flip(0)}
 
 
 def moved_inputs(tensors):
-    return tensors | {"picks": tensors["picks"].roll(1, -1)}
+    return tensors | {"inputs": tensors["inputs"].roll(1, -1)}
 
 
 def other_coefficients(tensors):
@@ -80,7 +78,11 @@ def other_coefficients(tensors):
 
 
 def no_features(tensors):
-    return {name: value for name, value in tensors.items() if name in ("picks", "examples", "coefficients")}
+    return {
+        name: value
+        for name, value in tensors.items()
+        if name in ("inputs", "examples", "classes", "coefficients")
+    }
 
 
 def other_network(tensors):
@@ -103,7 +105,7 @@ def test_ctrl_c_keeps_the_picks_until_then(digits):
         if "picks," in note and done == 3:
             raise KeyboardInterrupt
 
-    found = cb.certify(None, digits, effort="quick", progress=impatient)
+    found = cb.certify(None, digits, method="picks", effort="quick", progress=impatient)
     assert found.is_interrupted
     assert found.method == "picks"
     assert found.network.rule.rounds <= 3
@@ -118,25 +120,18 @@ def test_random_labels_are_vacuous(digits):
     assert cb.verify(found.certificate, shuffled).verdict == "ACCEPT"
 
 
-UNSUITED = {
-    "after a split": ({"prior_tenths": 5}, "learned from the sample and counted on all of it"),
-    "on a domain": ({"input_range": (0.0, 16.0)}, "learned from the sample and counted on all of it"),
-    "by disagreement": ({"unlabelled": None}, "learned from the sample and counted on all of it"),
-    "from a base": ({"base": None}, "no hidden layer in front of a linear one"),
-}
-
-
-@pytest.mark.parametrize("name", UNSUITED)
-def test_picks_are_skipped_with_the_reason(name, digits, fresh, monkeypatch):
-    monkeypatch.setattr("codebound_networks.methods.inputs._PRIOR_STEPS", 50)
-    asked, reason = UNSUITED[name]
+@pytest.mark.parametrize("asked", ["input_range", "unlabelled"])
+def test_picks_say_nothing_about_a_network_that_was_given(asked, digits, fresh):
     model = cb.load_model("linear", input_shape=digits.input_shape, classes=10)
-    if "base" in asked:
-        asked = {"base": Pretrained(model, "made without the sample")}
-    if "unlabelled" in asked:
-        asked = {"unlabelled": replace(fresh, role="unlabelled")}
-    with pytest.raises(UnsuitedError, match=reason):
-        cb.certify(model, digits, method="picks", effort="quick", **asked)
+    given = {"input_range": (0.0, 16.0), "unlabelled": replace(fresh, role="unlabelled")}
+    with pytest.raises(UnsuitedError, match="a rule learns a classifier of its own"):
+        cb.certify(model, digits, method="picks", effort="quick", **{asked: given[asked]})
+
+
+def test_a_base_without_a_hidden_layer_has_no_features(digits):
+    model = cb.load_model("linear", input_shape=digits.input_shape, classes=10)
+    with pytest.raises(UnsuitedError, match="no hidden layer in front of a linear one"):
+        cb.certify(model, digits, method="picks", effort="quick", base=Pretrained(model, "elsewhere"))
 
 
 def test_what_starts_from_a_network_asks_for_one(digits):
@@ -153,19 +148,19 @@ def test_the_commands(codebound, empty_folder):
     assert (record["statement"], record["method"], record["g_is_new"]) == ("C-15", "picks", True)
     assert record["bound"] < 0.2
     code, out, _ = codebound("verify", "c/certificate.cbound", "--data", "digits")
-    assert (code, out.splitlines()[0]) == (0, "ACCEPT")
+    assert (code, out.splitlines()[0]) == (0, "ACCEPT, replayed")
     weights = ("verify", "c/certificate.cbound", "--data", "digits", "--weights", "c/g.safetensors")
     code, out, _ = codebound(*weights)
     assert code == 0
-    assert "the weights beside it are those that the rule learns" in out
+    assert "the weights beside it are those of g" in out
     tensors = load_file("c/g.safetensors")
-    for name, change in (("coefficients", 1e-5), ("picks", 1)):  # one number of each is enough
+    for name, change in (("coefficients", 1), ("inputs", 1)):  # one number of each is enough
         changed = tensors[name].clone()
         changed.view(-1)[7] += change
         save_file({**tensors, name: changed}, "c/g.safetensors")
         code, out, _ = codebound(*weights)
         assert (code, out.splitlines()[0]) == (1, "REFUSE")
-        assert f"Weights: their {'outputs' if name == 'coefficients' else name}" in out
+        assert f"Weights: {name} are not those" in out
     save_file(tensors, "c/g.safetensors")
     code, out, err = codebound("show", "c/certificate.cbound")
     assert code == 0

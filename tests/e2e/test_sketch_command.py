@@ -112,7 +112,7 @@ def test_a_certificate_of_sketches_is_accepted_by_the_verifier():
     trained = fit(model, digits, TrainConfig(epochs=12, learning_rate=0.01)).model
     found = certify(trained, digits, method="sketch", effort="quick")  # verified, or it raises
     certificate = found.certificate
-    message = read(certificate.message, input_shape=digits.input_shape, witness=certificate.witness)
+    message = read(certificate.bits, input_shape=digits.input_shape, witness=certificate.witness)
     matrices = [code.matrix for code in message.codes.values() if isinstance(code, Sketched)]
     assert matrices
     assert all(np.any(matrix) for matrix in matrices)

@@ -1,11 +1,11 @@
-"""A failure probability of 1e-12 all the way: every command beside the literal writer and its integers."""
+"""A failure probability of 1e-12 all the way: every command beside limits in multiple precision."""
 
 import json
 
-import cbound_writer as writer
+import mpmath
 import numpy as np
 import pytest
-import rule_writer as rules
+from certificate_counts import limit_of
 from worlds.samples import clouds
 
 import codebound as cb
@@ -15,34 +15,35 @@ pytestmark = pytest.mark.usefixtures("empty_folder")
 
 
 def is_just_above(found: float, exact: float) -> bool:
-    return exact - 2.0**-50 <= found <= exact * (1 + 1e-9)  # the literal writer counts in 2^-50
+    return exact - 2.0**-50 <= found <= exact * (1 + 1e-9)
 
 
 def limit(errors: int, n: int, *, bits: int = 0, parts: int = 1) -> float:
-    return writer.binomial_limit(errors, n, bits, DELTA / parts)
+    return float(limit_of(errors, n, mpmath.mpf(DELTA) / parts / mpmath.mpf(2) ** bits))
 
 
 def picked_limit(counted: int, n: int, bits: int) -> float:
-    return rules.picked_limit(counted, n, bits, DELTA)
+    return float(limit_of(counted, n, mpmath.mpf(DELTA) / mpmath.mpf(2) ** bits, 0))
 
 
 @pytest.mark.thorough
 def test_certificates_of_both_kinds():
     sample = clouds(150, apart=4.0)
     found = cb.certify(None, sample, method="picks", effort="quick", delta=DELTA, by_class=True)
-    facts, claim = found.certificate.facts, found.certificate.claim
+    claim, limit_, bits = found.certificate.claim, found.certificate.limit, found.certificate.message.bits
     assert claim.delta == DELTA
     assert repr(DELTA) in found.certificate.sentence
-    exact = picked_limit(facts.extra["picks"] + facts.errors, facts.n, facts.code_bits)
-    assert is_just_above(claim.bound, exact)
+    assert is_just_above(claim.bound, picked_limit(limit_.picks + limit_.errors, limit_.n, bits))
     verdict = cb.verify(found.certificate, sample)
     assert (verdict.verdict, verdict.delta) == ("ACCEPT", DELTA)
     model = cb.load_model("linear", input_shape=(3,), classes=3)
-    message = cb.certify(model, sample, method="prune", effort="quick", delta=DELTA, loss="class:1")
-    facts = message.certificate.facts
-    exact = limit(facts.errors, facts.n, bits=facts.code_bits)
-    assert is_just_above(message.certificate.claim.bound, exact)
-    assert cb.verify(message.certificate, sample).verdict == "ACCEPT"
+    for network, method in ((None, "split"), (model, "prune")):
+        certificate = cb.certify(
+            network, sample, method=method, effort="quick", delta=DELTA, loss="class:1"
+        ).certificate
+        exact = limit(certificate.limit.errors, certificate.limit.n, bits=certificate.message.bits)
+        assert is_just_above(certificate.claim.bound, exact)
+        assert cb.verify(certificate, sample).verdict == "ACCEPT"
 
 
 def test_bound_holdout_and_advise(codebound, tmp_path, monkeypatch):

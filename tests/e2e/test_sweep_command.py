@@ -76,7 +76,7 @@ def test_commands_become_rows(run, tmp_path, capsys, monkeypatch):
     record = run("--workers", "1", "--out", "s")
     assert [row["verb"] for row in record["rows"]] == ["train", "certify", "compress", "measure"]
     train, certify, compress, measure = record["rows"]
-    assert certify["original_train_errors"] == train["train_errors"]  # the weights that were trained
+    assert certify["original_errors"] == train["train_errors"]  # the weights that were trained
     assert certify["train.epochs"] == 2
     assert compress["accuracy_before"] == pytest.approx(1.0 - train["test_error"])
     assert measure["layers.linear1.frobenius_norm"] > 0

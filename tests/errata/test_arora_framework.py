@@ -11,7 +11,7 @@ from codebound.bounds.facts import OccamFacts
 from codebound.bounds.lengths import choice_bits, parameter_bits
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.original import margin_for_deviation
-from codebound.sample.losses import margins
+from codebound.sample.outputs import margins
 from codebound_papers.arora18.projection_plan import epsilon_for_margin
 from codebound_papers.measure.norms import frobenius_norm, l1_inf_norm
 from codebound_papers.measure.outputs import MarginReport

@@ -67,7 +67,7 @@ def test_who_is_told_to_end_keeps_the_best_certificate(sample, sigterm, number):
 
     def end(done, total, note=""):
         calls.append(note)
-        if "picks" in note and len(calls) > 3:
+        if "pick" in note and note[0] in "123456789":  # something can be kept
             os.kill(os.getpid(), number)
 
     found = certify(None, load_dataset("sample.npz"), method="picks", effort="quick", progress=end)

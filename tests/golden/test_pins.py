@@ -4,7 +4,7 @@ import json
 
 import pytest
 import torch
-from pinned_runs import PINS, RUNS, arguments_of, outcome, write_files
+from golden.pinned_runs import PINS, RUNS, arguments_of, outcome, write_files
 
 EXPECTED = json.loads(PINS.read_text(encoding="utf-8"))
 
@@ -17,11 +17,11 @@ def files(tmp_path_factory):
 
 
 @pytest.fixture
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+def threads(request):
+    before = torch.get_num_threads()
+    torch.set_num_threads(getattr(request, "param", 1))
     yield
-    torch.set_num_threads(threads)
+    torch.set_num_threads(before)
 
 
 def is_same(value, expected):
@@ -35,21 +35,34 @@ def is_same(value, expected):
     return value == expected
 
 
-@pytest.mark.usefixtures("one_thread")
+def comes_to(name, codebound, files, out, monkeypatch):
+    monkeypatch.chdir(files)
+    status, _, said = codebound(*arguments_of(name, out))
+    assert "Traceback" not in said
+    return json.loads(json.dumps(outcome(status, out))), said
+
+
+@pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("name", RUNS)
 def test_a_pinned_run_comes_to_the_same(name, codebound, files, tmp_path, monkeypatch):
-    monkeypatch.chdir(files)
-    status, printed, said = codebound(*arguments_of(name, tmp_path / "out"))
-    record = json.loads(json.dumps(outcome(name, status, printed, tmp_path / "out")))
+    record, said = comes_to(name, codebound, files, tmp_path / "out", monkeypatch)
     assert is_same(record, EXPECTED[name]), said
-    assert "Traceback" not in said
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("threads", [2, 3], indirect=True)
+@pytest.mark.parametrize("name", ["table, default", "pictures, picks", "network, scores", "network, prune"])
+def test_other_counts_of_threads_come_to_the_same(name, threads, codebound, files, tmp_path, monkeypatch):
+    record, said = comes_to(name, codebound, files, tmp_path / "out", monkeypatch)
+    assert is_same(record, EXPECTED[name]), said
 
 
 def test_a_pin_that_moved_is_seen():
     moved = json.loads(json.dumps(EXPECTED))
-    moved["table, split"]["facts"]["errors"] += 1
+    moved["table, split"]["claim"]["limits"][0]["errors"] += 1
     assert not is_same(moved, EXPECTED)
 
 
 def test_every_run_has_its_pin():
     assert EXPECTED.keys() == RUNS.keys()
+    assert {each["verdict"] for each in EXPECTED.values() if not each["status"]} == {"ACCEPT"}

@@ -1,24 +1,30 @@
-"""What results/ says is what its certificates hold."""
+"""What results/ says is what its certificates hold, and the script that wrote them keeps what it is given."""
 
 import json
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from safetensors.numpy import load_file
 from worlds.commands import script
 
-from codebound.certificate.decoding import decode, rule_message
+from codebound.bits.forms import NETWORK
+from codebound.certificate.decoding import decode
 from codebound.certificate.file import Certificate
-from codebound.learn.rule import decode_rule
-from codebound.run.errors import CodeboundError
+from codebound.certificate.page import PAGE, Page
 from codebound.sample.load import load_dataset
-from codebound_verify import decode_network, verify
-from codebound_verify.container import read
-from codebound_verify.learn.rule import decode_rule as their_rule
-from codebound_verify.message import Message
-from codebound_verify.refusal import Refused
+from codebound_networks.chains import operations
+from codebound_networks.codes.tensors import Adaptive
+from codebound_verify import verify
+from codebound_verify.container import read_container
+from codebound_verify.message import Bits
+from codebound_verify.networks.network import read_network
 
 RESULTS = Path(__file__).parents[2] / "results"
+PATHS = sorted((RESULTS / "certificates").glob("*.cbound"))
+each_certificate = pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
 
 
 @pytest.fixture(scope="module")
@@ -26,19 +32,22 @@ def page():
     return script(RESULTS / "page.py")
 
 
+@pytest.fixture(scope="module")
+def reissue():
+    sys.path.insert(0, str(RESULTS))
+    try:
+        return script(RESULTS / "reissue.py")
+    finally:
+        sys.path.remove(str(RESULTS))
+
+
+def beside(path: Path, kind: str):
+    file = path.with_suffix(f".{kind}.safetensors")
+    return load_file(file) if file.exists() else None
+
+
 def test_the_page_is_that_of_the_records(page):
     assert page.table() in (RESULTS / "README.md").read_text(), "run python results/page.py"
-
-
-def test_the_readme_repeats_the_numbers_with_the_whole_design_paid(page):
-    """As the page has them, in the order of the samples."""
-    value = page.BEST["ours, whole design paid"]
-    best = [
-        page.percent(min(filter(None, map(value, map(page.numbers, page.present(key))))))
-        for key in ("mnist", "fashion-mnist", "cifar10")
-    ]
-    readme = " ".join((RESULTS.parent / "README.md").read_text().split())
-    assert f"{best[0]} (MNIST), {best[1]} (Fashion-MNIST) and {best[2]} (CIFAR-10)" in readme
 
 
 def test_more_bits_and_picks_are_counted_by_their_own_bounds(page):
@@ -50,82 +59,65 @@ def test_more_bits_and_picks_are_counted_by_their_own_bounds(page):
     assert picked.with_more_bits > picked.at(30)
 
 
-def test_every_certificate_is_on_the_page(page):
-    files = {path.stem for path in (RESULTS / "certificates").glob("*.cbound")}
-    assert files == {name for key in page.DATA for name in page.present(key)}
-
-
-@pytest.mark.parametrize("name", ["italy-power-default", "dna-picks"])
-def test_both_programs_read_a_rule_of_version_2_that_picks_nothing_or_something(name):
-    """Where nothing is picked the third version says more; files of the second are read on."""
-    path = RESULTS / "fresh/certificates" / f"{name}.cbound"
-    certificate = Certificate.load(path)
-    theirs = their_rule(Message(read(path.read_bytes())))
-    ours = rule_message(certificate)
-    assert certificate.version == ours.version == 2
-    assert (ours.rule.first, ours.rule.rounds) == (theirs.first, len(theirs.batches))
-    with pytest.raises(CodeboundError, match="no-such-file"):  # all but its weights is there
-        decode(certificate, weights="no-such-file.safetensors")
-
-
-each_certificate = pytest.mark.parametrize(
-    "path", sorted((RESULTS / "certificates").glob("*.cbound")), ids=lambda path: path.stem
-)
-
-
-def base_of(path):
-    file = path.with_suffix(".base.safetensors")
-    return load_file(file) if file.exists() else None
-
-
-@each_certificate
-def test_both_programs_decode_the_same_network(path):
-    certificate = Certificate.load(path)
-    if certificate.claim.statement == "C-15":  # a rule; test_two_pickers.py compares the rest
-        rule = decode_rule(certificate.message, input_shape=certificate.helper.input_shape).rule
-        assert {"first": rule.first, "picks": rule.picks} == certificate.facts.extra
-        with pytest.raises(Refused, match="learned"):
-            decode_network(path.read_bytes())
-        return
-    _, theirs = decode_network(path.read_bytes(), base=base_of(path))
-    ours = decode(Certificate.load(path), base=base_of(path)).state_dict()
-    assert [ours[name].numpy().tobytes() for name in theirs] == [
-        values.tobytes() for values in theirs.values()
-    ]
-
-
-@pytest.mark.few(3)
-@pytest.mark.parametrize(
-    "path", sorted((RESULTS / "certificates").glob("digits*.cbound")), ids=lambda p: p.stem
-)
-def test_the_verifier_accepts_what_it_can_check_quickly(path):
-    digits = load_dataset("digits")
-    verdict = verify(path.read_bytes(), digits.x, digits.y, base=base_of(path))
-    assert verdict.reasons == ()
+def test_every_certificate_is_on_the_page_and_has_a_job(page, reissue):
+    names = {path.stem for path in PATHS}
+    assert names == {name for key in page.DATA for name in page.present(key)} == set(reissue.JOBS)
+    assert not names & set(page.LEFT)
 
 
 @each_certificate
 def test_records_repeat_their_certificate(path):
     certificate = Certificate.load(path)
     record = json.loads((RESULTS / f"{path.stem}.json").read_text())
+    claim, limit = certificate.claim, certificate.limit
     assert record["verdict"] == "ACCEPT"
-    numbers = record.get("from_base", record)
-    assert numbers["bound"] == certificate.claim.bound
-    assert numbers["train_errors"] == certificate.facts.errors
-    assert numbers["code_bits"] == certificate.facts.code_bits == certificate.message.length
-    assert numbers["n"] == certificate.facts.n
+    assert (record["bound"], record["assurance"]) == (claim.bound, claim.assurance)
+    assert (record["train_errors"], record["n"], record["picks"]) == (limit.errors, limit.n, limit.picks)
+    assert record["code_bits"] == certificate.message.bits
+    for kind in ("base", "scores"):
+        assert (f"{path.stem}.{kind}.safetensors" in record["verify"]) == (beside(path, kind) is not None)
 
 
-def test_first_looks_repeat_their_certificates():
-    """All of them, finished or not; a certificate without a record would be a look that is kept back."""
-    folder, kept = RESULTS / "fresh", set()
-    for path in folder.glob("*.json"):
-        record = json.loads(path.read_text())
-        for found in record["ways"].values():
-            if found is not None and found["certificate"]:
-                certificate = Certificate.load(folder / "certificates" / found["certificate"])
-                assert (found["bound"], found["n"]) == (certificate.claim.bound, certificate.facts.n)
-                assert certificate.format is not None
-                assert certificate.format.sha256 == record["format_sha256"]
-                kept.add(found["certificate"])
-    assert kept == {path.name for path in folder.glob("certificates/*.cbound")}
+@each_certificate
+def test_both_programs_decode_the_same_network(path):
+    certificate, base = Certificate.load(path), beside(path, "base")
+    if certificate.form != NETWORK:
+        pytest.skip("no network is in the message")
+    container = read_container(path.read_bytes())
+    bits, shape = Bits(container.message, certificate.message.bits), certificate.sample.input_shape
+    assert bits.bits(6) == 0b111110
+    x = np.random.default_rng(0).integers(0, 256, (3, *shape)).astype(np.uint8)
+    theirs = read_network(bits, container, SimpleNamespace(x=x, is_cells=False), base).tensors
+    ours = decode(certificate, base=base).state_dict()
+    assert {name: ours[name].numpy().tobytes() for name in theirs} == {
+        name: values.tobytes() for name, values in theirs.items()
+    }
+
+
+@pytest.mark.few(3)
+@pytest.mark.parametrize("path", [each for each in PATHS if "digits" in each.stem], ids=lambda p: p.stem)
+def test_the_verifier_accepts_what_it_can_check_quickly(path):
+    digits = load_dataset("digits")
+    assert verify(path.read_bytes(), digits.x, digits.y, base=beside(path, "base")).reasons == ()
+
+
+def test_what_the_old_program_told_is_made_again(reissue):
+    levels = {"is": "array", "dtype": "int32", "values": [[0, -2], [1, 0]]}
+    told = {"is": "Adaptive", "levels": levels, "step": 3, "limit": 2, "kind": 1}
+    code = reissue.made_of(told)
+    assert isinstance(code, Adaptive)
+    assert (code.levels.tolist(), code.step, code.kind) == ([[0, -2], [1, 0]], 3, 1)
+    chain = reissue.made_of([{"is": "Linear", "out": 10, "bias": True}])
+    assert chain == (operations.Linear(10, True),)
+
+
+def test_a_file_of_a_draft_is_stamped_with_the_page_and_nothing_else(reissue, monkeypatch):
+    content = (RESULTS / "certificates/digits-linear.cbound").read_bytes()
+    assert reissue.is_present(content)
+    assert reissue.stamp(content) == content
+    monkeypatch.setattr(reissue, "PAGE", Page("2027-01-01", "1" * 64))
+    stamped = reissue.stamp(content)
+    assert stamped != content
+    assert not reissue.is_present(stamped)
+    monkeypatch.setattr(reissue, "PAGE", PAGE)
+    assert reissue.stamp(stamped) == content

@@ -155,7 +155,7 @@ def test_the_bound_is_the_same(kind):
         other = Gated(by_functions=False).eval()
         other.load_state_dict(one.state_dict())
     options = [
-        {"method": "prune"} if kind == "chain" else {"method": "biases", "base": Pretrained(each, "by hand")}
+        {"method": "prune"} if kind == "chain" else {"method": "scores", "base": Pretrained(each, "by hand")}
         for each in (one, other)
     ]
     networks = zip((one, other), options, strict=True)

@@ -1,4 +1,4 @@
-"""Counts of a certificate of format 1.0: sample, declared scores and limits, by docs/format-1.0.md."""
+"""Counts of a certificate of format 1.0: sample, declared scores and limits, by docs/format.md."""
 
 import hashlib
 import unicodedata

@@ -1,4 +1,4 @@
-"""Reader of certificates of format 1.0, written from docs/format-1.0.md alone, but for its learner."""
+"""Reader of certificates of format 1.0, written from docs/format.md alone, but for its learner."""
 
 import hashlib
 import json
@@ -8,7 +8,7 @@ from collections import namedtuple
 from dataclasses import dataclass, field
 from pathlib import Path
 
-PAGE = (Path(__file__).parents[2] / "docs/format-1.0.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[2] / "docs/format.md").read_text("utf-8")
 
 
 class Refused(Exception):  # noqa: N818
@@ -190,7 +190,10 @@ class Bits:
             message.on = f"predicted:{labels[-1]}"
         else:
             place = self.bits(2) if choice == 4 else 0
-            must(place < 3 and (choice or kind != 5), "rows that count, or a loss that no word needs")
+            must(
+                place < 3 and (choice not in (0, 4) or kind != 5 or (place in (0, 2) and choice)),
+                "rows that count, or a loss that no word needs",
+            )
             message.on = ("all", "", "", "each class", ("each group", *OF_CLUSTERS)[place])[choice]
         self.note("loss")
 

@@ -1,4 +1,4 @@
-"""Writer of plain bits and of the arithmetic code word of format 1.0, from docs/format-1.0.md alone."""
+"""Writer of plain bits and of the arithmetic code word of format 1.0, from docs/format.md alone."""
 
 import numpy as np
 

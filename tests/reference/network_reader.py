@@ -1,4 +1,4 @@
-"""Beginning of a network's message, read from docs/format-1.0.md, section 8, alone."""
+"""Beginning of a network's message, read from docs/format.md, section 8, alone."""
 
 import math
 

@@ -52,8 +52,9 @@ def test_a_base_that_saw_them_breaks_the_promise_and_only_the_declaration_shows_
     knowing = Pretrained(hidden, "said to be made without the sample")
     found = certify(hidden, sample, effort="quick", base=knowing)
     assert found.certificate.claim.bound < 0.4 < RISK
-    verdict = verify(found.certificate, sample, base=found.base)
+    verdict = verify(
+        found.certificate, sample, base=found.base, tables=[table.arrays for table in found.tables]
+    )
     assert verdict.is_accepted
-    for lines in (verdict.assumptions, verdict.declarations):
-        assert "neither trained nor selected on" in lines[0]
-        assert "said to be made without the sample" in lines[0]
+    assert "neither trained nor selected on" in verdict.assumptions[0]
+    assert any("said to be made without the sample" in line for line in verdict.declarations)

@@ -12,10 +12,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator, ClassifierMixin
 
-import codebound
-from codebound.any_learner.candidates import RuleMessage
 from codebound.any_learner.picking_rule import Contents, Judgement, RuleConstants, rounds
 
 TYPES, MOST, LEARNERS = 4, 5, 6
@@ -186,51 +183,3 @@ def test_every_option_keeps_both_promises_on_every_sample(name):
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_rule_is_caught(name):
     assert sum(violations(BROKEN[name], seed) for seed in range(LEARNERS)) > 0
-
-
-class AnyEstimator(ClassifierMixin, BaseEstimator):
-    """The same learner with the interface of scikit-learn."""
-
-    def __init__(self, seed=0, looks_at=None):
-        self.seed, self.looks_at = seed, looks_at
-
-    def fit(self, X, y):
-        self.shown_ = tuple(map(tuple, X.tolist())), self.looks_at and len(self.looks_at)
-        self.classes_ = np.unique(y)
-        return self
-
-    def predict(self, X):
-        return np.array([margin(self.seed, self.shown_, x[0]) <= 0.0 for x in X], dtype=int)
-
-
-def through_the_estimator(*, stop=None, looks=False, **settings):
-    """What ``PickToLearn`` keeps; the label of every example is 0, and 1 is an error."""
-
-    def compress(seed, sample):
-        inputs, labels = np.array(sample)[:, None], np.zeros(len(sample), dtype=int)
-        learner = AnyEstimator(seed, sample if looks else None)
-        model = codebound.PickToLearn(learner, **settings).fit_message(inputs, labels, RuleMessage(0, stop))
-        wrong = np.flatnonzero(model.predict(np.arange(3)[:, None]))
-        return kept(sample, model.picks_, model.errors_), wrong.tolist()
-
-    return compress
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"batch": 1},
-        {"batch": 2, "leave": 1},
-        {"batch": 1, "stop": 1},
-        {"batch": 1, "growth": 1.0, "max_rounds": 2},
-    ],
-    ids=str,
-)
-def test_the_estimator_keeps_both_promises(settings):
-    compress = through_the_estimator(**settings)
-    assert sum(violations(compress, seed, types=3, most=4) for seed in range(3)) == 0
-
-
-def test_an_estimator_that_looks_at_the_sample_is_caught():
-    compress = through_the_estimator(batch=1, looks=True)
-    assert sum(violations(compress, seed, types=3, most=4) for seed in range(3)) > 0

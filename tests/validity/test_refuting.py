@@ -17,17 +17,16 @@ from codebound.certification import certify
 from codebound.known.base import Pretrained
 from codebound_networks.train.config import TrainConfig
 from codebound_networks.train.harness import fit
-from codebound_verify.formulas import probability_of_more
 from codebound_verify.questions.refutation import LEVEL
 
 REPS = 200_000
 
 
-def alarms(bound: float, *, risk: float, m: int, tail=None, seed: int = 0) -> int:
+def alarms(bound: float, *, risk: float, m: int, seed: int = 0) -> int:
     """How many of many test samples of a network with this risk refute the bound."""
     errors, times = np.unique(np.random.default_rng(seed).binomial(m, risk, REPS), return_counts=True)
-    tail = tail or (lambda k: confront(bound, HoldoutFacts(errors=k, n=m, delta=0.05)).tail)
-    return sum(int(count) for k, count in zip(errors, times, strict=True) if tail(int(k)) < REFUTING_LEVEL)
+    tails = [confront(bound, HoldoutFacts(errors=int(k), n=m, delta=0.05)).tail for k in errors]
+    return sum(int(count) for tail, count in zip(tails, times, strict=True) if tail < REFUTING_LEVEL)
 
 
 def test_both_programs_have_the_same_level():
@@ -35,12 +34,9 @@ def test_both_programs_have_the_same_level():
 
 
 @pytest.mark.parametrize(("risk", "m"), [(0.0456, 10_000), (0.3, 360), (0.5, 40), (0.01, 1000)])
-@pytest.mark.parametrize(
-    "tail", [None, lambda bound, m: lambda k: probability_of_more(k, m, bound)], ids=["codebound", "verifier"]
-)
-def test_a_bound_that_is_just_true_is_refuted_at_most_at_the_level(risk, m, tail):
+def test_a_bound_that_is_just_true_is_refuted_at_most_at_the_level(risk, m):
     """The worst case: the risk is as large as the bound."""
-    seen = alarms(risk, risk=risk, m=m, tail=tail and tail(risk, m))
+    seen = alarms(risk, risk=risk, m=m)
     assert not exceeds(seen, reps=REPS, delta=REFUTING_LEVEL)
 
 
@@ -78,7 +74,7 @@ def test_a_base_that_knows_the_sample_by_heart_is_found_out_by_test_data():
     sample, fresh = random_labels(150, seed=0), random_labels(200, seed=1, role="test")
     hidden = copy.deepcopy(learned(sample))  # of the one that fit returned it is known what it saw
     smuggled = Pretrained(hidden, "said to be made without the sample")
-    found = certify(smuggled.network, sample, effort="quick", base=smuggled, test_set=fresh)
+    found = certify(smuggled.network, sample, method="naive", effort="quick", base=smuggled, test_set=fresh)
     assert found.certificate.claim.bound < 0.4
     assert found.confrontation.is_refuted
     assert "a base that saw the sample" in found.alarm
@@ -86,23 +82,17 @@ def test_a_base_that_knows_the_sample_by_heart_is_found_out_by_test_data():
     assert verdict.is_accepted
     assert verdict.refuted_by_test is True
     assert not verdict
-    assert "a base that saw the sample" in verdict.test.sentence
     assert verdict.test.tail == pytest.approx(found.confrontation.tail, rel=1e-9)
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(("method", "is_behind_f"), [("auto", True), ("biases", False)])
-def test_an_honest_base_is_not_accused(method, is_behind_f):
+def test_an_honest_base_is_not_accused():
     """The same network from the same labels, certified on others: vacuous, and not refuted."""
     sample, fresh = random_labels(150, seed=0), random_labels(200, seed=1, role="test")
     base = Pretrained(learned(random_labels(150, seed=2)), "trained on other random labels")
-    found = certify(base.network, sample, method=method, effort="quick", base=base, test_set=fresh)
-    assert found.is_behind_f is is_behind_f
+    found = certify(base.network, sample, method="naive", effort="quick", base=base, test_set=fresh)
     assert found.certificate.claim.vacuous
     assert found.alarm == ""
-    if is_behind_f:  # then it is about the table of its features
-        sample, fresh = found.encoder.table(sample), found.encoder.table(fresh)
-        assert sample.sha256 == found.sample.sha256
     verdict = verify(found.certificate, sample, base=found.base, test_set=fresh)
     assert verdict.refuted_by_test is False
     assert verdict

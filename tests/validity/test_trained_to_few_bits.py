@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from codebound.certificate.assessment import assess
+from codebound.certificate.outcome import NetworkOutcome
 from codebound.certificate.task import Task
 from codebound.certification import certify
 from codebound.sample.arrays import from_arrays
@@ -34,8 +35,8 @@ def bound_on_random_labels(seed: int, *, paid: bool) -> float:
     integers = train_in_subspace(Features.of(learner, sample.on("cpu")), plan)
     code = Subspace(best_tensor_code(integers, step=0), plan.entries_log2, plan.step, plan.zero_head, 0)
     task = Task(sample=sample, delta=0.05)
-    found = assess(Message(task.options, CHAIN, code), task)
-    return found.bound.value if paid else found.facts.errors / sample.n
+    found = assess(NetworkOutcome.of(Message(task.options, CHAIN, code), task), task)
+    return found.bound if paid else found.tally.errors / sample.n
 
 
 @pytest.mark.few(1)
@@ -69,4 +70,4 @@ def test_local_search_on_random_labels_promises_nothing(method, monkeypatch):
     assert found.certificate.claim.bound >= RISK
     assert found.certificate.claim.vacuous
     # without its bits the same count would promise too much
-    assert found.certificate.facts.errors / sample.n < RISK - 0.1
+    assert found.certificate.limit.errors / sample.n < RISK - 0.1

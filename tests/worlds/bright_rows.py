@@ -7,11 +7,13 @@ import torch
 
 from codebound.bounds.facts import OccamFacts
 from codebound.bounds.occam import occam_binomial
-from codebound.certificate.claims import AboutG
-from codebound.certificate.task import Task
+from codebound.certificate.task import KnownTensors, Task
+from codebound.methods.offers import Offer
 from codebound.methods.search import Search
+from codebound.run.tensor_files import float32_sha256
 from codebound.sample.arrays import from_arrays
 from codebound.sample.dataset import Scaling
+from codebound.sample.made import Made
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.operations import Linear
 from codebound_networks.chains.original import Original
@@ -38,8 +40,8 @@ def solved() -> Original:
     return Original(CHAIN, {"0.weight": weight, "0.bias": torch.zeros(3)})
 
 
-def search_for(effort="quick", claim=None, **changes) -> Search:
-    given = {"sample": images(), "delta": 0.05, "claim": claim or AboutG(), "original": solved()}
+def search_for(effort="quick", **changes) -> Search:
+    given = {"sample": images(), "delta": 0.05, "original": solved()}
     return Search(Task(**(given | changes)), effort)
 
 
@@ -50,15 +52,14 @@ def asked_for(effort="standard", **changes) -> Search:
     return search
 
 
-def base_of(original: Original, *, head: float = 1.0):
-    """A base like f; ``head`` scales its last layer."""
-    return "rows seen elsewhere", {name: head * value for name, value in original.arrays.items()}
+def base_of(original: Original, *, head: float = 1.0, rows: int = 0) -> KnownTensors:
+    """A base like f, made of the first rows; ``head`` scales its last layer."""
+    tensors = {name: head * value for name, value in original.arrays.items()}
+    return KnownTensors(Made("rows seen elsewhere", "other data", rows, float32_sha256(tensors)), tensors)
 
 
-def known(*, errors: int, code_bits: int, n: int = 150):
-    """What a search may know already: only its bound counts."""
-    bound = occam_binomial(OccamFacts(errors=errors, n=n, code_bits=code_bits, delta=0.05))
-    rank, route = (bound.value, 0.0), ("message", "")
-    return SimpleNamespace(
-        facts=bound.facts, bound=bound, rank=rank, route=lambda _: route, require_read_back=lambda _: None
-    )
+def known(*, errors: int, code_bits: int, n: int = 150) -> Offer:
+    """An offer that a search may have already: only its bound counts."""
+    bound = occam_binomial(OccamFacts(errors=errors, n=n, code_bits=code_bits, delta=0.05)).value
+    outcome = SimpleNamespace(is_recounted=False)
+    return Offer(SimpleNamespace(bound=bound, rank=(bound, 0.0), outcome=outcome), "split")

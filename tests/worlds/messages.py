@@ -2,7 +2,6 @@
 
 import math
 
-import cbound_writer as writer
 import numpy as np
 from hypothesis import reject
 from hypothesis import strategies as st
@@ -127,36 +126,9 @@ def chains(draw):
     return fitting((draw(st.integers(1, 3)), 3, 4), operations)
 
 
-STAGES = st.builds(
-    writer.Stage, st.integers(0, 2), st.integers(1, 3), st.integers(0, 2), st.sampled_from([0, 0, 1, 2])
-)
-STACKS = st.builds(
-    writer.Stack,
-    v=st.integers(0, 4),
-    t=st.sampled_from([0, 1, 3]),
-    p=st.integers(1, 4),
-    i=st.integers(0, 7),
-    stages=st.lists(STAGES, min_size=1, max_size=4).map(tuple),
-    e=st.integers(0, 3),
-)
-KINDS = {
-    "views": Shifts,
-    "dictionary": Dictionary,
-    "normalised conv": NormalisedConv,
-    "max pool": MaxPool,
-    "average pool": AveragePool,
-    "global average pool": GlobalAveragePool,
-    "linear": Linear,
-}
-
-
 def fitting(input_shape, operations) -> Chain:
     """The chain, if its operations fit."""
     try:
         return Chain(input_shape, tuple(operations))
     except CodeboundError:
         reject()
-
-
-def chain_of_stack(stack, input_shape=(1, 9, 10)) -> Chain:
-    return fitting(input_shape, (KINDS[kind](*sizes) for kind, *sizes in stack.chain(3)))

@@ -1,6 +1,5 @@
 """Small samples, made with a seed: the same ones wherever they are asked for."""
 
-import cbound_writer as writer
 import numpy as np
 
 from codebound.sample.arrays import from_arrays
@@ -47,9 +46,31 @@ def decided_by_three(n=300, *, seed=0, shape=(10,)) -> Dataset:
     return Dataset("decided by three", "train", x, y, 3)
 
 
+WEIGHT = np.array([[1, 2, -1, -1], [-1, -1, 1, 2], [1, -2, 1, -2]])
+BIAS = np.array([0, 0, 1])
+"""Of a linear network that tells clusters apart, for inputs over 16: in eighths, and in ones."""
+
+
+def cluster_arrays(n=400, seed=0):
+    """Images of two by two pixels, from 0 to 16, of three easy classes.
+
+    No row occurs twice, and the sum of a row is as odd as the seed: samples of seeds 0 and 1 are disjoint.
+    """
+    stream = np.random.default_rng(seed)
+    centres = np.array([[16, 16, 0, 0], [0, 0, 16, 16], [16, 0, 16, 0]])
+    y = stream.integers(0, 3, n)
+    x, again = np.zeros((n, 4), int), np.arange(n)
+    while again.size:
+        x[again] = np.clip(centres[y[again]] + stream.integers(-5, 6, (again.size, 4)), 0, 16)
+        first = np.unique(x, axis=0, return_index=True)[1]
+        again = np.union1d(np.setdiff1d(np.arange(n), first), np.flatnonzero((x.sum(1) + seed) % 2))
+    y[::70] = (y[::70] + 1) % 3  # wrong labels: nobody makes no errors
+    return x.reshape(n, 1, 2, 2).astype(np.uint8), y.astype(np.int64)
+
+
 def written_clusters(n=400, *, seed=0, role="train") -> Dataset:
-    """The images of two by two pixels that the literal writer makes; an unlabelled one has labels 0."""
-    x, y = writer.clusters(n, seed)
+    """The sample of :func:`cluster_arrays`; an unlabelled one has labels 0."""
+    x, y = cluster_arrays(n, seed)
     labels = None if role == "unlabelled" else y
     return from_arrays(x, labels, name="clusters", role=role, classes=3, scaling=Scaling(16.0))
 

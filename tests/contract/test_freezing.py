@@ -1,0 +1,52 @@
+"""The page of the format is frozen once: its day and hash stand in both programs, and a change is found."""
+
+import hashlib
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+from codebound.certificate.page import PAGE
+from codebound_verify import header
+
+ROOT = Path(__file__).parents[2]
+FREEZE = runpy.run_path(str(ROOT / "docs/freeze.py"))
+TEXT = FREEZE["PAGE"].read_text("utf-8")
+
+
+def test_both_programs_name_the_page_and_its_day():
+    assert (PAGE.sha256, PAGE.frozen) == (header.PAGE_SHA256, header.FROZEN)
+    assert header.IS_DRAFT == PAGE.is_draft == bool(FREEZE["DRAFT"].search(TEXT))
+    if PAGE.is_draft:
+        assert PAGE.sha256 == "0" * 64
+    else:
+        assert re.findall(r"^Frozen on (\S+):", TEXT, re.M) == [PAGE.frozen]
+        assert FREEZE["page_sha256"](TEXT) == PAGE.sha256, "a frozen page was changed, or run make freeze"
+
+
+def test_the_hash_is_of_all_lines_up_to_the_one_that_says_so():
+    lines = TEXT.splitlines(keepends=True)
+    end = 1 + next(at for at, line in enumerate(lines) if "all lines before the next one" in line)
+    assert FREEZE["page_sha256"](TEXT) == hashlib.sha256("".join(lines[:end]).encode()).hexdigest()
+    assert FREEZE["page_sha256"](TEXT + "more\n") == FREEZE["page_sha256"](TEXT)
+    assert not any(line.startswith("## ") for line in lines[end:] if "Example" not in line)
+
+
+def test_a_page_is_frozen_once(tmp_path):
+    page, modules = tmp_path / "format.md", tuple(tmp_path / f"{name}.py" for name in "ab")
+    page.write_text("# Page\n\n**Draft.** Not yet.\n\nRules.\n" + FREEZE["LAST"] + "\n## 13. Examples\n")
+    for module in modules:
+        module.write_text('X = 1\nPAGE_SHA256 = "0" * 64  # of the page\nFROZEN = "0001-01-01"\n')
+    for _ in range(2):  # the second time nothing happens
+        FREEZE["main"](page, modules)
+        text, told = page.read_text(), modules[1].read_text()
+        assert f'PAGE_SHA256 = "{FREEZE["page_sha256"](text)}"  # of the page\n' in told
+        assert "Draft" not in text
+        assert modules[0].read_text() == told
+    page.write_text(text + "one example more\n")
+    FREEZE["main"](page, modules)
+    assert modules[0].read_text() == told
+    page.write_text(text.replace("Rules", "Other rules"))
+    with pytest.raises(SystemExit, match="changed after it was frozen"):
+        FREEZE["main"](page, modules)
