@@ -11,29 +11,24 @@ after looking has to pay for that choice.
 from __future__ import annotations
 
 import json
-import os
-import platform
+import shutil
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
+from records import FILES, made_with, verify, write_record
 
-from codebound import __version__
 from codebound.sample.load import load_dataset
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-HERE = Path(__file__).parent
 NAME = "digits-from-mnist"
 MODEL = "few-bits"
 SAYS = "trained on the 60,000 training images of MNIST, shrunk to 8 x 8 pixels, by results/fine_tune.py"
 TRAINED = "base/model.safetensors"
-BASE = HERE / "certificates" / f"{NAME}.base.safetensors"
 COMMANDS = [
     f"train {MODEL} --data mnist8.npz --epochs 10 --lr 0.002 --schedule cosine --out base",
     f"certify --model {MODEL} --weights {TRAINED} --data digits --base {TRAINED} --base-says SAYS --out g",
@@ -49,8 +44,7 @@ def shrunk(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def main() -> None:
-    """Runs the commands in a temporary folder and keeps certificate, base, numbers and verdict here."""
-    results = {}
+    """Runs the commands in a temporary folder, and keeps certificate, base and record here."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         mnist = load_dataset("mnist")
@@ -58,41 +52,12 @@ def main() -> None:
         for command in COMMANDS:
             words = [SAYS if word == "SAYS" else word for word in command.split()]
             subprocess.run(["codebound", *words], cwd=folder, check=True)
-        for each in ("g", "alone"):
-            found = json.loads((folder / each / "result.json").read_text())
-            results[each] = {key: found[key] for key in found if key not in ("certificate", "verify")}
-        certificate = HERE / "certificates" / f"{NAME}.cbound"
-        certificate.write_bytes((folder / "g" / "certificate.cbound").read_bytes())
-        BASE.write_bytes((folder / "base" / "model.safetensors").read_bytes())
-    verify = [
-        "codebound-verify",
-        str(certificate),
-        "--data",
-        "digits",
-        "--base",
-        str(BASE),
-        "--format",
-        "json",
-    ]
-    answer = json.loads(subprocess.run(verify, check=True, capture_output=True, text=True).stdout)
-    record = {
-        "commands": [f"codebound {command}" for command in COMMANDS],
-        "verify": f"codebound-verify results/certificates/{NAME}.cbound --data digits --base "
-        f"results/certificates/{BASE.name}",
-        "verdict": answer["verdict"],
-        "declared": answer["assumptions"][0],
-        "from_base": results["g"],
-        "without_base": results["alone"],
-        "seed": 0,
-        "device": "cpu",
-        "threads": torch.get_num_threads(),
-        "cores": os.cpu_count(),
-        "codebound": __version__,
-        "python": platform.python_version(),
-        "torch": str(torch.__version__),
-    }
-    (HERE / f"{NAME}.json").write_text(json.dumps(record, indent=2) + "\n")
-    sys.stdout.write(json.dumps(record, indent=2) + "\n")
+        alone = json.loads((folder / "alone/result.json").read_text())["bound"]
+        shutil.copy(folder / "g/certificate.cbound", FILES / f"{NAME}.cbound")
+        shutil.copy(folder / TRAINED, FILES / f"{NAME}.base.safetensors")
+    made = {"commands": [f"codebound {command}" for command in COMMANDS], "bound_without_base": alone}
+    more = {"made": made, **made_with("cpu"), "verified": verify(FILES / f"{NAME}.cbound", "digits")}
+    write_record(NAME, "digits", more)
 
 
 if __name__ == "__main__":

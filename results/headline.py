@@ -13,9 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import platform
-import subprocess
 import sys
 import time
 from dataclasses import asdict, dataclass, replace
@@ -24,11 +22,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from records import FILES, made_with, verify, write_record
 
-from codebound.bits.messages import Options
-from codebound.bounds.facts import HoldoutFacts, OccamFacts
-from codebound.bounds.held_out import holdout
+from codebound.bounds.facts import OccamFacts
 from codebound.bounds.occam import occam_kl
+from codebound.certificate.messages import Options
 from codebound.sample.load import load_dataset
 from codebound_networks.chains.chain import Chain
 from codebound_networks.chains.message import Message
@@ -57,7 +55,6 @@ if TYPE_CHECKING:
 
     from codebound_networks.chains.operations import AbstractOperation
 
-HERE = Path(__file__).parent
 DELTA = 0.05
 CANDIDATES = 2500  # of a local search
 GREY = (NormalisedConv(32, 3), MaxPool(2), NormalisedConv(64, 3), MaxPool(2))
@@ -160,53 +157,31 @@ def train(name: str, out: Path, changes: dict[str, float]) -> None:
 
 
 def certify(name: str, runs: list[dict[str, Any]]) -> None:
-    """Certifies the best of the runs and keeps certificate, JSON and verdict in this folder."""
-    from codebound import __version__
-    from codebound.certificate.assessment import assess, issue
-    from codebound.certificate.evaluate import count_errors
+    """Certifies the best of the runs, and keeps certificate and record in this folder."""
+    from codebound.certificate.assessment import assess, draft
+    from codebound.certificate.outcome import NetworkOutcome
     from codebound.certificate.task import Task
+    from codebound.sample.losses import WRONG
 
     recipe, best = RECIPES[name], min(runs, key=lambda each: float(each["estimated_bound"]))
     sample = load_dataset(recipe.data)
     chain = recipe.chain(sample.input_shape, sample.classes)
     plan = SubspaceSettings(**best["plan"])
     task = Task(sample=sample, delta=DELTA)
-    start = time.perf_counter()
-    found = assess(_message(chain, plan, np.array(best["integers"], np.int32)), task)
-    certificate = issue(found, task)
-    path = certificate.save(HERE / "certificates" / f"{name}.cbound")
-    counted = time.perf_counter() - start
-    verify = ["codebound-verify", str(path), "--data", recipe.data, "--format", "json"]
-    start = time.perf_counter()
-    answer = subprocess.run(verify, check=True, capture_output=True, text=True)
-    checked = time.perf_counter() - start
-    test = load_dataset(recipe.data, role="test")
-    test_errors = count_errors(found.network, test.on("cpu")).errors
-    fresh = holdout(HoldoutFacts(errors=test_errors, n=test.n, delta=DELTA))
-    record = {
+    message = _message(chain, plan, np.array(best["integers"], np.int32))
+    outcome = NetworkOutcome.of(message.with_options(task.options), task)
+    waiting = draft(assess(outcome, task), task).save(FILES / f"{name}.new.cbound")
+    used = verify(waiting, recipe.data)
+    waiting.replace(FILES / f"{name}.cbound")
+    made = {
         "commands": [best["command"], f"python results/headline.py certify {name} RUN.json"],
         "runs_compared": len(runs),
-        "verify": f"codebound-verify results/certificates/{name}.cbound --data {recipe.data}",
-        "verdict": json.loads(answer.stdout)["verdict"],
-        "bound": found.bound.value,
-        "train_errors": found.facts.errors,
-        "n": sample.n,
-        "code_bits": certificate.facts.code_bits,
-        "delta": DELTA,
-        "test_errors": test_errors,
-        "holdout": fresh.value,
         "plan": best["plan"],
         "training": {key: best[key] for key in ("seconds", "device", "torch")},
-        "certify_seconds": round(counted, 1),
-        "verify_seconds": round(checked, 1),
-        "cores": os.cpu_count(),
-        "threads": torch.get_num_threads(),
-        "codebound": __version__,
-        "python": platform.python_version(),
-        "torch": str(torch.__version__),
     }
-    (HERE / f"{name}.json").write_text(json.dumps(record, indent=2) + "\n")
-    sys.stdout.write(json.dumps(record, indent=2) + "\n")
+    test_errors = outcome.count_losses(load_dataset(recipe.data, role="test"), WRONG)
+    more = {"made": made, **made_with("cpu"), "verified": used}
+    write_record(name, recipe.data, more, test_errors=test_errors)
 
 
 def _message(chain: Chain, plan: SubspaceSettings, integers: NDArray[np.int32]) -> Message:

@@ -237,7 +237,7 @@ def command(name: str, verb: str, folder: Path) -> list[str]:
             return ["compress", *model, *data, "--method", method, "--out", str(out)]
         case ["certify", *base]:
             known = ["--base", str(_weights(name, folder)), "--base-says", SAYS] if base else []
-            quick = ["--effort", "quick", "--allow-copies"]  # few numbers may be equal
+            quick = ["--effort", "quick"]
             return ["certify", *model, *data, *known, *quick, "--out", str(out)]
     return [verb, *model, *data, "--out", str(out)]
 

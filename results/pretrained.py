@@ -4,11 +4,10 @@
     python results/pretrained.py resnet20 seen --weights resnet20_cifar10.safetensors
 
 ``unseen``: the sample is the 10,000 test images, which the network has not seen: it is the base of its own
-certificate, and its scores are declared. ``seen``: the sample is the 50,000 training images, the network's
-own, so that nothing can be said of it but by images that it has not seen. Both run ``codebound certify`` as
-it is by default, have the file checked by ``codebound-verify``, and keep the outcome as
-``pretrained-NAME-WHICH.json``. This folder has to be importable (PYTHONPATH=results) for the same commands
-by hand.
+certificate, and its scores are declared and counted. ``seen``: the sample is the 50,000 training images, the
+network's own, so that nothing can be said of it but by images that it has not seen. Both run ``certify``,
+have the file checked by ``codebound-verify``, and keep the outcome as ``pretrained-NAME-WHICH.json``.
+This folder has to be importable (PYTHONPATH=results) for the same commands by hand.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from machine import made_with
+from records import made_with
 from torch import Tensor, nn
 from typer.testing import CliRunner
 
@@ -42,16 +41,8 @@ SAYS = (
     "akamaster/pytorch_resnet_cifar10, trained on the training images of CIFAR-10; these are its test images"
 )
 KEPT = (
-    *("bound", "delta", "statement", "method", "code_bits", "n", "train_errors", "subject", "vacuous"),
-    *(
-        "holdout",
-        "test_errors_f",
-        "holdout_f",
-        "disagreements_f",
-        "through_f",
-        "original_train_errors",
-        "notes",
-    ),
+    *("bound", "delta", "statement", "assurance", "method", "code_bits", "n", "errors", "subject", "vacuous"),
+    *("holdout", "test_errors_f", "holdout_f", "disagreements_f", "through_f", "original_errors", "notes"),
 )
 
 
@@ -98,7 +89,16 @@ def command(name: str, which: str, weights: str, more: list[str]) -> list[str]:
     """The words of ``certify``."""
     words = ["certify", "--model", f"pretrained:{name}"]
     if which == "unseen":
-        words += ["--base", weights, "--base-says", SAYS, "--data", "pretrained:unseen_images"]
+        words += [
+            "--base",
+            weights,
+            "--base-says",
+            SAYS,
+            "--data",
+            "pretrained:unseen_images",
+            "--method",
+            "scores",
+        ]
     else:
         words += ["--weights", weights, "--data", "cifar10", "--test", "cifar10"]
     return [*words, *more]
@@ -123,7 +123,7 @@ def main() -> int:
         raise made.exception
     certified = time.perf_counter()
     found = json.loads((folder / "result.json").read_text())
-    status = verify(shlex.split(found["verify"])[1:])
+    status = verify([str(folder)])
     record: dict[str, Any] = {
         "command": shlex.join(
             ["codebound", *(Path(each).name if each == asked.weights else each for each in words)]

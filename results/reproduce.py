@@ -10,18 +10,14 @@ Run: python results/reproduce.py digits-linear        (half a minute)
 from __future__ import annotations
 
 import json
-import os
-import platform
+import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-import torch
+from records import FILES, made_with, verify, write_record
 
-import codebound
-
-HERE = Path(__file__).parent
 GUHA = "mlp:depth=5,width=784"
 RECIPES = {
     "digits-linear": [
@@ -41,38 +37,17 @@ RECIPES = {
 
 
 def main() -> None:
-    """Runs one recipe in a temporary folder and keeps its certificate, result and verdict."""
+    """Runs one recipe in a temporary folder, and keeps its certificate and record."""
     name = sys.argv[1]
+    data = RECIPES[name][-1].split("--data ")[1].split()[0]
     with tempfile.TemporaryDirectory() as folder:
         for command in RECIPES[name]:
             subprocess.run(["codebound", *command.split()], cwd=folder, check=True)
-        data = RECIPES[name][-1].split("--data ")[1].split()[0]
-        verdict = subprocess.run(
-            ["codebound-verify", "g/certificate.cbound", "--data", data, "--format", "json"],
-            cwd=folder,
-            check=True,
-            capture_output=True,
-            text=True,
-        )
-        certificate = HERE / "certificates" / f"{name}.cbound"
-        certificate.parent.mkdir(exist_ok=True)
-        certificate.write_bytes((Path(folder) / "g/certificate.cbound").read_bytes())
+        shutil.copy(Path(folder) / "g/certificate.cbound", FILES / f"{name}.cbound")
         result = json.loads((Path(folder) / "g/result.json").read_text())
-    record = {
-        "commands": [f"codebound {command}" for command in RECIPES[name]],
-        "verify": f"codebound-verify results/certificates/{name}.cbound --data {data}",
-        "verdict": json.loads(verdict.stdout)["verdict"],
-        **{key: result[key] for key in result if key not in ("verdict", "certificate", "verify")},
-        "seed": 0,
-        "device": "cpu",
-        "threads": torch.get_num_threads(),
-        "cores": os.cpu_count(),
-        "codebound": codebound.__version__,
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-    }
-    (HERE / f"{name}.json").write_text(json.dumps(record, indent=2) + "\n")
-    sys.stdout.write(json.dumps(record, indent=2) + "\n")
+    made = {"commands": [f"codebound {command}" for command in RECIPES[name]]}
+    more = {"made": made, **made_with("cpu"), "verified": verify(FILES / f"{name}.cbound", data)}
+    write_record(name, data, more, test_errors=result.get("test_errors"))
 
 
 if __name__ == "__main__":

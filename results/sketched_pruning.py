@@ -27,7 +27,7 @@ from torch import nn
 from codebound.bits.stream import Stream
 from codebound.certification import certify
 from codebound.sample.load import load_dataset
-from codebound.sample.losses import error_count
+from codebound.sample.outputs import error_count
 from codebound_networks.codes.modes import encode_tensors, integers
 from codebound_networks.codes.quantization import step_size
 from codebound_networks.codes.tensors import AbstractTensorCode, matrix_shape
@@ -227,13 +227,12 @@ def certificate() -> dict[str, Any]:
         with torch.no_grad():
             model.get_parameter(name).copy_(found.integers * step_size(found.step))
     issued = certify(model, load_dataset("mnist"), method="sketch", effort="quick").certificate
-    facts = issued.facts
     return {
         "bound": issued.claim.bound,
-        "errors": facts.errors,
-        "n": facts.n,
-        "code_bits": facts.code_bits,
-        "ledger": dict(issued.ledger),
+        "errors": issued.limit.errors,
+        "n": issued.limit.n,
+        "code_bits": issued.message.bits,
+        "ledger": dict(issued.message.ledger),
     }
 
 

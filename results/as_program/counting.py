@@ -54,11 +54,7 @@ def deflated(text: str) -> bytes:
 
 def integers(certificate: Certificate) -> NDArray[np.int32]:
     """The integers that the message of a certificate codes, in its order."""
-    message = decode(
-        certificate.message,
-        input_shape=certificate.helper.input_shape,
-        known=certificate.setting if certificate.version == 1 else None,
-    )
+    message = decode(certificate.bits, input_shape=certificate.sample.input_shape)
     codes = message.codes
     tensors: list[Any] = [codes.inner] if isinstance(codes, Subspace) else list(codes.values())
     return np.concatenate([tensor.levels.ravel() for tensor in tensors])
@@ -130,7 +126,7 @@ def payload(name: str, certificate: Certificate) -> tuple[int, int]:
     All fractions whose digits begin with these bits lie in the interval of the integers.
     """
     steered = Steered(iter((integers(certificate) - SMALLEST[name]).tolist()))
-    program(name)(steered, torch.zeros(1, *certificate.helper.input_shape, dtype=torch.uint8))
+    program(name)(steered, torch.zeros(1, *certificate.sample.input_shape, dtype=torch.uint8))
     if next(steered.symbols, None) is not None:
         raise ValueError(f"{name}: the program reads fewer integers than the message codes.")
     bits = max(0, steered.scale.bit_length() - steered.width.bit_length() - 1)
