@@ -58,11 +58,12 @@ docs: $(READY)          ## the site, without warnings, in build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 fuzz: $(READY)          ## mutated files against every parser; make fuzz CASES=500 SECONDS=5
-	$(BIN)/python tests/attack/fuzz_certificates.py --cases $(CASES) --out failing
+	$(BIN)/python tests/attack/product_files.py --cases $(CASES) --out failing
 	$(BIN)/python -W ignore tests/attack/fuzz_parsers.py --seconds $(SECONDS) --out failing
 
-freeze: $(READY)        ## freezes docs/format-3.md, once: its hash and the day into both programs
+freeze: $(READY)        ## freezes docs/format.md, once: its hash and the day into both programs
 	$(BIN)/python docs/freeze.py
+	PYTHONPATH=tests/reference $(BIN)/python tests/reference/example_files.py
 
 bench: $(READY)         ## timings beside the peers, which it installs, into benchmarks/README.md; never asserted
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"

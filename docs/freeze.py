@@ -1,7 +1,8 @@
-"""Freezes the page of the newest version, docs/format-3.md: ``make freeze``.
+"""Freezes the page of the format, docs/format.md: ``make freeze``.
 
-The day goes into the page, the SHA-256 of the page and the day into both programs. A page that is frozen
-is only checked, here as in the tests: whatever changes later is a new version with a page of its own.
+The day goes into the page, the SHA-256 of the page and the day into both programs. The hash is that of all
+lines up to the one that says so, so that examples can follow. A page that is frozen is only checked, here as
+in the tests: whatever changes later is a new version with a page of its own.
 """
 
 import datetime
@@ -11,39 +12,47 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs/format-3.md"
-MODULES = (ROOT / "src/codebound/certificate/versions.py", ROOT / "src/codebound_verify/versions.py")
-DRAFT = re.compile(r"^Not frozen yet: .*$", flags=re.MULTILINE)
+PAGE = ROOT / "docs/format.md"
+MODULES = (ROOT / "src/codebound/certificate/page.py", ROOT / "src/codebound_verify/header.py")
+UNFROZEN = {"PAGE_SHA256": '"0" * 64', "FROZEN": '"0001-01-01"'}
+LAST = "The hash of the page is that of all lines before the next one.\n"
+DRAFT = re.compile(r"^\*\*Draft\.\*\* .*$", flags=re.MULTILINE)
 FROZEN = (
-    "Frozen on {day}: both programs carry the SHA-256 of this page and that day, every file of this version "
-    "names them, and whatever changes later is a new version with a page of its own."
+    "Frozen on {day}: both programs carry the SHA-256 of this page and that day, every file names them, and "
+    "whatever changes later is a new version with a page of its own."
 )
+
+
+def page_sha256(text: str) -> str:
+    """Hash of the part of a page that is frozen."""
+    head, last, _ = text.partition(LAST)
+    return hashlib.sha256((head + last).encode()).hexdigest()
 
 
 def main(page: Path = PAGE, modules: tuple[Path, ...] = MODULES) -> None:
     """Writes the day into the page and two constants into each program, unless that was done."""
-    text = page.read_text()
+    text = page.read_text("utf-8")
     if DRAFT.search(text):
-        day = datetime.date.today().isoformat()
-        page.write_text(DRAFT.sub(FROZEN.format(day=day), text))
-    (day,) = re.findall(r"^Frozen on (\S+):", page.read_text(), flags=re.MULTILINE)
-    digest = hashlib.sha256(page.read_bytes()).hexdigest()
+        text = DRAFT.sub(FROZEN.format(day=datetime.date.today().isoformat()), text)
+        page.write_text(text, "utf-8")
+    (day,) = re.findall(r"^Frozen on (\S+):", text, flags=re.MULTILINE)
+    digest = page_sha256(text)
     for module in modules:
-        _write(module, {"PAGE_3_SHA256": digest, "FROZEN_3": day})
+        _write(module, {"PAGE_SHA256": f'"{digest}"', "FROZEN": f'"{day}"'})
     sys.stdout.write(f"{page.name} {digest}, frozen on {day}\n")
 
 
 def _write(module: Path, constants: dict[str, str]) -> None:
-    text = module.read_text()
+    text = module.read_text("utf-8")
     for name, value in constants.items():
-        (old,) = re.findall(rf'^{name} = "(.*)"$', text, flags=re.MULTILINE)
-        if old not in ("", value):
+        (old,) = re.findall(rf'^{name} = ("[^"]*"(?: \* 64)?)', text, flags=re.MULTILINE)
+        if old not in (UNFROZEN[name], value):
             sys.exit(
                 f"{module} carries {name} = {old}, the page has {value}: it was changed after it was frozen. "
                 "Take the change back; what is new belongs into the page of a new version."
             )
-        text = text.replace(f'{name} = "{old}"', f'{name} = "{value}"')
-    module.write_text(text)
+        text = text.replace(f"{name} = {old}", f"{name} = {value}", 1)
+    module.write_text(text, "utf-8")
 
 
 if __name__ == "__main__":
