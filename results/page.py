@@ -113,7 +113,7 @@ GPU = "rests on networks that were trained on a GPU"
 LEFT = {
     "mnist-5000-picked": (
         "0.96 %",
-        f"{LONG}: 134 s of 3 cores and 6.6 GB, for 1.02 % in the order of format 1.0",
+        f"{LONG}: 134 s of 3 cores and 6.6 GB, for 1.02 % in the new order",
     ),
     "fashion-mnist-15000-picked": ("6.78 %", f"{LONG}: 651 s of two cores"),
     "cifar10-15000-picked": ("19.79 %", f"{LONG}: 770 s of two cores"),
