@@ -202,6 +202,9 @@ class _Counting:
         self._is_seen[arranged.inputs[arranged.known]] = True
         if picked is not None:
             self._is_seen[arranged.inputs[picked]] = True
+        if copies == "repeated":  # nor does a right row count whose input has another label
+            pairs = np.unique(arranged.inputs << 16 | y)
+            self._is_seen |= np.bincount(pairs >> 16, minlength=len(self._is_seen)) > 1
 
     def tally(self, of: str, flags: _Flags) -> Tally:
         """Count the rows that some flags are about."""

@@ -54,6 +54,8 @@ def list_assumptions(
 
 
 def _of_table(table: Table, counted: str) -> list[str]:
+    if table.picks is not None:
+        counted += " (but for its picks)"
     first = (
         f"{_of_made('The table of scores', table, counted)} It is the only one that was counted on them; "
         "others are listed and paid for. Nothing in the file can show this; without it the bound is nothing."
@@ -61,8 +63,10 @@ def _of_table(table: Table, counted: str) -> list[str]:
     lines = [first]
     if table.picks is not None:
         lines.append(
-            f"The {table.picks} picks were made by a rule that would pick the same without any of the rows "
-            "that it left right, and the table was learned from them and the known rows alone."
+            f"The {table.picks} picks were made by a rule that would pick the same, in the same order, "
+            f"without "
+            "any of the rows that it did not pick; the table was made of the first rows and the picks alone, "
+            "in that order."
         )
     return lines
 
@@ -115,4 +119,8 @@ def _of_order(header: Header) -> list[str]:
     if sample.salt:
         seal = f"The salt was drawn after the sample was sealed ({sample.seal})."
         return [f"{seal} Nothing in the file shows that this salt was the only one."]
-    return ["The hash that orders the sample acts on its rows as a random function does."]
+    line = (
+        "The hash that orders the sample acts on its rows as a random function does: without a salt the "
+        "probability is over the hash too."
+    )
+    return [line]

@@ -124,7 +124,9 @@ def count(sample: Sample, t: int, right: np.ndarray, counted: np.ndarray, picks=
         good = list({x[i] for i in good})
     elif sample.copies == "repeated":
         wrong = {(x[i], int(sample.y[i])) for i in wrong}
+        labels = {(x[i], int(sample.y[i])) for i in range(len(x))}
         good = {(x[i], int(sample.y[i])) for i in good} - wrong
+        good = {pair for pair in good if sum(each == pair[0] for each, _ in labels) == 1}
     own = int(counted[list(picked)].sum())
     return {"errors": len(wrong), "n": len(wrong) + len(good) + own, "picks": own}
 

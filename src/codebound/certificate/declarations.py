@@ -26,23 +26,23 @@ if TYPE_CHECKING:
 
 MAX_CHARACTERS = 400
 ONLY_TABLE = (
-    "The table of scores was made without the counted examples, and it is the only one that was counted "
-    "on them; "
-    "others are listed and paid for. Nothing in the file can show this."
+    "The table of scores was made without the counted examples (but for its picks), and it is the only one "
+    "that was counted on them; others are listed and paid for. Nothing in the file can show this."
 )
 _FIXED = (
     "Rows, order, reading of copies, what is known, claim and delta were fixed before any result on the "
-    "counted "
-    "examples was seen; every choice made afterwards is in the message and paid for in bits."
+    "counted examples was seen; every choice made afterwards is in the message and paid for in bits."
 )
 _COPIES = {
     "any": "How often a row is repeated does not depend on what it holds: nothing was oversampled, "
-    "balanced or "
-    "augmented.",
+    "balanced or augmented.",
     "independent": "Equal rows are independent draws that happen to be equal.",
     "repeated": "Equal rows are one record that was stored more than once, whatever it holds.",
 }
-_HASHED = "The hash that orders the rows acts on them as a random function does."
+_HASHED = (
+    "The hash that orders the rows acts on them as a random function does: without a salt the "
+    "probability is over the hash too."
+)
 _SALTED = "Nothing in the file shows that this salt was the only one."
 _AS_STORED = "The order of the rows as stored is one of independent draws, or of time."
 _TENSORS = "The tensors of the network that was learned, as in g.safetensors, have SHA-256 "
@@ -78,9 +78,9 @@ def list_declarations(
     ]
     if form in TABLES and any(table.picks is not None for table in known.tables):
         lines.append(
-            "The picks of a table were made by a rule that would pick the same without any of the rows "
-            "that it "
-            "left right."
+            "The picks of a table were made by a rule that would pick the same, in the same order, without "
+            "any of the rows that it did not pick; the table was made of the first rows and the picks alone, "
+            "in that order."
         )
     lines += [
         f"The {units} are independent draws from where new data come from.",
@@ -93,8 +93,7 @@ def list_declarations(
     if original is not None and original.unlabelled is not None:
         lines.append(
             "The unlabelled inputs are independent draws of the same kind: they made none of f, base and "
-            "features, "
-            "and none was left out for being in the sample."
+            "features, and none was left out for being in the sample."
         )
     if original is not None and original.domain is not None:
         low, high = original.domain

@@ -197,7 +197,11 @@ class _Counter:
         self._is_open[seen] = False
         is_seen = np.zeros(int(self._inputs.max()) + 1, bool)
         is_seen[self._inputs[seen]] = True
-        self._is_new = ~is_seen[self._inputs]  # rows whose input is that of no known or picked row
+        if self._copies == "repeated":
+            pairs = np.unique(self._inputs << 16 | self._labels)
+            is_seen |= np.bincount(pairs >> 16, minlength=len(is_seen)) > 1
+        # rows whose input is that of no known or picked row; of records, of none with another label
+        self._is_new = ~is_seen[self._inputs]
 
     def count(self, of: str, is_counted: Mask, right: Mask) -> Tally:
         """Count errors of some rows."""
