@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,6 @@ from codebound.certificate.assessment import bound_classes, issue, recount
 from codebound.certificate.evaluate import collect_answers, count_differences, count_errors
 from codebound.certificate.task import AboutF, KnownTensors, Task, require_test_set
 from codebound.known.provenance import UNKNOWN, Origin, origin_of, remember
-from codebound.known.score_tables import ScoreTable
 from codebound.learn.rule import FIRST
 from codebound.methods.inputs import (
     Networks,
@@ -36,11 +36,12 @@ from codebound.run.progress import Progress, show_progress, silent
 from codebound.sample.dataset import cross_duplicates, require_certifiable, seen_rows
 from codebound.sample.load import as_dataset
 from codebound.sample.losses import possible_examples
+from codebound.sample.made import whole
 from codebound.sample.order import Design, arrange
 from codebound.sample.questions import ALL, ONE_ROW, Question, parse_question
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from torch import nn
 
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from codebound.certificate.file import Certificate
     from codebound.known.base import Pretrained
     from codebound.known.encoder import Encoder
+    from codebound.known.score_tables import ScoreTable
     from codebound.run.job import Engine
     from codebound.sample.dataset import Dataset
 
@@ -138,7 +140,8 @@ def certify(
         'split'
     """
     began, place = time.perf_counter(), resolve_device(device)
-    _check_settings(method, effort, minutes, delta)
+    _check_settings(method, effort, minutes)
+    delta, seed = check_delta(delta), whole("seed", seed)
     sample, design = as_dataset(sample), design or Design()
     if test_set is not None:
         test_set = as_dataset(test_set, role="test", like=sample)
@@ -169,7 +172,7 @@ def certify(
     held = sample.on("cpu")  # whoever asks for it later gets the same
     original_errors = None if f is None else count_errors(f.build(), held, engine=engine)
     setup = _Setup(sample, design, start, method, place, progress)
-    setup.tables = (scores,) if isinstance(scores, ScoreTable) else tuple(scores)
+    setup.tables = tuple(scores) if isinstance(scores, Sequence) else (scores,)
     setup.add_known(base, helper, prior_tenths)
     plain = Question(on=ONE_ROW if design.clusters is not None else ALL)
     task = Task(
@@ -255,13 +258,7 @@ class _Setup:
     """Sample, tables and base that a search starts from."""
 
     def __init__(
-        self,
-        sample: Dataset,
-        design: Design,
-        start: Networks,
-        method: str,
-        device: Any,
-        progress: Progress,
+        self, sample: Dataset, design: Design, start: Networks, method: str, device: Any, progress: Progress
     ) -> None:
         self.sample, self.design, self.start, self.method = sample, design, start, method
         self.device, self.progress = device, progress
@@ -278,7 +275,7 @@ class _Setup:
         """Make what is known without the counted examples, of a base, a helper, or the model trained anew."""
         if prior_tenths is not None:
             arranged = arrange(self.sample, self.design)
-            self._use_share(arranged, prior_tenths * arranged.units // 10, helper)
+            self._use_share(arranged, int(prior_tenths) * arranged.units // 10, helper)
         elif base is not None and self.method == "picks":
             self.encoder = features_of_base(self.start, self.sample, device=self.device)
             self._encode(self.encoder.table(self.sample, device=self.device, progress=self.progress))
@@ -348,8 +345,7 @@ def _issue_best(
     raise refusal_error(refusals)
 
 
-def _check_settings(method: str, effort: str, minutes: float | None, delta: float) -> None:
-    check_delta(delta)
+def _check_settings(method: str, effort: str, minutes: float | None) -> None:
     require_method(method)
     if effort not in EFFORTS:
         raise UsageError(f"unknown effort {effort!r}. Known: {', '.join(EFFORTS)}.")
@@ -370,7 +366,7 @@ def _check_arguments(
     """Refuses what does not go together."""
     if base is not None and prior_tenths is not None:
         raise UsageError("a prior share has a helper of its own: give it or a base, not both.")
-    if prior_tenths is not None and not 1 <= prior_tenths <= 9:
+    if prior_tenths is not None and not 1 <= whole("prior_tenths", prior_tenths) <= 9:
         raise UsageError(f"the prior takes 1 to 9 tenths of the sample. Got {prior_tenths}.")
     if helper is not None and prior_tenths is None:
         raise UsageError(

@@ -296,11 +296,7 @@ def _silence_exporter() -> Iterator[None]:
 
 
 def load_classifier(
-    path: Path | str,
-    *,
-    encoder: Encoder | None = None,
-    base: Path | None = None,
-    weights: Path | None = None,
+    path: Path | str, *, encoder: Encoder | None = None, base: Path | None = None, weights: Path | None = None
 ) -> Classifier:
     """The network g of a certificate, from the folder that ``certify`` wrote, or from the file in it.
 

@@ -9,14 +9,16 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import math
 import os
 import re
 import shutil
 import sys
-import textwrap
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
+from .container import load
 from .files import GivenFiles, certificate_in, unreadable, verdict_record, verify_file
 from .refusal import Refused
 
@@ -59,10 +61,14 @@ def _main(arguments: Sequence[str] | None, prog: str) -> int:
     parser = _parser(prog)
     options = parser.parse_args(arguments)
     given = GivenFiles(**{each.name: getattr(options, each.name) for each in dataclasses.fields(GivenFiles)})
+    if any(map(math.isnan, (options.max_error or 0.0, options.max_delta or 0.0))):
+        parser.error("a limit is a number")
+    progress = _show_progress if sys.stderr.isatty() else None
     try:
-        verdict = verify_file(options.file, given, progress=_show_progress if sys.stderr.isatty() else None)
-    except Refused as error:
-        parser.error(_printable(str(error)))
+        options.content = load(certificate_in(options.file))  # once: all that is said is about the same bytes
+        verdict = verify_file(options.file, given, progress=progress, content=options.content)
+    except (Refused, OSError) as error:
+        parser.error(_printable(str(unreadable(error))))
     is_met = _conclude(parser, options, verdict)
     if getattr(verdict, "refuted_by_test", None):
         return REFUTED
@@ -78,7 +84,7 @@ def _conclude(
     try:
         unmet = list_unmet(certificate_in(options.file), verdict, options)
     except (Refused, OSError) as error:
-        parser.error(_printable(str(unreadable(error) if isinstance(error, OSError) else error)))
+        parser.error(_printable(str(unreadable(error))))
     if options.format == "json":
         text = json.dumps(verdict_record(verdict, unmet), indent=2)
     else:
@@ -128,11 +134,7 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     add("--unlabelled", help="unlabelled inputs of a C-12b certificate, given like --data")
     add("--answers", type=Path, help="safetensors file of declared answers of the original network on them")
     add("--subject-weights", type=Path, help="safetensors file of the original network, for C-12a and C-12b")
-    add(
-        "--weights",
-        type=Path,
-        help="g.safetensors that came with a certificate: is it the network that was certified?",
-    )
+    add("--weights", type=Path, help="g.safetensors beside a certificate: is it what was certified?")
     add(
         "--test",
         help="labelled examples, given like --data, that took no part in making the network; if they "
@@ -238,13 +240,8 @@ def _fold(text: str, stream: TextIO) -> str:
 def _lines(line: str, width: int) -> list[str]:
     """One line in parts: numbers keep their signs, and a long word such as a hash stays whole."""
     kept = re.sub(r"\d - \d|\d %", lambda found: found[0].replace(" ", "\xa0"), line)
-    parts = textwrap.wrap(
-        kept,
-        width,
-        subsequent_indent="    " if line.startswith("  - ") else "  ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    indent = "    " if line.startswith("  - ") else "  "
+    parts = wrap(kept, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
     return [part.replace("\xa0", " ") for part in parts] or [""]
 
 

@@ -15,7 +15,7 @@ from .message import finish_message, read_message
 from .order import arrange
 from .refusal import Lacking, Refused
 from .rooms import room
-from .sample import check_sample
+from .sample import check_sample, hash_arrays
 from .tables import check_table, read_table, read_table_choice, scores_of_table
 from .unlabelled import check_unlabelled, count_disagreements, read_labels
 
@@ -94,6 +94,7 @@ class Checklist:
     evaluator: Any = None  # the same as a function; or f, if the claim is about it
     picked: NDArray[np.int64] | None = None
     is_finished: bool = False
+    mapped: list[tuple[str, str, Sequence[Array], bool]] = field(default_factory=list)  # from files
 
     def run(self, x: Array, y: Array) -> None:
         """Check everything that the verdict rests on.
@@ -124,7 +125,9 @@ class Checklist:
         """Check that the data are those of the file, put them in order, and read the message's words."""
         header, given = self.container.header, self.given
         with self._check("the data are the sample that the certificate names"):
-            self.data = check_sample(x, y, header, is_cells=given.cells)
+            self.data = data = check_sample(x, y, header, is_cells=given.cells)
+            if isinstance(data.x, np.memmap):
+                self.mapped.append(("the sample", header.sample.sha256, (data.x, data.y), given.cells))
         if self.data is not None:
             with self._check("the known rows are those that the order of the sample puts first"):
                 self.arranged = arrange(self.data, header, given.clusters, given.groups)
@@ -171,6 +174,8 @@ class Checklist:
         declared = read_table(source, table, data)
         check_table(declared, arranged)
         self.picked = declared.picks
+        arrays = [each for each in (declared.scores, declared.picks) if each is not None]
+        self.mapped.append(("the table of scores", table.sha256, arrays, False))
         return scores_of_table(declared, choice)
 
     def _evaluate(self) -> Scores:
@@ -230,6 +235,8 @@ class Checklist:
         if given.unlabelled is None:
             raise Lacking("the unlabelled inputs (--unlabelled)")
         inputs = check_unlabelled(unlabelled, given.unlabelled, data)
+        if isinstance(inputs, np.memmap):
+            self.mapped.append(("the unlabelled inputs", unlabelled.sha256, (inputs,), data.is_cells))
         if chain is not None:
             others, is_unclear = self.evaluator.predict(inputs)
         elif given.answers is None:
@@ -249,6 +256,10 @@ class Checklist:
             with self._check("the weights beside it are those of g"):
                 subject.check_weights(self.given.learned_weights)
 
+    def find_changed(self) -> str | None:
+        """Name what is no longer as it was hashed, if anything: others may write to a mapped file."""
+        return next((what for what, sha, a, c in self.mapped if hash_arrays(*a, is_cells=c) != sha), None)
+
     def bound_classes(self) -> tuple[ClassRow, ...]:
         """The errors of g on every class, if somebody asks and nothing is refused."""
         header = self.container.header
@@ -256,10 +267,9 @@ class Checklist:
             return ()
         assert self.data is not None  # else there is a reason
         assert self.arranged is not None
-        table: tuple[ClassRow, ...] = room("classes").class_table(
-            header, self.data, self.arranged, self.scores, self.picked
-        )
-        return table
+        table = room("classes").class_table
+        found: tuple[ClassRow, ...] = table(header, self.data, self.arranged, self.scores, self.picked)
+        return found
 
     def compare_with_test(self) -> Comparison | None:
         """Comparison with test data; None without any, or if there is a reason to refuse."""
@@ -268,13 +278,13 @@ class Checklist:
         assert self.message is not None  # else there is a reason
         assert self.data is not None
         assert self.scores is not None
-        comparison: Comparison = room("test").compare_with_test(
+        header, question, compare = (
             self.container.header,
             self.message.question,
-            self.scores.classes,
-            self._blocks_of,
-            data=self.data,
-            test=self.given.test,
+            room("test").compare_with_test,
+        )
+        comparison: Comparison = compare(
+            header, question, self.scores.classes, self._blocks_of, data=self.data, test=self.given.test
         )
         return comparison
 

@@ -44,9 +44,7 @@ def check_kind(header: Header, form: str, question: Question, *, has_picks: bool
         if form != "network":
             reasons.append("Claim: it is about a network that was given, and the message holds none.")
         if original.domain is not None and question.on not in (ALL, *PARTS):
-            reasons.append(
-                f"Claim: with a domain errors are counted on all or in parts, not {question.on!r}."
-            )
+            reasons.append(f"Claim: with a domain errors count on all or in parts, not {question.on!r}.")
         if original.unlabelled is not None and question != Question():
             reasons.append("Claim: with unlabelled inputs it is about the errors on all rows.")
     if reasons:

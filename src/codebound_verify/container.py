@@ -37,12 +37,12 @@ class Container:
 
 
 def load(source: Source) -> bytes:
-    """The bytes of a certificate; a file that is too long to be one is refused unread."""
+    """The bytes of a file; one that is too long for a certificate, or without an end, is refused unread."""
     if isinstance(source, bytes):
         return source
     path = Path(source)
-    if (size := path.stat().st_size) > FILE_LIMIT:
-        raise Refused(f"The file has {size} bytes; a certificate has at most {FILE_LIMIT}.")
+    if (size := path.stat().st_size) > FILE_LIMIT or not (path.is_file() or path.is_dir()):
+        raise Refused(f"cannot read {path}: {size} bytes are too many, or a queue or a device has no end")
     return path.read_bytes()
 
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .sample import Data
 
     Array = NDArray[Any]
+    Rows = NDArray[np.int64]
     Mask = NDArray[np.bool_]
 
 MOST_PARTS = 256
@@ -44,14 +45,14 @@ class Scores(Protocol):
     """
 
     @property
-    def classes(self) -> NDArray[np.int64]:
+    def classes(self) -> Rows:
         """Label of each column."""
 
     @property
     def theta(self) -> float:
         """Amount that is subtracted from each difference; 0 but for a bounded domain."""
 
-    def blocks(self, rows: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], Array, Array]]:
+    def blocks(self, rows: Rows) -> Iterator[tuple[Rows, Array, Array]]:
         """Blocks of these rows, of bounded memory: their stored places, values (m, C), and room (m,).
 
         Values are float64. The room is 0 for what nothing rounds, and infinite where nothing can be said.
@@ -87,12 +88,9 @@ def recount(
     data: Data,
     arranged: Arranged,
     scores: Scores,
-    picked: NDArray[np.int64] | None = None,
+    picked: Rows | None = None,
 ) -> tuple[Tally, ...]:
-    """Count each limit of a question (6.5) on the rows after the known share; ``picked`` rows count apart.
-
-    ``picked`` is None where the law is not the picked one.
-    """
+    """Count each limit of a question (6.5) on the rows after the known share; picks, if any, count apart."""
     y, copies = data.y, header.sample.copies
     check_question(question, scores.classes)
     counted = arranged.one_row if question.on == ONE_ROW else arranged.counted
@@ -111,9 +109,7 @@ def recount(
     )
 
 
-def _flag(
-    question: Question, y: NDArray[np.int64], counted: NDArray[np.int64], scores: Scores
-) -> tuple[_Flags, _Flags]:
+def _flag(question: Question, y: Rows, counted: Rows, scores: Scores) -> tuple[_Flags, _Flags]:
     """Flags of the loss and of silence; a row that no block has stays one that is counted and wrong."""
     risk = _Flags(is_about(question, y), np.zeros(len(y), dtype=bool))
     silent = _Flags(np.ones(len(y), dtype=bool), np.zeros(len(y), dtype=bool))
@@ -127,7 +123,7 @@ def _flag(
 
 
 def judge_block(
-    question: Question, classes: NDArray[np.int64], theta: float, labels: Array, values: Array, room: Array
+    question: Question, classes: Rows, theta: float, labels: Array, values: Array, room: Array
 ) -> tuple[Mask, Mask, Mask]:
     """Masks of rows: surely right, possibly among those that count by their scores, and surely so."""
     is_plain = np.isfinite(values).all(axis=1)
@@ -143,7 +139,7 @@ def judge_block(
         return right & is_sure, ~(is_plain & (lead <= -room)), is_sure
 
 
-def _lead(question: Question, values: Array, classes: NDArray[np.int64]) -> Array | None:
+def _lead(question: Question, values: Array, classes: Rows) -> Array | None:
     """By how far a row is answered, or predicted as the class of the claim; None if all rows count."""
     if question.threshold is not None:
         found: Array = surplus(values) - question.threshold
@@ -151,9 +147,7 @@ def _lead(question: Question, values: Array, classes: NDArray[np.int64]) -> Arra
     return None if question.predicted is None else lead_of(question.predicted, values, classes)
 
 
-def _parts(
-    on: str, y: NDArray[np.int64], copies: str, arranged: Arranged, classes: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], list[int]]:
+def _parts(on: str, y: Rows, copies: str, arranged: Arranged, classes: Rows) -> tuple[Rows, list[int]]:
     """The number of the part of each row, and the numbers of all parts, rising."""
     if on == EACH_CLASS:
         parts, numbers = y, classes
@@ -168,7 +162,7 @@ def _parts(
     return parts, numbers.tolist()
 
 
-def _check_groups(inputs: NDArray[np.int64], groups: NDArray[np.int64]) -> None:
+def _check_groups(inputs: Rows, groups: Rows) -> None:
     """Check that equal inputs have one group."""
     first = np.empty(int(inputs.max()) + 1, dtype=np.int64)
     first[inputs] = groups
@@ -182,25 +176,18 @@ class _Counting:
     """Counts of rows by the reading of copies (6.3)."""
 
     def __init__(
-        self,
-        copies: str,
-        on: str,
-        y: NDArray[np.int64],
-        arranged: Arranged,
-        counted: NDArray[np.int64],
-        picked: NDArray[np.int64] | None,
+        self, copies: str, on: str, y: Rows, arranged: Arranged, counted: Rows, picked: Rows | None
     ) -> None:
         self._copies, self._on, self._y, self._arranged = copies, on, y, arranged
         self._picked = picked
         self._is_left = np.zeros(len(y), dtype=bool)  # rows that are counted and not picked
         self._is_left[counted] = True
+        self._is_seen = np.zeros(int(arranged.inputs.max()) + 1, dtype=bool)  # by the input's number
+        self._is_seen[arranged.inputs[arranged.known]] = True
         if picked is not None:
             if not self._is_left[picked].all() or len(np.unique(picked)) != len(picked):
                 raise Refused("Picks: a picked row is known, or picked twice.")
             self._is_left[picked] = False
-        self._is_seen = np.zeros(int(arranged.inputs.max()) + 1, dtype=bool)  # by the input's number
-        self._is_seen[arranged.inputs[arranged.known]] = True
-        if picked is not None:
             self._is_seen[arranged.inputs[picked]] = True
         if copies == "repeated":  # nor does a right row count whose input has another label
             pairs = np.unique(arranged.inputs << 16 | y)
@@ -216,7 +203,7 @@ class _Counting:
         picks = int(flags.about[self._picked].sum())
         return Tally(of, errors, errors + good + picks, picks)
 
-    def _count(self, wrong: NDArray[np.int64], right: NDArray[np.int64]) -> tuple[int, int]:
+    def _count(self, wrong: Rows, right: Rows) -> tuple[int, int]:
         """Numbers of rows that count as wrong, and as right."""
         inputs = self._arranged.inputs
         if self._on == ANY_ROW:

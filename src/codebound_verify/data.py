@@ -24,17 +24,8 @@ BYTES_LIMIT = 1 << 34  # uncompressed, of one array
 ITEM = 8  # bytes that a number has at most
 READ_ANYWAY = 1 << 28  # bytes of an array that are read, so that all that is wrong with it can be said
 _UNREADABLE = (  # what zipfile, zlib and NumPy raise for archives that are none
-    zipfile.BadZipFile,
-    zlib.error,
-    tokenize.TokenError,
-    SyntaxError,
-    TypeError,
-    KeyError,
-    ValueError,
-    EOFError,
-    RuntimeError,
-    SystemError,
-    OverflowError,
+    *(zipfile.BadZipFile, zlib.error, tokenize.TokenError, SyntaxError, TypeError, KeyError, ValueError),
+    *(EOFError, RuntimeError, SystemError, OverflowError),
 )
 
 Sample: TypeAlias = tuple[Inputs, Inputs]  # inputs and labels of what has a name
@@ -130,9 +121,9 @@ def _npz(path: Path, names: tuple[str, ...], expected: int | None) -> Arrays:
 def _map_array(path: Path) -> Inputs:
     try:
         with path.open("rb") as file:
-            if file.read(7)[6:] != b"\x01":  # a later header may promise gigabytes
+            if file.read(7) != b"\x93NUMPY\x01":  # a later header may promise gigabytes
                 raise ValueError("not version 1 of the format")
-        array: Inputs = np.load(path, mmap_mode="c", allow_pickle=False)
+        array: Inputs = np.lib.format.open_memmap(path, mode="c")
     except (*_UNREADABLE, OSError) as error:
         raise Refused(f"Data: {path} is no .npy file of plain numbers ({error}).") from None
     return array
@@ -141,6 +132,8 @@ def _map_array(path: Path) -> Inputs:
 def _npy(archive: zipfile.ZipFile, name: str, expected: int | None) -> Inputs:
     """An array whose header fits the size of its file: checked before anything is allocated."""
     size = archive.getinfo(name).file_size
+    if archive.getinfo(name).compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise ValueError(f"{name} is neither stored nor deflated")  # others promise gigabytes in a few bytes
     with archive.open(name) as file:
         version = np.lib.format.read_magic(file)
         if version not in ((1, 0), (2, 0)):

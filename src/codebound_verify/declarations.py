@@ -64,9 +64,8 @@ def _of_table(table: Table, counted: str) -> list[str]:
     if table.picks is not None:
         lines.append(
             f"The {table.picks} picks were made by a rule that would pick the same, in the same order, "
-            f"without "
-            "any of the rows that it did not pick; the table was made of the first rows and the picks alone, "
-            "in that order."
+            "without any of the rows that it did not pick; the table was made of the first rows and the "
+            "picks alone, in that order."
         )
     return lines
 
@@ -119,8 +118,5 @@ def _of_order(header: Header) -> list[str]:
     if sample.salt:
         seal = f"The salt was drawn after the sample was sealed ({sample.seal})."
         return [f"{seal} Nothing in the file shows that this salt was the only one."]
-    line = (
-        "The hash that orders the sample acts on its rows as a random function does: without a salt the "
-        "probability is over the hash too."
-    )
-    return [line]
+    line = "The hash that orders the sample acts on its rows as a random function does: "
+    return [line + "without a salt the probability is over the hash too."]

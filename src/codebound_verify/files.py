@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from .container import load, read_container
 from .refusal import Refused
 from .rooms import room
 
@@ -48,24 +49,23 @@ def certificate_in(path: Path) -> Path:
 
 
 def verify_file(
-    file: Path, given: GivenFiles, *, progress: Progress | None = None
+    file: Path, given: GivenFiles, *, progress: Progress | None = None, content: bytes | None = None
 ) -> Verdict | LedgerVerdict:
-    """Check a certificate or the one in a folder, with what lies beside it; or a ledger of looks.
+    """Check a certificate or the one in a folder (``content``, if read before), with what lies beside it.
 
     Raises:
         Refused: if something that is needed was not given, or cannot be read: nothing is said about the file.
     """
-    if file.exists() and not (file.is_file() or file.is_dir()):
-        raise Refused(f"cannot read {file}: a queue or a device has no end")
+    file = certificate_in(file)
     try:
+        content = load(file) if content is None else content
         if file.suffix == LEDGER:
-            return _ledger(file, given)
-        file = certificate_in(file)
+            return _ledger(content, given)
         if file.name != CERTIFICATE:
-            return _certificate(file, given, progress)
+            return _certificate(content, given, progress)
         beside = room("folder")
         verdict: Verdict = beside.compare_neighbours(
-            file, _certificate(file, beside.add_neighbours(file, given), progress)
+            file, _certificate(content, beside.add_neighbours(file, given), progress)
         )
         return verdict
     except OSError as error:
@@ -77,19 +77,19 @@ def verdict_record(verdict: Verdict | LedgerVerdict, unmet: Sequence[str] = ()) 
     return {**dataclasses.asdict(verdict), "unmet": tuple(unmet)}
 
 
-def unreadable(error: OSError) -> Refused:
+def unreadable(error: Exception) -> Refused:
     """Refusal of something that cannot be read, in words for the one who named it."""
-    if error.filename is not None and error.strerror:
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return Refused(f"cannot read {error.filename}: {error.strerror.lower()}")
     return Refused(str(error))
 
 
-def _ledger(file: Path, given: GivenFiles) -> LedgerVerdict:
+def _ledger(content: bytes, given: GivenFiles) -> LedgerVerdict:
     from .data import load_data
 
     data = load_data(given.data, given.data_folder) if given.data else None
     verdict: LedgerVerdict = room("ledger").verify_ledger(
-        file.read_bytes(),
+        content,
         data=None if data is None else (data.x, data.labels),
         is_cells=data is not None and data.is_cells,
         head=given.head,
@@ -97,7 +97,7 @@ def _ledger(file: Path, given: GivenFiles) -> LedgerVerdict:
     return verdict
 
 
-def _certificate(file: Path, given: GivenFiles, progress: Progress | None) -> Verdict:
+def _certificate(content: bytes, given: GivenFiles, progress: Progress | None) -> Verdict:
     if given.data is None:
         raise Refused(
             "the sample is needed, and no sample.npz lies beside the certificate: give it with --data"
@@ -106,7 +106,7 @@ def _certificate(file: Path, given: GivenFiles, progress: Progress | None) -> Ve
     from .verdict import Verdict, verify
     from .weights import read_tensors, read_weights
 
-    header = _header(file)
+    header = _header(content)
     try:
         data = load_data(given.data, given.data_folder, expected=_numbers(header, sample=True))
         unlabelled = None
@@ -115,7 +115,7 @@ def _certificate(file: Path, given: GivenFiles, progress: Progress | None) -> Ve
             unlabelled = load_data(given.unlabelled, given.data_folder, expected=expected).x
         test = load_data(given.test, given.data_folder) if given.test else None
         return verify(
-            file,
+            content,
             data.x,
             data.labels,
             cells=data.is_cells,
@@ -137,12 +137,10 @@ def _certificate(file: Path, given: GivenFiles, progress: Progress | None) -> Ve
         raise Refused("there is not enough memory to check this certificate") from None
 
 
-def _header(file: Path) -> Header | None:
+def _header(content: bytes) -> Header | None:
     """The header of a certificate; None of a file that is none."""
-    from .container import load, read_container
-
     try:
-        return read_container(load(file)).header
+        return read_container(content).header
     except Refused:
         return None
 

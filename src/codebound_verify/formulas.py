@@ -7,6 +7,8 @@ solution, so what is returned errs, if at all, upwards.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import mpmath
 from mpmath import mpf
 
@@ -16,6 +18,7 @@ STEPS = 500  # far above what Newton's method needs
 SLACK = mpf("1e-6")  # a printed value may be larger by this much, relatively
 
 
+@lru_cache(1024)
 def binomial(*, errors: int, n: int, bits: int, delta: float | mpf) -> mpf:
     """C-2, C-10 and C-11: the largest p with P(Bin(n, p) <= errors) >= delta 2^-bits.
 

@@ -91,7 +91,7 @@ def arrange(data: Data, header: Header, clusters: Inputs | None, groups: Inputs 
     if sample.order == "rows" and sample.copies == "repeated" and t:
         is_other = inputs[places[t:]] != inputs[places[t - 1]]
         known = t + int(is_other.argmax()) if is_other.any() else rows
-    return _arranged(places, known, inputs=inputs, clusters=None, groups=parts, one_row=None, units=rows)
+    return _arranged(places, known, inputs, None, parts, None, rows)
 
 
 def _arrange_clusters(
@@ -118,21 +118,13 @@ def _arrange_clusters(
     draws = _hash_all((pair,) for pair in _slices(pairs, 64))
     drawn = counted[sort_keys(clusters[counted, None].astype(np.uint64), draws)]
     is_first = np.diff(clusters[drawn], prepend=-1) != 0
-    return _arranged(
-        places,
-        known,
-        inputs=inputs,
-        clusters=clusters,
-        groups=groups,
-        one_row=np.sort(drawn[is_first]),
-        units=len(order),
-    )
+    return _arranged(places, known, inputs, clusters, groups, np.sort(drawn[is_first]), len(order))
 
 
-def _arranged(places: Places, known: int, **others: Any) -> Arranged:
+def _arranged(places: Places, known: int, *others: Any) -> Arranged:
     if known >= len(places):
         raise Refused("Sample: the known share is all of it; nothing is left to count.")
-    return Arranged(places=places, known=places[:known], counted=np.sort(places[known:]), **others)
+    return Arranged(places, places[:known], np.sort(places[known:]), *others)
 
 
 def _check_share(header: Header, units: int) -> int:

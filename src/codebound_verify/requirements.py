@@ -15,30 +15,32 @@ if TYPE_CHECKING:
 
 ON_ALL = ("all", "each class", "each group", "one row a cluster")
 """Rows that count where a loss is all that is demanded; of others the demand is ``LOSS on ROWS``."""
-TWO_CLASSES = {"missed": "class:1", "false-alarm": "class:0"}
+TWO_CLASSES = {"missed": "class:1", "false-alarm": "class:0"}  # where there are two
 SIGNATURE = ".sig"
 """Suffix of a signature's file: 64 bytes, Ed25519 over the bytes of the signed file."""
 
 
 def list_unmet(file: Path, verdict: Verdict | LedgerVerdict, options: argparse.Namespace) -> tuple[str, ...]:
-    """Every requirement among the options of the command that a file does not meet."""
+    """Every requirement among the options of the command that a file of these bytes does not meet."""
     delta, wanted = verdict.delta if verdict.is_accepted else None, options.loss
     on = getattr(verdict, "on", "all")
     counted = verdict.loss if on in ON_ALL else f"{verdict.loss} on {on}"
-    unmet = []
+    alias, unmet = TWO_CLASSES.get(wanted) if verdict.classes == 2 else None, []
     if options.max_error is not None and (verdict.bound is None or verdict.bound > options.max_error):
         unmet.append(f"an error of at most {options.max_error} is not shown: the bound is {verdict.bound}")
     if options.max_delta is not None and (delta is None or delta > options.max_delta):
         unmet.append(f"a failure probability of at most {options.max_delta} is not shown: delta is {delta}")
-    if None not in (verdict.loss, wanted) and counted != TWO_CLASSES.get(wanted, wanted):
+    if None not in (verdict.loss, wanted) and counted not in (wanted, alias):
         unmet.append(f"nothing is shown about the loss {wanted}: the bound is on the loss {counted}")
-    if options.signed_by is not None and (reason := _missing_signature(file, options.signed_by)):
+    if options.signed_by is not None and (
+        reason := _missing_signature(file, options.content, options.signed_by)
+    ):
         unmet.append(reason)
     return tuple(unmet)
 
 
-def _missing_signature(file: Path, public_key: Path) -> str:
-    """Reason why a file is not signed by a key; empty if it is."""
+def _missing_signature(file: Path, content: bytes, public_key: Path) -> str:
+    """Reason why the bytes of a file are not signed by a key; empty if they are."""
     try:
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -51,8 +53,8 @@ def _missing_signature(file: Path, public_key: Path) -> str:
         raise Refused(f"--signed-by {public_key}: no public key in PEM form ({error}).") from None
     if not isinstance(key, Ed25519PublicKey):
         raise Refused(f"--signed-by {public_key}: no Ed25519 key.")
-    content, signature = file.read_bytes(), file.with_name(file.name + SIGNATURE)
-    if not signature.exists():
+    signature = file.with_name(file.name + SIGNATURE)
+    if not (signature.is_file() and signature.stat().st_size == 64):
         return f"there is no signature {signature}: whoever made the file signs it (codebound sign)"
     try:
         key.verify(signature.read_bytes(), content)

@@ -79,7 +79,10 @@ def _as_cells(x: Inputs) -> Inputs:
     if x.ndim != 2:
         raise Refused(f"Data: cells have the shape (rows, columns); found {x.shape}.")
     if x.dtype.kind in "OU":
-        return np.array([cell(value) for value in x.ravel().tolist()], np.float64).reshape(x.shape)
+        try:
+            return np.array([cell(value) for value in x.ravel().tolist()], np.float64).reshape(x.shape)
+        except ValueError as error:  # surrogates, and numbers of no letter
+            raise Refused(f"Data: a cell is no text ({error}).") from None
     if x.dtype != np.float64:
         raise Refused(f"Data: cells are float64; found {x.dtype}.")
     return x
@@ -101,9 +104,10 @@ def as_labels(y: Inputs, n: int) -> Labels:
 def _as_numbers(values: Inputs, n: int, limit: int, what: str) -> Labels:
     if values.shape != (n,) or values.dtype.kind not in "biu":
         raise Refused(f"Data: the {what} must be {n} integers; found {values.dtype} of shape {values.shape}.")
-    if n and not 0 <= int(values.min()) <= int(values.max()) < limit:
+    numbers = values.astype(np.int64)
+    if n and not 0 <= int(numbers.min()) <= int(numbers.max()) < limit:
         raise Refused(f"Data: the {what} must lie between 0 and {limit - 1}.")
-    return values.astype(np.int64)
+    return numbers
 
 
 def hash_arrays(*arrays: Inputs, is_cells: bool = False) -> str:

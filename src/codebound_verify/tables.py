@@ -101,6 +101,7 @@ def read_table(source: Source, table: Table, data: Data) -> DeclaredTable:
     scores, picks = found["scores"], found.get("picks")
     _check_scores(scores, (len(data.y), table.columns))
     if picks is not None:
+        picks = np.array(picks)  # what is hashed cannot change
         if picks.dtype != np.int64 or picks.shape != (table.picks,):
             raise Refused(
                 f"Table: the picks are {picks.dtype} of shape {picks.shape}, not {table.picks} of int64."
@@ -135,6 +136,7 @@ def read_answers(source: Source, sha256: str, rows: int) -> Array:
     if not (2 <= columns <= CLASSES_LIMIT and rows * columns <= SCORES_LIMIT):
         raise Refused(f"Answers: {columns} columns for {rows} inputs are too few or too many.")
     _check_scores(scores, (rows, columns))
+    scores = np.array(scores)
     _check_hash(sha256, scores)
     if not np.isfinite(scores).all():
         raise Refused("Answers: a score is not finite.")

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from .questions.classes import ClassRow
     from .questions.refutation import Comparison
 
+NO_CLASSES = (
+    "No error on each class is bounded: of clusters, of f by C-12b and above 256 classes there is none."
+)
+REPEATED = ("assurance", "subject", "loss", "on", "law", "delta", "limits", "vacuous")
 DECLARED = ": that the scores were made without the counted examples is declared"
 
 
@@ -59,6 +63,7 @@ class Verdict:
     test: Comparison | None = None
     copies: int | None = None
     development_sample: str | None = None
+    classes: int | None = None
 
     @property
     def is_accepted(self) -> bool:
@@ -103,7 +108,10 @@ def verify(
         raise Lacking("its sample")
     checklist = Checklist(container, Given(**given))
     checklist.run(np.asanyarray(x), np.asanyarray(y))
-    return _conclude(checklist)
+    verdict = _conclude(checklist)
+    if verdict.is_accepted and (what := checklist.find_changed()):
+        return Verdict("REFUSE", (f"Data: {what} changed while it was read.",), None)
+    return verdict
 
 
 def _conclude(checklist: Checklist) -> Verdict:
@@ -116,19 +124,13 @@ def _conclude(checklist: Checklist) -> Verdict:
         "REFUSE",
         reasons,
         None,
-        declarations=header.declarations,
-        checked=tuple(checklist.passed),
-        assurance=claim.assurance,
+        header.declarations,
+        tuple(checklist.passed),
         statement=statement_of(header),
-        subject=claim.subject,
-        loss=claim.loss,
-        on=claim.on,
-        law=claim.law,
-        delta=claim.delta,
-        limits=claim.limits,
         code_bits=header.message.bits,
-        vacuous=claim.vacuous,
+        classes=header.sample.classes,
         counts=tuple(describe_limit(header, limit) for limit in claim.limits),
+        **{name: getattr(claim, name) for name in REPEATED},
     )
     if reasons or message is None or data is None or checklist.arranged is None:
         return stated
@@ -140,13 +142,16 @@ def _conclude(checklist: Checklist) -> Verdict:
     )
     if checklist.given.learned_weights is not None and checklist.table is not None:
         assumptions += ("The weights beside the file were not looked at: its scores are declared.",)
+    by_class = checklist.bound_classes()
+    if checklist.given.by_class and not by_class:
+        assumptions += (NO_CLASSES,)
     return replace(
         stated,
         verdict="ACCEPT",
         bound=claim.bound,
         assumptions=assumptions,
         claim=state_claim(header, message.question),
-        by_class=checklist.bound_classes(),
+        by_class=by_class,
         refuted_by_test=None if tested is None else tested.refuted,
         test=tested,
         copies=copies,

@@ -14,6 +14,7 @@ from codebound.certification import certify
 from codebound.methods.registry import METHODS
 from codebound.methods.search import Search
 from codebound.run.errors import CertificateError, DataError, UsageError
+from codebound.sample.arrays import from_arrays
 from codebound.sample.order import Design, arrange
 
 SAMPLE, TEST = clouds(300, features=4, apart=2.0), clouds(200, features=4, apart=2.0, seed=1, role="test")
@@ -143,8 +144,37 @@ def test_declared_tables_groups_and_salts_are_in_the_file():
         ({"test_set": written_clusters(9, role="test")}, DataError, "the test inputs have the shape"),
         ({"unlabelled": SAMPLE}, UsageError, "give a model"),
         ({"scores": table_of()}, DataError, "are of 240 examples"),
+        ({"scores": 3}, UsageError, "or a list of them. Got int"),
+        ({"method": None}, UsageError, "unknown method None"),
+        ({"loss": 3}, UsageError, "unknown loss '3'"),
+        ({"on": None}, UsageError, "Got 'None'"),
+        ({"delta": "0.05"}, UsageError, "failure probability"),
+        ({"prior_tenths": 5.0}, UsageError, "a whole number"),
     ],
 )
 def test_what_does_not_go_together_is_refused(asked, error, words):
     with pytest.raises((error, CertificateError), match=words or None):
         certify(None, SAMPLE, **{"effort": "standard" if "minutes" in asked else "quick"} | asked)
+
+
+def test_an_outcome_that_does_not_know_the_label_is_not_offered():
+    rare = np.r_[np.arange(120) % 2, 2, 2]
+    sample = from_arrays(np.c_[rare * 3.0, np.arange(122) % 7], rare, name="rare")
+    with pytest.raises(UsageError, match="names a label of none"):
+        certify(None, sample, design=Design(order="file"), loss="class:2", method="split", **QUICK)
+    found = certify(None, sample, design=Design(order="file"), loss="class:2", **QUICK)
+    assert (found.method, found.refusals) == ("picks", ())
+
+
+def test_labels_that_mostly_never_occur_cost_no_time():
+    x = np.random.default_rng(0).normal(size=(200, 2))
+    labels = (x[:, 0] > 0) * 65_535
+    with pytest.raises(CertificateError, match="most labels never occur"):
+        certify(None, (x, labels), method="picks", **QUICK)
+    assert certify(None, (x, labels), **QUICK).method == "split"
+
+
+@pytest.mark.parametrize("x", [np.array(3.0), np.where(np.eye(9) > 0, np.nan, np.inf)])
+def test_arrays_that_are_no_sample_are_told_so(x):
+    with pytest.raises(DataError, match=r"inputs (need shape|contain NaN)"):
+        certify(None, (x, np.arange(9) % 2), **QUICK)

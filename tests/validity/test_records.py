@@ -46,7 +46,7 @@ def test_that_simulation_has_teeth():
 
 
 @pytest.mark.parametrize(
-    "labels, expected", [([0, 0, 1, 0], (1, 2)), ([0, 0, 0, 0], (0, 2)), ([1, 1, 1, 1], (2, 2))]
+    ("labels", "expected"), [([0, 0, 1, 0], (1, 2)), ([0, 0, 0, 0], (0, 2)), ([1, 1, 1, 1], (2, 2))]
 )
 def test_records_are_counted_once_and_right_ones_not_beside_another_label(labels, expected):
     labels = np.array(labels)

@@ -3,6 +3,8 @@
 import math
 import operator
 from dataclasses import dataclass, fields
+from decimal import Decimal
+from numbers import Real
 from typing import Literal, get_args
 
 from codebound.bounds.numerics import round_up
@@ -28,10 +30,11 @@ def check_counts(errors: int, n: int) -> None:
         raise UsageError(f"`errors` must lie between 0 and n={n}. Got errors={errors}.")
 
 
-def check_delta(delta: float) -> None:
-    """Refuses a failure probability outside (0, 1)."""
-    if not 0.0 < delta < 1.0:
-        raise UsageError(f"`delta` is a failure probability strictly between 0 and 1. Got delta={delta}.")
+def check_delta(delta: object) -> float:
+    """Python's own number for a failure probability; what is outside (0, 1) is refused."""
+    if not isinstance(delta, Real | Decimal) or not 0.0 < (number := float(delta)) < 1.0:
+        raise UsageError(f"`delta` is a failure probability strictly between 0 and 1. Got {delta!r}.")
+    return number
 
 
 def check_bits(code_bits: float) -> None:

@@ -130,7 +130,7 @@ def assess(outcome: AbstractOutcome, task: Task) -> Assessed:
     terms = Terms(each, joined)
     limits = terms.limits(task.delta)
     bound = terms.bound(limits)
-    is_vacuous = _is_vacuous(task, _count_classes(outcome), counted, bound, limits)
+    is_vacuous = _is_vacuous(task, len(outcome.classes), counted, bound, limits)
     return Assessed(
         outcome, bits, (*noted, *ledger), task.question, tallies, terms, task.delta, limits, bound, is_vacuous
     )
@@ -150,10 +150,6 @@ def _is_vacuous(
     return Fraction(bound) >= rate
 
 
-def _count_classes(outcome: AbstractOutcome) -> int:
-    return len(outcome.classes)
-
-
 def _count_disagreements(outcome: AbstractOutcome, task: Task, unlabelled: Dataset) -> Tally:
     """Disagreements of f and g on fresh inputs, with copies as in the sample and nothing known."""
     assert outcome.classifier is not None  # a network
@@ -168,7 +164,8 @@ def _count_disagreements(outcome: AbstractOutcome, task: Task, unlabelled: Datas
 
 
 def recount(assessed: Assessed, task: Task) -> Assessed:
-    """Assess the same outcome for another question."""
+    """Assess the same outcome for another question; a label that it does not know is refused."""
+    task.question.loss.check_labels(assessed.outcome.classes.tolist())
     return assess(assessed.outcome, task)
 
 
@@ -249,7 +246,7 @@ def draft(assessed: Assessed, task: Task) -> Certificate:
         rows=sample.n,
         sha256=sample.sha256,
         input_shape=sample.input_shape,
-        classes=_count_classes(outcome),
+        classes=len(outcome.classes),
         **task.design.as_record(),
     )
     is_based = outcome.form == NETWORK and task.base is not None

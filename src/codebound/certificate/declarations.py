@@ -15,6 +15,7 @@ import numpy as np
 from codebound.bits.forms import TABLES
 from codebound.run.errors import FormatError
 from codebound.sample.caveats import DEVELOPED
+from codebound.sample.made import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from codebound.certificate.file import Certificate, Known, OriginalFacts, SampleFacts
     from codebound.sample.dataset import Dataset
 
-MAX_CHARACTERS = 400
 ONLY_TABLE = (
     "The table of scores was made without the counted examples (but for its picks), and it is the only one "
     "that was counted on them; others are listed and paid for. Nothing in the file can show this."
@@ -98,7 +98,7 @@ def list_declarations(
     if original is not None and original.domain is not None:
         low, high = original.domain
         lines.append(f"Stored values of new data lie between {low:g} and {high:g}.")
-    return tuple(line[:MAX_CHARACTERS] for line in (*lines, *extra))
+    return tuple(printable(line) for line in (*lines, *extra))
 
 
 def describe_files(sample: Dataset, learned: Mapping[str, Tensor] | None) -> tuple[str, ...]:

@@ -125,8 +125,7 @@ def _load_scored(certificate: Certificate, weights: Path | str | None) -> nn.Mod
     if "said" not in own:  # of a network that somebody gave
         raise CertificateError(
             "this certificate counts declared scores of a network that was given, and no file says how "
-            "that is "
-            "computed: use it as it was, with its biases, if the message has some."
+            "that is computed: use it as it was, with its biases, if the message has some."
         )
     return KernelNetwork.load(None, own)
 

@@ -305,8 +305,7 @@ def _parse(content: bytes) -> Certificate:
     if version in _OLD:
         raise FormatError(
             f"it has the format of version {version}, which earlier programs wrote: docs/history.md names "
-            f"the "
-            "last that reads it."
+            f"the last that reads it."
         )
     if version != VERSION:
         raise FormatError(f"it has format version {version}; version {VERSION} is known.")

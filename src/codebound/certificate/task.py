@@ -127,8 +127,7 @@ class AboutF:
             if not low <= least <= most <= high:
                 raise DataError(
                     f"the range of the inputs must hold every stored value; the sample has values from "
-                    f"{least:g} "
-                    f"to {most:g}. Got {low:g} and {high:g}."
+                    f"{least:g} to {most:g}. Got {low:g} and {high:g}."
                 )
 
 

@@ -38,18 +38,7 @@ if TYPE_CHECKING:
     from codebound.run.job import Engine
     from codebound.sample.dataset import Dataset
 
-_CERTIFY = (
-    "method",
-    "minutes",
-    "effort",
-    "delta",
-    "loss",
-    "on",
-    "input_range",
-    "by_class",
-    "seed",
-    "device",
-)
+_CERTIFY = ("method", "minutes", "effort", "delta", "loss", "on", "input_range", "by_class", "seed", "device")
 
 
 def certify_from_options(

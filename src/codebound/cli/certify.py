@@ -57,16 +57,14 @@ def command(
         str,
         option(
             "Examples that count: all, answered:T, predicted:C, 'each class', 'each group'; of clusters "
-            "'one row a "
-            "cluster' or 'any row of a cluster'."
+            "'one row a cluster' or 'any row of a cluster'."
         ),
     ] = "all",
     copies: Annotated[
         str,
         option(
             "Rows with equal inputs: any (counted so that every reading is right), independent draws, or "
-            "repeated "
-            "records of one."
+            "repeated records of one."
         ),
     ] = "any",
     order: Annotated[

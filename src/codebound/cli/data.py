@@ -52,8 +52,7 @@ def list_datasets(folder: _Folder = None, output: opt.Output = Format.table) -> 
 
 @app.command()
 def get(
-    name: Annotated[str, typer.Argument(help="A name from `codebound data list`.")],
-    quiet: opt.Quiet = False,
+    name: Annotated[str, typer.Argument(help="A name from `codebound data list`.")], quiet: opt.Quiet = False
 ) -> None:
     """Fetch a dataset into the cache, check its content, and print its folder."""
     from codebound.sample.formats.catalogue import KNOWN

@@ -215,8 +215,7 @@ def _require_few_copies(data: Dataset, *, allow_copies: bool) -> None:
         raise CertificateError(
             f"{data.name}: {count_of(copies, 'example')} of {data.n} occur before, more than one in "
             f"{_MOST_COPIES}. Where examples were repeated no bound holds: leave out what was repeated. "
-            f"Where "
-            "they are independent draws that happen to be equal, declare that (allow_copies)."
+            f"Where they are independent draws that happen to be equal, declare that (allow_copies)."
         )
 
 

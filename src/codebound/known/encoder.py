@@ -47,8 +47,6 @@ SCALING = Scaling(255.0)
 _ROWS = 50
 _LOOKED_AT = 2  # inputs that are encoded once more, alone
 _MOVED = 0.01  # share of bytes that rounding may move
-MAX_CHARACTERS = 200
-"""Of the name of an encoder, and of what it was made from, in a header."""
 _MOST_SEEN = 100  # one input in so many may be a copy of one that it was made of
 
 
@@ -79,8 +77,8 @@ class Encoder:
     @property
     def made(self) -> Made:
         """Entry of a header."""
-        by = f"{self.name}{LICENCE}{self.licence})"[:MAX_CHARACTERS]
-        return Made(by, (self.origin or "unknown data")[:MAX_CHARACTERS], self.made_from, self.sha256)
+        by = f"{self.name}{LICENCE}{self.licence})"
+        return Made(by, self.origin or "unknown data", self.made_from, self.sha256)
 
     @torch.no_grad()
     def rows(self, batch: Tensor | Sequence[str]) -> NDArray[np.generic]:

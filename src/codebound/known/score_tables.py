@@ -14,6 +14,7 @@ from codebound.run.errors import DataError, UsageError
 from codebound.run.files import write_atomically
 from codebound.run.progress import Progress, silent
 from codebound.sample.dataset import arrays_sha256
+from codebound.sample.made import integers, require_printable, whole
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,6 +50,10 @@ class ScoreTable:
     classifier: nn.Module | None = None
 
     def __post_init__(self) -> None:
+        require_printable("by (who made the scores)", self.by)
+        require_printable("of (what the scores were made from)", self.of)
+        object.__setattr__(self, "scores", np.asarray(self.scores))
+        object.__setattr__(self, "rows", whole("rows of a table of scores", self.rows))
         if self.scores.ndim != 2 or self.scores.dtype not in (np.float32, np.float64):
             raise DataError(
                 f"a table of scores has the shape (examples, classes), of float32 or float64. Got "
@@ -58,11 +63,17 @@ class ScoreTable:
             raise DataError(f"a table of scores has 2 to 2^16 columns. Got shape {self.scores.shape}.")
         if not np.isfinite(self.scores).all():
             raise DataError(f"scores of {self.by} are NaN or infinite.")
+        if self.picks is not None:
+            object.__setattr__(self, "picks", integers("picks", self.picks))
+            if (np.diff(self.picks, prepend=-1, append=len(self.scores)) < 1).any():
+                raise DataError(
+                    f"picks are rising places of rows, from 0 to {len(self.scores) - 1}: sort them."
+                )
 
     @property
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Arrays of its file."""
-        picks = {} if self.picks is None else {"picks": np.asarray(self.picks, np.int64)}
+        picks = {} if self.picks is None else {"picks": self.picks}
         return {"scores": np.ascontiguousarray(self.scores), **picks}
 
     @property
@@ -123,6 +134,8 @@ def require_tables(tables: tuple[ScoreTable, ...], sample: Dataset, known: int) 
     if len(tables) > MOST_TABLES:
         raise UsageError(f"at most {MOST_TABLES} tables of scores can be declared. Got {len(tables)}.")
     for table in tables:
+        if not isinstance(table, ScoreTable):
+            raise UsageError(f"scores are a ScoreTable, or a list of them. Got {type(table).__name__}.")
         if len(table.scores) != sample.n:
             raise DataError(
                 f"the scores of {table.by} are of {len(table.scores)} examples, the sample has {sample.n}."
@@ -132,6 +145,5 @@ def require_tables(tables: tuple[ScoreTable, ...], sample: Dataset, known: int) 
         if sample.features is not None and table.rows < sample.features.rows:
             raise UsageError(
                 f"the features were made of {sample.features.rows} examples: then no table was made of "
-                f"fewer. Got "
-                f"{table.rows} for {table.by}."
+                f"fewer. Got {table.rows} for {table.by}."
             )

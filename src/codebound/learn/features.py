@@ -126,12 +126,7 @@ class FeatureMap:
 
 
 def fit_features(
-    settings: AbstractFeatures,
-    first: Tensor,
-    labels: Tensor,
-    *,
-    weights: int = 0,
-    is_mirrored: bool = False,
+    settings: AbstractFeatures, first: Tensor, labels: Tensor, *, weights: int = 0, is_mirrored: bool = False
 ) -> FeatureMap:
     """The feature map that is made of the first examples as they are stored, and of their labels.
 

@@ -18,7 +18,7 @@ from codebound.known.score_tables import Scaled, ScoreTable, run_on
 from codebound.methods.search import UnsuitedError
 from codebound.run.errors import UsageError
 from codebound.run.tensor_files import float32_sha256
-from codebound.sample.made import Made
+from codebound.sample.made import Made, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -78,9 +78,8 @@ def scores_of_base(start: Networks, sample: Dataset, *, device: torch.device) ->
     """The scores of a base, which are declared: the second program counts them and runs no network."""
     assert start.base is not None  # whoever asks has one
     network = Scaled(_network_of_base(start), sample.scaling)
-    return ScoreTable(
-        run_on(network, sample, device=device), by=start.base.name, of="other data", classifier=network
-    )
+    scores, by = run_on(network, sample, device=device), printable(start.base.name)
+    return ScoreTable(scores, by, of="other data", classifier=network)
 
 
 def features_of_base(start: Networks, sample: Dataset, *, device: torch.device) -> Encoder:
@@ -150,7 +149,7 @@ def scores_of_helper(
     prior, networks, says = _make_of_share(helper, arranged, share, device=device, progress=progress)
     network = Scaled(joined_scores(networks, prior), sample.scaling)
     scores = run_on(network, sample, device=device, progress=progress)
-    return ScoreTable(scores, says, _NEW, rows=share, classifier=network)
+    return ScoreTable(scores, printable(says), _NEW, rows=share, classifier=network)
 
 
 def features_of_helper(

@@ -149,18 +149,15 @@ def advice(routes: Sequence[Route]) -> str:
     if best.bound < issued.bound:
         said.append(
             f"The method {best.name} came to {percent(best.bound)}, but what it counts is declared. The "
-            f"method "
-            f"{issued.name} was issued, which the second program repeats by itself: less than a tenth is "
-            f"between "
-            "them."
+            f"method {issued.name} was issued, which the second program repeats by itself: less than a tenth "
+            "is between them."
         )
     if rival is not None:
         apart = f"{abs(_round_bound(issued.bound) - _round_bound(rival.bound)):.2f} points"
         side = "less" if rival.bound < issued.bound else "more"
         said.append(
             f"As a hold-out set that was fixed beforehand, the same errors would have said "
-            f"{percent(rival.bound)}, "
-            f"{apart} {side}."
+            f"{percent(rival.bound)}, {apart} {side}."
         )
     return " ".join(said)
 

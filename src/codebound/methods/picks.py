@@ -57,6 +57,7 @@ _FIRST_SHARE = 12  # one example in so many comes first
 _LEAST_SHARE, _MOST_SHARE = 4, 60  # the same for tables, where shares are compared
 _TYPICAL_ROUNDS, _ROUNDS_OF_MANY = 16, 12  # each reads the whole kernel
 _MANY = 20_000  # examples
+_MANY_LABELS = 1000  # times those that occur
 _MOST_ROUNDS = 54
 _PART_ROUNDS = 30
 _GROWTH = 0.65  # the picks grow with the sample like this power of its size
@@ -81,6 +82,10 @@ def propose_picks(search: Search) -> None:
     whole = search.task.arranged
     if whole.clusters is not None:
         raise UnsuitedError("of clusters one row counts, and picks count all rows.")
+    if whole.sample.y.max() > _MANY_LABELS * len(set(whole.sample.y.tolist())):
+        raise UnsuitedError(
+            "most labels never occur. numpy.unique(labels, return_inverse=True)[1] renumbers."
+        )
     n, most = whole.sample.n, max(_PART[search.effort], 2 * search.task.made_of)
     is_part = n > most or len(whole.sample.input_shape) > 1
     part = whole

@@ -80,7 +80,7 @@ def require_method(name: str) -> None:
     """Refuses a name that is neither ``auto`` nor that of a method."""
     known = list_methods()
     if name not in ("auto", *known):
-        near = get_close_matches(name, ("auto", *known), n=1)
+        near = get_close_matches(str(name), ("auto", *known), n=1)
         meant = f" Did you mean {near[0]}?" if near else ""
         raise UsageError(
             f"unknown method {name!r}.{meant} Known: auto, {', '.join(known)}.{find_extensions().advice}"

@@ -23,6 +23,7 @@ from codebound.learn.leaving_out import best_rule
 from codebound.learn.picking import carry_out
 from codebound.learn.ridge import most_supports
 from codebound.methods.search import UnsuitedError
+from codebound.sample.made import printable
 from codebound.sample.order import usual_share
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def learn_table(search: Search) -> ScoreTable:
     )
     return ScoreTable(
         found.outputs.float().numpy(),
-        by=f"codebound {__version__}, kernel ridge regression, {rule}"[:400],
+        by=printable(f"codebound {__version__}, kernel ridge regression, {rule}"),
         of="the known share alone",
         rows=share,
         classifier=KernelNetwork.of(found, search.task.sample),

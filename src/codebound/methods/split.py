@@ -29,8 +29,7 @@ def require_own(search: Search) -> None:
     if search.task.is_about_f:
         raise UnsuitedError(
             "a rule learns a classifier of its own. Certify it alone; codebound through bounds f by it "
-            "and by how "
-            "often the two differ."
+            "and by how often the two differ."
         )
     if search.task.arranged.units < _LEAST:
         raise UnsuitedError(f"a share needs at least {_LEAST} examples. Got {search.task.arranged.units}.")

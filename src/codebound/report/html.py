@@ -236,7 +236,7 @@ def _number_rows(certificate: Certificate, result: Mapping[str, Any]) -> list[tu
             "certified error",
             percent(result["bound"]),
             f"{result['statement']}, the exact limit: the guarantee",
-        ),
+        )
     ]
     rows += [
         (each["name"], f"{each['count']:,} of {each['of']:,}", each["meaning"]) for each in result["counts"]

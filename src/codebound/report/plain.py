@@ -84,8 +84,7 @@ _PARTS = {
     ),
     "were fixed before any result": (
         "Rows were dropped because a classifier got them wrong, collecting stopped when the number "
-        "looked good, or "
-        "somebody looked, changed the program or the claim, and kept what looked best."
+        "looked good, or somebody looked, changed the program or the claim, and kept what looked best."
     ),
     "How often a row is repeated": "Rare rows were copied until the classes were balanced, or pictures "
     "were augmented.",
@@ -193,13 +192,11 @@ def _labels(certificate: Certificate) -> str:
     if certificate.has_picks:
         return (
             f"It was learned from {known:,} examples that were set apart, and from those that it picked; "
-            f"all others "
-            "are its test."
+            f"all others are its test."
         )
     return (
         f"It was learned from {known:,} examples, which were set apart; the other {rows - known:,} are "
-        f"its test, and "
-        "the message pays for every choice that was made with them."
+        f"its test, and the message pays for every choice that was made with them."
     )
 
 

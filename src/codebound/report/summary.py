@@ -271,8 +271,7 @@ _ABOUT_F = (
 
 _OF_SCORES = (
     "The certificate counts declared scores. Use the network that gave them, as it was; what the message "
-    "adds to "
-    "them, if anything, is in codebound show."
+    "adds to them, if anything, is in codebound show."
 )
 
 

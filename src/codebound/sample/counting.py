@@ -136,16 +136,23 @@ def count(
     if on in _OF_PARTS:
         parts = _parts(arranged, on, classes)
         return tuple(counter.count(of, is_about & part, verdicts.right) for of, part in parts)
-    return (_require_some(counter.count(str(question.loss), is_about & verdicts.counts, verdicts.right)),)
+    is_asked = is_about & verdicts.counts
+    tally = counter.count(str(question.loss), is_asked, verdicts.right)
+    return (_require_some(tally, counter.is_open, is_asked=is_asked),)
 
 
-def _require_some(tally: Tally) -> Tally:
-    if tally.n == 0:
-        raise DataError(
-            f"no counted example is one that {tally.of!r} is about, so that nothing can be said about it. "
-            "Collect such examples, or ask for another loss."
+def _require_some(tally: Tally, is_open: Mask, *, is_asked: Mask) -> Tally:
+    if tally.n:
+        return tally
+    reason = f"is one that {tally.of!r} is about. Collect such examples, or ask for another loss"
+    if not is_open.any():
+        reason = "is left, all are known. Learn from fewer of them (rows of a table), or collect more"
+    elif (is_open & is_asked).any():
+        reason = (
+            "says more: all are right, and the input of each is known, or has another label. Declare that "
+            "equal rows are independent draws (copies) where that is true, or collect more"
         )
-    return tally
+    raise DataError(f"nothing can be said about {tally.of!r}: no counted example {reason}.")
 
 
 def _parts(arranged: Arranged, on: str, classes: NDArray[np.int64]) -> Iterator[tuple[str, Mask]]:
@@ -181,7 +188,7 @@ def _count_clusters(
     assert arranged.clusters is not None
     own = arranged.clusters[rows]
     n, errors = len(np.unique(own)), len(np.unique(own[~right[rows]]))
-    return _require_some(Tally(str(question.loss), errors, n))
+    return _require_some(Tally(str(question.loss), errors, n), is_counted, is_asked=~is_counted)
 
 
 class _Counter:
@@ -193,8 +200,8 @@ class _Counter:
         self._copies, self._picked = arranged.design.copies, picked
         self._inputs, self._labels = arranged.inputs, arranged.sample.y
         seen = known if picked is None else np.concatenate((known, picked))
-        self._is_open = np.ones(arranged.sample.n, bool)
-        self._is_open[seen] = False
+        self.is_open = np.ones(arranged.sample.n, bool)
+        self.is_open[seen] = False
         is_seen = np.zeros(int(self._inputs.max()) + 1, bool)
         is_seen[self._inputs[seen]] = True
         if self._copies == "repeated":
@@ -205,7 +212,7 @@ class _Counter:
 
     def count(self, of: str, is_counted: Mask, right: Mask) -> Tally:
         """Count errors of some rows."""
-        counted = is_counted & self._is_open
+        counted = is_counted & self.is_open
         wrong, good = np.flatnonzero(counted & ~right), np.flatnonzero(counted & right)
         errors, fine = len(wrong), len(good)
         if self._copies != "independent":

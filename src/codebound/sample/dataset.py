@@ -156,16 +156,16 @@ class Dataset:
                 f"{self.name}: labels must be int64 of shape ({len(self.x)},), one per input. "
                 f"Got {self.y.dtype.name} of shape {self.y.shape}."
             )
-        if self.is_cells and not all(are_cells(self.x[rows]) for rows in row_parts(self.x)):
-            raise DataError(
-                f"{self.name}: cells are float64 of shape (n, columns): numbers, and patterns of gaps and "
-                "words. Others were found; give a data frame or a file, which is read as cells."
-            )
         if self.x.dtype.kind == "f" and not _can_be_computed_with(self.x, cells=self.is_cells):
             raise DataError(
                 f"{self.name}: inputs contain NaN, infinity or numbers beyond {LARGEST:g}, which no rule "
                 "computes with. Remove or replace those examples, or rescale them by a constant, or give a "
                 "data frame, in which NaN is a value that is missing."
+            )
+        if self.is_cells and not all(are_cells(self.x[rows]) for rows in row_parts(self.x)):
+            raise DataError(
+                f"{self.name}: cells are float64 of shape (n, columns): numbers, and patterns of gaps and "
+                "words. Others were found; give a data frame or a file, which is read as cells."
             )
         low, high = int(self.y.min()), int(self.y.max())
         if low < 0 or high >= self.classes:

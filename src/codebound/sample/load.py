@@ -271,6 +271,7 @@ def _collect(given: object, how: Reading) -> Dataset:
             )
         table.append((Title(_LABELS), labels))
         return sample_of(table, _LABELS, how, name="a pair with a frame", source=source)
+    x = x[None] if isinstance(x, np.ndarray) and not x.ndim else x
     texts = x if isinstance(x, list | tuple | np.ndarray) and len(x) and isinstance(x[0], str) else None
     inputs = _array(x) if texts is None else text_cells(texts)[:, None]
     has_none = y is None or how.role == "unlabelled"

@@ -12,6 +12,7 @@ import numpy as np
 from codebound.run.errors import DataError, UsageError
 from codebound.run.references import implements
 from codebound.sample.dataset import arrays_sha256, row_parts
+from codebound.sample.made import integers, require_printable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -57,17 +58,19 @@ class Design:
             raise UsageError(
                 "clusters are the draws, so that copies are independent: say that, or give none."
             )
-        if bool(self.salt) != bool(self.seal) or not re.fullmatch("([0-9a-f]{64})?", self.salt):
+        if bool(self.salt) != bool(self.seal) or not re.fullmatch("([0-9a-f]{64})?", str(self.salt)):
             raise UsageError("a salt has 64 hexadecimal digits, and needs what sealed the sample before it.")
+        require_printable("the seal", self.seal)
+        for name in ("clusters", "groups"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, integers(name, getattr(self, name)))
 
     def check(self, n: int) -> None:
         """Refuse clusters or groups that are not a number for each of n rows."""
         for name, numbers in (("clusters", self.clusters), ("groups", self.groups)):
-            if numbers is None:
-                continue
-            if numbers.shape != (n,) or numbers.dtype != np.int64:
-                raise DataError(f"{name} must be {n} integers (int64), one for each row.")
-            if numbers.min() < 0 or numbers.max() >= _MOST_NUMBER:
+            if numbers is not None and numbers.shape != (n,):
+                raise DataError(f"{name} must be {n} integers, one for each row. Got {len(numbers)}.")
+            if numbers is not None and (numbers.min() < 0 or numbers.max() >= _MOST_NUMBER):
                 raise DataError(f"{name} are numbered from 0 to 2^32 - 1.")
 
     def as_record(self) -> dict[str, Any]:

@@ -102,7 +102,7 @@ def parse_question(loss: str, on: str = ALL, *, classes: int | None = None) -> Q
         >>> parse_question("class:3", "answered:2")
         Question(loss=OfClass(label=3), on='answered:2')
     """
-    return Question(parse_loss(loss, classes=classes), on)
+    return Question(parse_loss(str(loss), classes=classes), str(on))
 
 
 def code_question(coder: PlainWriter | PlainReader, question: Question | None, classes: int) -> Question:

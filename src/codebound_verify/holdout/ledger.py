@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,10 +25,12 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 1 << 24  # of a line
 HASH = re.compile(r"[0-9a-f]{64}")
-DATE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
-LOSS = re.compile(r"wrong|(?:class|false-alarm|top):(\d{1,6})|confused:(\d{1,6}):(\d{1,6})")
-COSTS = re.compile(r"cost-above:\d{1,2}:(distance|[0-9a-f]{2,342})")  # 19 classes at most
-RESIDUAL = re.compile(r"residual:\d{1,15}(\.\d{1,15})?(e-?\d{1,2})?")
+MOST_LINES = 1 << 16
+DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
+WHOLE = "(0|[1-9][0-9]{0,5})"
+LOSS = re.compile(rf"wrong|(?:class|false-alarm|top):{WHOLE}|confused:{WHOLE}:(?!\2$){WHOLE}")
+COSTS = re.compile(r"cost-above:(0|[1-9][0-9]?):(distance|[0-9a-f]{2,342})")  # 19 classes at most
+RESIDUAL = re.compile(r"residual:(?:0|[1-9][0-9]{0,14})(\.[0-9]{1,15})?(e-?[0-9]{1,2})?")
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,7 @@ class LedgerVerdict:
     is_final: bool | None = None
     delta: float | None = None
     loss: str | None = None
+    classes: int | None = None
     n: int | None = None
     best: float | None = None
     best_model: str | None = None
@@ -108,6 +113,7 @@ def verify_ledger(
         is_final=bool(lines[1:] and lines[-1]["final"]),
         delta=seal["delta"],
         loss=seal["fault"],
+        classes=seal["data"]["classes"],
         n=seal["n"],
         best=bound,
         best_model=None if best is None else best["model"]["name"],
@@ -129,6 +135,8 @@ def _read_chain(content: bytes) -> tuple[list[dict[str, Any]], list[str]]:
     """The objects of all lines, and the hash of every line."""
     if not content.endswith(b"\n"):
         raise Refused("Ledger: it does not end with a line feed, so its last line is not whole.")
+    if content.count(b"\n") > MOST_LINES:
+        raise Refused(f"Ledger: it has more than {MOST_LINES} lines.")
     lines, hashes = [], ["0" * 64]
     for number, line in enumerate(content[:-1].split(b"\n"), start=1):
         parsed = _parse(line, number)
@@ -176,7 +184,11 @@ def _is_hash(value: object) -> bool:
 
 
 def _is_date(value: object) -> bool:
-    return type(value) is str and DATE.fullmatch(value) is not None
+    with suppress(ValueError):
+        return DATE.fullmatch(str(value)) is not None and bool(
+            datetime.strptime(str(value), "%Y-%m-%dT%H:%M:%SZ")
+        )
+    return False
 
 
 def _has(record: object, rules: dict[str, Callable[[Any], bool]], where: str) -> None:
@@ -235,7 +247,11 @@ def _check_loss(seal: dict[str, Any]) -> None:
     classes, text = seal["data"]["classes"], seal["fault"]
     is_old, costs = LOSS.fullmatch(text) is not None, COSTS.fullmatch(text)
     named = [int(each) for each in text.split(":")[1:]] if is_old else []
-    is_fitting = costs is not None and (costs[1] == DISTANCE or len(costs[1]) == classes * (classes - 1))
+    spelled = costs[2] if costs else "0"
+    is_fitting, largest = len(spelled) == classes * (classes - 1), int(max(spelled), 36)
+    if spelled == DISTANCE:
+        is_fitting, largest = True, classes - 1
+    is_fitting = costs is not None and is_fitting and int(costs[1]) < largest
     if not (is_old or (seal["version"] == 2 and is_fitting)) or any(
         not text.startswith("top:") <= number < classes for number in named
     ):

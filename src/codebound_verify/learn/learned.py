@@ -79,9 +79,7 @@ class Learned:
         places = np.concatenate([each.ravel() for each in order])
         wanted = {"examples": rows, "inputs": self.data.x[rows], "classes": self.classes}
         none = np.empty(0)  # hashes are compared, since a gap in a cell equals nothing
-        other = [
-            name for name, each in wanted.items() if hash_arrays(given.get(name, none)) != hash_arrays(each)
-        ]
+        other = [name for name, it in wanted.items() if hash_arrays(given.get(name, none)) != hash_arrays(it)]
         found, own = given.get("coefficients", none), self.coefficients
         close = CLOSE * (1 + np.abs(own).max())
         if found.shape != own.shape or not np.abs(found[places] - own).max() <= close:

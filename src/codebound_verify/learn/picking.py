@@ -36,10 +36,8 @@ def learn_split(split: Split, data: Data, arranged: Arranged, progress: Progress
         assert rule.gamma is not None
         kernel = Kernel(features, copies=rule.copies, gamma=rule.gamma)
         supports = kernel.supports(data.x, first)
-        learner, targets = (
-            Ridge(rule, len(classes), picks=False),
-            np.tile(targets, (len(supports) // len(first), 1)),
-        )
+        learner = Ridge(rule, len(classes), picks=False)
+        targets = np.tile(targets, (len(supports) // len(first), 1))
         for piece in parts(len(supports), PIECE):
             learner.extend(kernel.between(supports[piece], supports[: piece.stop]), targets[piece])
             if progress is not None:
@@ -159,7 +157,8 @@ class _Run:
             np.searchsorted(scores, scores[size - 1] + GAP, "right"),
         )
         some = candidates[order[near]]
-        if len({*zip(self._arranged.inputs[some].tolist(), self._data.y[some].tolist(), strict=True)}) > 1:
+        fields = (self._arranged.inputs, self._data.y, self._arranged.groups)
+        if any(len(set(each[some].tolist())) > 1 for each in fields if each is not None):
             raise Refused(
                 f"Rule: the scores of rows {', '.join(map(str, some[:6]))} are within {GAP:g} of each other, "
                 "and some of them are picked."

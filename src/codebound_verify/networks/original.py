@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from .scaling import Scaling
     from .tensors import Doubles, Floats, Shape
 
+    Tensors = Mapping[str, Floats]
+
 POOLS = ("max pool", "average pool", "global average pool")  # of norm at most 1
 COST_LIMIT = 1 << 38  # of all spectral norms: some minutes
 
@@ -65,20 +67,12 @@ def _require_layout(subject: Mapping[str, Floats], chain: Chain) -> None:
     found, layout = {name: values.shape for name, values in subject.items()}, chain.layout()
     if found != dict(layout):
         differing = sorted({*found.items(), *layout} - (found.items() & {*layout}))
-        raise Refused(
-            "Subject: the tensors of f are not those of its chain; they differ in "
-            + ", ".join(f"{name} {shape}" for name, shape in differing[:6])
-            + "."
-        )
+        told = ", ".join(f"{name} {shape}" for name, shape in differing[:6])
+        raise Refused(f"Subject: the tensors of f are not those of its chain; they differ in {told}.")
 
 
 def deviation(
-    chain: Chain,
-    f: Mapping[str, Floats],
-    g: Mapping[str, Floats],
-    *,
-    scaling: Scaling,
-    domain: tuple[float, float],
+    chain: Chain, f: Tensors, g: Tensors, *, scaling: Scaling, domain: tuple[float, float]
 ) -> float:
     """An upper bound of the Euclidean distance of the outputs of f and g over all inputs of the domain."""
     e, m, cost = 0.0, _input_norm(chain.inputs[0], scaling, domain), 0

@@ -152,10 +152,7 @@ def _tiles(values: Values) -> Iterator[tuple[slice, slice]]:
     height = max(1, TILE // max(width, values.terms))
     for top in range(0, values.rows, height):
         for left in range(0, values.columns, width):
-            yield (
-                slice(top, min(top + height, values.rows)),
-                slice(left, min(left + width, values.columns)),
-            )
+            yield (slice(top, min(top + height, values.rows)), slice(left, min(left + width, values.columns)))
 
 
 def _adaptive(decoder: Decoder, rows: int, columns: int) -> Content:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import mpmath
 
 from ..claim import limit_of
-from ..counting import Scores, recount
+from ..counting import MOST_PARTS, Scores, recount
 from ..formulas import DIGITS
 from ..header import Limit
 from ..losses import EACH_CLASS, OF_CLUSTERS, Question
@@ -35,17 +35,13 @@ class ClassRow:
 
 
 def class_table(
-    header: Header,
-    data: Data,
-    arranged: Arranged,
-    scores: Scores,
-    picked: NDArray[np.int64] | None,
+    header: Header, data: Data, arranged: Arranged, scores: Scores, picked: NDArray[np.int64] | None
 ) -> tuple[ClassRow, ...]:
     """The errors on every class; their limits, at delta over the classes, hold at once (C-17).
 
-    There are none of clusters, whose rows are not draws of their own.
+    There are none of clusters, whose rows are not draws of their own, and none of too many classes.
     """
-    if header.claim.on in OF_CLUSTERS:
+    if header.claim.on in OF_CLUSTERS or len(scores.classes) > MOST_PARTS:
         return ()
     tallies = recount(Question(on=EACH_CLASS), header, data, arranged, scores, picked)
     with mpmath.workdps(DIGITS):

@@ -66,7 +66,7 @@ def _parse_idx(data: bytearray) -> Inputs:
     axes = data[3] if len(data) > 3 else 0
     start = 4 + 4 * axes
     shape = np.frombuffer(data[4:start], ">u4").tolist() if len(data) >= start else []
-    if data[:3] != b"\0\0\x08" or not shape or len(data) - start != math.prod(shape):
+    if data[:3] != b"\0\0\x08" or not 0 < len(shape) < 9 or len(data) - start != math.prod(shape):
         raise Refused("Data: a file is no IDX file of unsigned bytes.")
     return np.frombuffer(data, np.uint8, offset=start).reshape(shape)
 

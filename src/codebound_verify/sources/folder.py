@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 SAMPLES = ("sample.npz", "sample")
 RESULT = "result.json"
+LARGEST = 1 << 28  # bytes of it
 TABLES_LIMIT = 256
 _FILES = {
     "base": "base.safetensors",
@@ -67,8 +68,9 @@ def _tables(file: Path) -> tuple[Path, ...]:
 
 
 def _result(file: Path) -> dict[str, Any]:
+    path = file.with_name(RESULT)
     try:
-        found = json.loads(file.with_name(RESULT).read_bytes())
+        found = json.loads(path.read_bytes()) if path.is_file() and path.stat().st_size <= LARGEST else {}
     except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -9,13 +9,13 @@ from worlds.outcomes import CODES, FORMS, SAMPLE, issued, outcome, table_of, tas
 
 from codebound.bits.forms import FIRST_TABLE, NETWORK, PICKS, TABLE, USUAL_SPLIT
 from codebound.certificate.assessment import assess, draft
-from codebound.certificate.declarations import MAX_CHARACTERS, ONLY_TABLE, find_unnamed, require_learned
+from codebound.certificate.declarations import ONLY_TABLE, find_unnamed, require_learned
 from codebound.certificate.decoding import decode, require_declared
 from codebound.known.encoder import Encoder
 from codebound.known.score_tables import Biased
 from codebound.report.plain import describe_failure
 from codebound.run.errors import CertificateError, FormatError
-from codebound.sample.made import Made
+from codebound.sample.made import MAX_CHARACTERS, Made
 from codebound.sample.order import Design
 from codebound.sample.questions import Question
 

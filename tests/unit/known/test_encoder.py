@@ -280,7 +280,7 @@ def test_a_table_that_was_kept_is_used_only_if_the_encoder_still_makes_it(here):
 
 def test_a_declaration_fits_the_header_and_keeps_the_name():
     made = Encoder("x", lambda x: x, "0" * 64, licence="l" * 1000, origin="o" * 1000).made
-    assert (made.name, len(made.by), len(made.of)) == ("x", 200, 200)
+    assert (made.name, len(made.by), len(made.of)) == ("x", 400, 400)
     assert Encoder("x", lambda x: x, "0" * 64).made.of == "unknown data"
 
 

@@ -61,8 +61,8 @@ def lead(scores, place=None):
     return scores[place] - max(z for j, z in enumerate(scores) if j != place)
 
 
-def tally(rows, known, picked, copies):
-    """6.3: rows are (input, label, is right)."""
+def tally(rows, known, picked, copies, mixed):
+    """6.3: rows are (input, label, is right); mixed inputs have several labels."""
     seen = {x for x, _ in (*known, *picked)}
     wrong, good = [(x, y) for x, y, fine in rows if not fine], [(x, y) for x, y, fine in rows if fine]
     if copies == "independent":
@@ -70,7 +70,7 @@ def tally(rows, known, picked, copies):
     good = [(x, y) for x, y in good if x not in seen]
     if copies == "any":
         return len(wrong), len({x for x, _ in good})
-    return len(set(wrong)), len(set(good) - set(wrong))
+    return len(set(wrong)), len({(x, y) for x, y in good if x not in mixed} - set(wrong))
 
 
 def expected(rows, loss, on, copies, groups):
@@ -78,6 +78,7 @@ def expected(rows, loss, on, copies, groups):
     x, y = [each[0] for each in rows], [each[1] for each in rows]
     right = [difference(loss, z, label) > 0 for z, label in zip(scores, y, strict=True)]
     about = [is_about(loss, label) for label in y]
+    mixed = {each for each in x if len({b for a, b in zip(x, y, strict=True) if a == each}) > 1}
     at = {
         part: [i for i, each in enumerate(rows) if each[4] == part] for part in ("known", "picked", "counted")
     }
@@ -85,7 +86,7 @@ def expected(rows, loss, on, copies, groups):
     def limit(of, does_count, is_right=right):
         counted = [(x[i], y[i], is_right[i]) for i in at["counted"] if does_count[i]]
         known, picked = ([(x[i], y[i]) for i in at[part]] for part in ("known", "picked"))
-        errors, fine = tally(counted, known, picked, copies)
+        errors, fine = tally(counted, known, picked, copies, mixed)
         picks = sum(does_count[i] for i in at["picked"])
         return Tally(of, errors, errors + fine + picks, picks if at["picked"] else None)
 
@@ -293,3 +294,20 @@ def test_any_mixture_is_at_least_as_bad_as_it_is_counted():
         assert found.errors >= wrong
         assert found.n - found.errors <= fine
         assert found.n == 0 or Fraction(found.errors, found.n) >= Fraction(wrong, wrong + fine)
+
+
+@pytest.mark.parametrize(
+    ("copies", "known", "loss", "words"),
+    [
+        ("any", [0], "wrong", "Declare that equal rows are independent draws"),
+        ("repeated", [0], "wrong", "or has another label"),
+        ("any", [0, 1, 2], "wrong", "is left, all are known"),
+        ("any", [0], "class:1", "ask for another loss"),
+    ],
+)
+def test_it_is_said_why_nothing_counts(copies, known, loss, words):
+    labels = np.zeros(3, np.int64)
+    found = arrange(Dataset("t", "train", np.ones((3, 2)), labels, 2), Design(copies=copies))
+    verdicts = judge(parse_question(loss), np.tile([1.0, 0.0], (3, 1)), labels)
+    with pytest.raises(DataError, match=words):
+        count(found, verdicts, question=parse_question(loss), known=np.array(known), classes=np.arange(2))

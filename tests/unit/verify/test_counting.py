@@ -107,6 +107,8 @@ def count(world, about, right, copies, picked):
     good = [i for i in good if world.inputs[i] not in seen]
     if copies == "any":
         return len(wrong), len({int(world.inputs[i]) for i in good})
+    labels = {(int(i), int(label)) for i, label in zip(world.inputs, world.y, strict=True)}
+    good = [i for i in good if sum(each == world.inputs[i] for each, _ in labels) == 1]
     records = {(int(world.inputs[i]), int(world.y[i])) for i in wrong}
     return len(records), len({(int(world.inputs[i]), int(world.y[i])) for i in good} - records)
 

@@ -134,3 +134,21 @@ def test_what_is_not_there_is_said(tmp_path, monkeypatch, spec, reason):
         load_data(str(tmp_path / "d.npz"))
     with pytest.raises(OSError, match="none"):
         load_data(str(tmp_path / "none.npz"))
+
+
+@pytest.mark.parametrize("kind", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_few_bytes_do_not_promise_gigabytes(tmp_path, kind):
+    with zipfile.ZipFile(tmp_path / "s.npz", "w", kind) as archive:
+        archive.writestr("x.npy", head((4,)) + bytes(32))
+    with pytest.raises(Refused, match="neither stored nor deflated"):
+        load_data(str(tmp_path / "s.npz"))
+
+
+def test_an_npy_that_is_an_archive_is_refused(tmp_path):
+    with zipfile.ZipFile(tmp_path / "n.npy", "w") as archive:
+        archive.writestr("a.npy", b"x")
+    content = bytearray((tmp_path / "n.npy").read_bytes())
+    content[6] = 1
+    (tmp_path / "n.npy").write_bytes(content)
+    with pytest.raises(Refused, match="version 1"):
+        load_numbers(tmp_path / "n.npy", "clusters")

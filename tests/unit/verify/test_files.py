@@ -9,6 +9,7 @@ from file_worlds import made
 from safetensors.numpy import save_file
 
 from codebound_verify import data, files
+from codebound_verify.counting import recount
 from codebound_verify.files import GivenFiles, verdict_record, verify_file
 from codebound_verify.refusal import Refused
 
@@ -132,3 +133,45 @@ def test_a_ledger_is_known_by_its_name(tmp_path):
     verdict = verify_file(tmp_path / "a.looks.jsonl", GivenFiles())
     assert (type(verdict).__name__, verdict.verdict) == ("LedgerVerdict", "REFUSE")
     assert files.certificate_in(tmp_path) == tmp_path / "certificate.cbound"
+
+
+@pytest.mark.parametrize("name", ["certificate.cbound", "result.json"])
+def test_what_lies_in_a_folder_is_not_waited_for_and_not_too_large(folder, name):
+    file = folder("first_table") / name
+    file.unlink(missing_ok=True)
+    for kind in ("queue", "large"):
+        if kind == "queue":
+            os.mkfifo(file)
+        else:
+            with file.open("wb") as sparse:
+                sparse.truncate(1 << 36)
+        if name == "result.json":
+            assert verify_file(file.parent, GivenFiles()).is_accepted
+        else:
+            with pytest.raises(Refused, match="too many, or a queue or a device has no end"):
+                verify_file(file.parent, GivenFiles())
+        file.unlink()
+
+
+@pytest.mark.parametrize("what", ["sample", "table"])
+def test_what_changes_while_it_is_read_is_refused(folder, monkeypatch, what):
+    """Arrays of a folder and tables are mapped: whoever writes to their files changes them."""
+    place = folder("first_table")
+    with np.load(place / "sample.npz") as arrays:
+        (place / "sample").mkdir()
+        for name in arrays.files:
+            np.save(place / "sample" / f"{name}.npy", arrays[name])
+    (place / "sample.npz").unlink()
+    assert verify_file(place, GivenFiles()).is_accepted
+
+    def changed(*given):
+        file = place / ("sample/x.npy" if what == "sample" else "scores.safetensors")
+        with file.open("r+b") as content:
+            content.seek(-1, os.SEEK_END)
+            content.write(b"\x7e")
+        return recount(*given)
+
+    monkeypatch.setattr("codebound_verify.checklist.recount", changed)
+    [reason] = verify_file(place, GivenFiles()).reasons
+    assert f"the {what}" in reason
+    assert "changed while it was read" in reason

@@ -1,5 +1,6 @@
 """The command: what it prints and the status it exits with; files in, a verdict out."""
 
+import argparse
 import io
 import json
 import os
@@ -18,6 +19,8 @@ from codebound.holdout.sealed import SealSettings, look, seal
 from codebound.sample.arrays import from_arrays
 from codebound_verify import __main__ as program
 from codebound_verify.__main__ import _fold, main
+from codebound_verify.holdout.ledger import LedgerVerdict
+from codebound_verify.requirements import list_unmet
 
 
 @pytest.fixture
@@ -240,3 +243,26 @@ def test_test_data_refute_and_a_class_is_bounded_on_demand(folder, run):
     np.savez(place / "test.npz", x=world.sample.x, y=world.sample.y)
     status, out, _ = run(place, "--test", place / "test.npz")
     assert (status, "\nTest data: g errs on" in out) == (0, True)
+
+
+@pytest.mark.parametrize("option", ["--max-error", "--max-delta"])
+def test_a_limit_that_is_no_number_is_wrong_usage(place, run, option):
+    assert run(place, option, "nan")[0] == 2
+
+
+def test_the_file_is_read_once(place, run, monkeypatch):
+    """Else another could be signed, or verified, than the one that is read first."""
+    reads, load = [], program.load
+    monkeypatch.setattr(program, "load", lambda file: reads.append(file) or load(file))
+    monkeypatch.setattr(
+        Path, "read_bytes", lambda file: file.open("rb").read() if reads.append(file) is None else b""
+    )
+    assert run(place)[0] == 0
+    assert reads.count(place / "certificate.cbound") == 2  # by load, and in it
+
+
+def test_false_alarms_without_a_class_are_of_two_classes():
+    wanted = argparse.Namespace(loss="false-alarm", max_error=None, max_delta=None, signed_by=None)
+    for classes, unmet in ((2, 0), (3, 1)):
+        verdict = LedgerVerdict("ACCEPT", (), loss="class:0", classes=classes)
+        assert len(list_unmet(Path("a"), verdict, wanted)) == unmet

@@ -82,3 +82,8 @@ def test_labels_and_other_numbers_have_their_ranges():
     for given in (numbers + 1, numbers[::-1], None):
         with pytest.raises(Refused, match="groups"):
             check_numbers(given, hash_of(numbers), 2, "groups")
+
+
+def test_a_text_that_is_none_is_refused():
+    with pytest.raises(Refused, match="no text"):
+        as_stored(np.array([["a", "\ud800"]]), is_cells=True)

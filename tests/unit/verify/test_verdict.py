@@ -4,8 +4,9 @@ import json
 
 import numpy as np
 import pytest
+from certificate_counts import Sample
 from file_worlds import made
-from file_writer import edited, write_file
+from file_writer import Table, World, edited, write_file
 
 from codebound_verify import Lacking, Refused, verify
 from codebound_verify.__main__ import main
@@ -250,3 +251,13 @@ def test_refuted_by_test_data_is_status_3(folder, capsys):
     np.savez(place / "test.npz", x=sample.x + np.float32(1e-3), y=(sample.y + 1) % 3)
     assert main([str(place), "--test", str(place / "test.npz")]) == 3
     assert "REFUTED BY TEST DATA" in capsys.readouterr().out
+
+
+def test_more_than_256_classes_have_no_table_of_classes():
+    y = np.arange(900) % 300
+    scores = np.eye(300, dtype=np.float32)[y]
+    x = np.random.default_rng(0).normal(size=(900, 2)).astype(np.float32)
+    data = write_file(World(Sample(x, y), tables=[Table(scores)]), "10")
+    verdict = verify(data, x, y, tables=[{"scores": scores}], by_class=True)
+    assert (verdict.verdict, verdict.by_class) == ("ACCEPT", ())
+    assert "above 256 classes there is none" in verdict.assumptions[-1]

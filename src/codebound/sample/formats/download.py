@@ -36,14 +36,7 @@ if TYPE_CHECKING:
 
     DownloadRoute: TypeAlias = Callable[[KnownDataset, Path, Path, Progress], None]
 
-_ROUTE_FAILURES = (
-    DataError,
-    OSError,
-    EOFError,
-    HTTPException,
-    zlib.error,
-    tarfile.TarError,
-)
+_ROUTE_FAILURES = (DataError, OSError, EOFError, HTTPException, zlib.error, tarfile.TarError)
 _MAX_DOWNLOAD_BYTES = 256 << 20
 _MAX_FILE_BYTES = 64 << 20
 _MAX_JSON_BYTES = 1 << 20

@@ -60,11 +60,7 @@ class Texts:
 
 
 def load_texts(
-    spec: Any,
-    *,
-    role: str = "train",
-    classes: int | None = None,
-    class_names: tuple[str, ...] = (),
+    spec: Any, *, role: str = "train", classes: int | None = None, class_names: tuple[str, ...] = ()
 ) -> Texts:
     """Texts from ``table.csv:LABELS``, or from ``package.module:factory``; or from memory.
 

@@ -1,5 +1,6 @@
 """Splits and picks, carried out, against slow readings of sections 7.7 to 7.9."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -356,3 +357,13 @@ def test_whole_files_are_about_the_same_when_rows_are_stored_in_another_order():
     other = Data(data.x[mixed], data.y[mixed])
     one, two = (carry_out(rule, each, arranged_of(each, 20)) for each in (data, other))
     assert mixed[two.rows].tolist() == one.rows.tolist()
+
+
+def test_rows_of_two_groups_are_not_equal():
+    """Equal scores at the border of a batch are no doubt only where input, label and group are equal."""
+    run = object.__new__(picking._Run)
+    run._data = SimpleNamespace(y=np.zeros(4, int))
+    for groups, is_refused in ((None, False), (np.zeros(4, int), False), (np.arange(4), True)):
+        run._arranged = SimpleNamespace(inputs=np.zeros(4, int), groups=groups)
+        with pytest.raises(Refused, match="within") if is_refused else nullcontext():
+            run._settle(np.zeros(4), np.arange(4), np.arange(4), 2)

@@ -40,7 +40,16 @@ def test_idx_files(tmp_path, packed, layout):
     np.testing.assert_array_equal(y, labels)
 
 
-@pytest.mark.parametrize("content", [b"", b"\0\0\x08", b"\0\0\x08\x03\xff\xff\xff\xff", idx(np.zeros(3))])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\0\0\x08",
+        b"\0\0\x08\x03\xff\xff\xff\xff",
+        idx(np.zeros(3)),
+        b"\0\0\x08d" + b"\0\0\0\1" * 100 + b"1",
+    ],
+)
 def test_a_damaged_idx_file_is_refused(tmp_path, content):
     for name in ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"):
         (tmp_path / name).write_bytes(content)
