@@ -109,7 +109,7 @@ def verify(
     checklist = Checklist(container, Given(**given))
     checklist.run(np.asanyarray(x), np.asanyarray(y))
     verdict = _conclude(checklist)
-    if verdict.is_accepted and (what := checklist.find_changed()):
+    if checklist.mapped and verdict.is_accepted and (what := checklist.find_changed()):
         return Verdict("REFUSE", (f"Data: {what} changed while it was read.",), None)
     return verdict
 
