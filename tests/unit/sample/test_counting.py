@@ -138,7 +138,7 @@ def test_counts_are_those_of_loops(rows, loss, on, copies, may_pick):
         "classes": LABELS,
     }
     wanted = expected(rows, loss, on, copies, groups.tolist())
-    if len(wanted) == 1 and wanted[0].n == 0:
+    if len(wanted) == 1 and wanted[0].n == 0 and not on.startswith("each"):
         with pytest.raises(DataError, match="nothing can be said"):
             count(found, verdicts, **options)
     else:
