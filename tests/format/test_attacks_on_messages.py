@@ -2,7 +2,6 @@
 
 import dataclasses
 import hashlib
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from file_worlds import blobs, linear, made
 from file_writer import (
     World,
     bits,
+    changed,
     container,
     edited,
     gamma,
@@ -25,14 +25,6 @@ from file_writer import (
 )
 
 LINEAR = [[1, "1"]]
-
-
-def changed(world: World, **fields: Any) -> World:
-    """Copy a world with other fields; those of its sample too."""
-    own = {field.name for field in dataclasses.fields(Sample)}
-    sample = dataclasses.replace(world.sample, **{key: value for key, value in fields.items() if key in own})
-    others = {key: value for key, value in fields.items() if key not in own}
-    return dataclasses.replace(world, sample=sample, **others)
 
 
 # Messages

@@ -1,18 +1,13 @@
-"""A slow, literal writer of certificates, made from docs/format.md for the tests of the verifier.
-
-Plain integers and strings of bits, no cleverness: whatever this writes, the page says.
-"""
+"""A slow, literal writer of tensors and their codes, in plain integers and strings of bits."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import math
-import re
 import struct
 from dataclasses import dataclass, field
 from fractions import Fraction
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,8 +18,6 @@ if TYPE_CHECKING:
 
 ROOTS = (8388608, 9147842, 9975792, 10878679, 11863283, 12937002, 14107901, 15384775)
 COUNT_LIMIT = 2**20
-AS_STORED = {"divisor": 1, "mean": [0.0], "std": [1.0]}
-PAGE = Path(__file__).parents[2] / "docs/format.md"
 
 
 def step(j: int) -> float:
@@ -179,116 +172,6 @@ def dense(q, j=0, *, limit=None) -> Tensor:
     return Tensor(write, q * step(j), q, j, limit)
 
 
-def enumerative(q, j=0, *, limit=None) -> Tensor:
-    q = np.asarray(q)
-    limit = limit or max(1, int(np.abs(q).max()))
-
-    def write(coder: Coder, name: str) -> None:
-        coder.gamma(4)
-        coder.signed(j)
-        coder.gamma(limit)
-        coder.mask((q.ravel() != 0).tolist())
-        for value in q[q != 0].tolist():
-            coder.uniform(value + limit if value < 0 else value + limit - 1, 2 * limit)
-
-    return Tensor(write, q * step(j), q, j, limit)
-
-
-def codebook(book, index) -> Tensor:
-    """``index`` -1 is a zero outside the mask."""
-    index, book = np.asarray(index), np.asarray(book, np.float32)
-
-    def write(coder: Coder, name: str) -> None:
-        coder.gamma(5)
-        coder.gamma(len(book))
-        for value in book.tolist():
-            coder.float32(value)
-        coder.mask((index.ravel() >= 0).tolist())
-        for value in index[index >= 0].tolist():
-            coder.uniform(value, len(book))
-
-    return Tensor(write, np.where(index >= 0, book[index], 0.0).astype(np.float64))
-
-
-def raw(values) -> Tensor:
-    values = np.asarray(values, np.float32)
-
-    def write(coder: Coder, name: str) -> None:
-        coder.gamma(6)
-        for value in values.ravel().tolist():
-            coder.float32(value)
-
-    return Tensor(write, values.astype(np.float64))
-
-
-def frequencies(q, limit: int) -> list[int]:
-    """Some table of sum 2^16 in which every value that occurs has a frequency."""
-    counts = [int((np.asarray(q) == value).sum()) for value in range(-limit, limit + 1)]
-    table = [max(1, count * 60000 // sum(counts)) if count else 0 for count in counts]
-    table[int(np.argmax(table))] += 2**16 - sum(table)
-    return table
-
-
-def static_bits(q: list[int], table: list[int], limit: int, lanes: int) -> str:
-    """Section 4.7, run backwards: what the decoder takes last is written first."""
-    below = [sum(table[:i]) for i in range(len(table))]
-    states, words = [2**24] * lanes, []
-    for start in reversed(range(0, len(q), lanes)):
-        group = q[start : start + lanes]
-        for lane in reversed(range(len(group))):
-            freq, cum = table[group[lane] + limit], below[group[lane] + limit]
-            # The decoder takes a word when its new state is below 2^24: give it back, then undo the update.
-            if states[lane] >= freq << 24:
-                words.append(states[lane] % 2**16)
-                states[lane] >>= 16
-            states[lane] = (states[lane] // freq << 16) + cum + states[lane] % freq
-    return "".join(format(s, "040b") for s in states) + "".join(format(w, "016b") for w in reversed(words))
-
-
-def static(q, j=0, *, limit=None, lanes_log=2, table=None) -> Tensor:
-    q = np.asarray(q)
-    limit = limit or max(1, int(np.abs(q).max()))
-    table = table or frequencies(q, limit)
-
-    def write(coder: Coder, name: str) -> None:
-        coder.gamma(7)
-        coder.signed(j)
-        coder.gamma(limit)
-        for freq in table:
-            coder.gamma(freq + 1)
-        coder.uniform(lanes_log, 13)
-        coder.blocks.append((name, static_bits(q.ravel().tolist(), table, limit, 2**lanes_log)))
-
-    return Tensor(write, q * step(j), q, j, limit)
-
-
-DECAYS = """
-    1200 1673 2268 2999 3874 4898 6075 7401 8869 10471 12192 14019 15933 17917 19953 22023 24109 26196 28267
-    30311 32314 34267 36162 37991 39750 41434 43041 44569 46019 47389 48681 49898 51039 52110 53111 54045
-    54917 55729 56484 57185 57835 58438 58997 59514 59992 60434 60842 61218 61565 61886 62181 62452 62703
-    62933 63145 63340 63520 63685 63836 63976 64104 64221 64329 64429"""
-
-
-def bell(q, j=0, *, width=16, largest=255) -> Tensor:
-    """Section 4.14; no reader knows another ``largest``."""
-    q = np.asarray(q)
-    u, r, sizes = 2**30, int(DECAYS.split()[width]), []
-    for _ in range(largest + 1):
-        sizes.append(1 + 2**48 * u // (2**30 + u) ** 2)
-        u = u * r // 2**16
-    freqs = [sizes[abs(value)] for value in range(-largest, largest + 1)]
-    below = [sum(freqs[:place]) for place in range(len(freqs))]
-
-    def write(coder: Coder, name: str) -> None:
-        coder.gamma(14)
-        coder.signed(j)
-        coder.uniform(width, 64)
-        for value in q.ravel().tolist():
-            coder.symbol(below[value + largest], freqs[value + largest], sum(freqs))
-
-    return Tensor(write, q * step(j), q, j, largest)
-
-
 def outputs(seed: int, name: str, count: int) -> list[int]:
     """Section 8: Philox 4x64 of ten rounds, from its definition."""
     digest = hashlib.sha256(f"codebound/{seed}/{name}".encode("ascii")).digest()
@@ -323,96 +206,6 @@ def real(integers: list[int], shape, j: int) -> np.ndarray:
 
 def matrix_of(shape) -> tuple[int, int]:
     return (shape[0], math.prod(shape[1:])) if len(shape) > 1 else (1, math.prod(shape))
-
-
-def projected(shape, z: Tensor, *, rows=False, gaussian=False, seed=0) -> Tensor:
-    """Section 4.8; ``z`` has the shape (V, k)."""
-    k = z.q.shape[1]
-    vectors, n = matrix_of(shape) if rows else (1, math.prod(shape))
-    assert z.q.shape[0] == vectors
-
-    def write(coder: Coder, name: str) -> None:
-        coder.gamma(8)
-        coder.bit(rows)
-        coder.bit(gaussian)
-        coder.gamma(k)
-        coder.gamma(seed + 1)
-        z.write(coder, name)
-
-    if gaussian:
-        drawn = popcounts(seed, "project", k * n)
-        helper = [drawn[i * n : i * n + n] for i in range(k)]
-    else:
-        helper = sign_rows(seed, "project", k, n)
-    weights = z.q.tolist()
-    sums = [sum(weights[v][i] * helper[i][e] for i in range(k)) for v in range(vectors) for e in range(n)]
-    return Tensor(write, real(sums, shape, z.j))
-
-
-def low_rank(shape, left: Tensor, right: Tensor) -> Tensor:
-    """Section 4.9."""
-    rows, columns = matrix_of(shape)
-    rank = left.q.shape[1]
-
-    def write(coder: Coder, name: str) -> None:
-        coder.gamma(9)
-        coder.gamma(rank)
-        left.write(coder, name)
-        right.write(coder, name)
-
-    u, v = left.q.tolist(), right.q.tolist()
-    sums = [sum(u[r][i] * v[i][c] for i in range(rank)) for r in range(rows) for c in range(columns)]
-    return Tensor(write, real(sums, shape, left.j + right.j))
-
-
-@dataclass(frozen=True)
-class Fill:
-    everywhere: bool
-    j: int
-    mean: int
-    seed: int
-
-
-def filled(q: Tensor, fill: Fill | None = None) -> Tensor:
-    """Section 4.10."""
-
-    def write(coder: Coder, name: str) -> None:
-        coder.gamma(10)
-        q.write(coder, name)
-        coder.bit(fill is not None)
-        if fill:
-            coder.bit(fill.everywhere)
-            coder.signed(fill.j)
-            coder.signed(fill.mean)
-            coder.gamma(fill.seed + 1)
-
-    values = q.values.ravel().tolist()
-    if fill:
-        for e, g in enumerate(popcounts(fill.seed, "fill", len(values))):
-            if fill.everywhere or q.q.flat[e] == 0:
-                values[e] += (16 * g + fill.mean) * step(fill.j)
-    return Tensor(write, np.array(values).reshape(q.values.shape))
-
-
-def ticket(q: Tensor, *, kind=0, seed=0) -> Tensor:
-    """Section 4.11."""
-    count = q.q.size
-
-    def write(coder: Coder, name: str) -> None:
-        coder.gamma(11)
-        coder.uniform(kind, 3)
-        coder.gamma(seed + 1)
-        q.write(coder, name)
-
-    if kind == 0:
-        (helper,) = sign_rows(seed, "ticket", 1, count)
-    elif kind == 1:
-        helper = popcounts(seed, "ticket", count)
-    else:
-        words = outputs(seed, "ticket", -(-count // 4))
-        helper = [2 * (words[e // 4] >> 16 * (e % 4) & 0xFFFF) - 65535 for e in range(count)]
-    products = [a * b for a, b in zip(q.q.ravel().tolist(), helper, strict=True)]
-    return Tensor(write, real(products, q.q.shape, q.j))
 
 
 def mixed(shape, z: Tensor, *, mixes: int, seed=0) -> Tensor:
@@ -790,128 +583,6 @@ def pack_bits(bits: str) -> bytes:
     return bytes(int(padded[i : i + 8], 2) for i in range(0, len(padded), 8))
 
 
-def sample_hash(x: np.ndarray, y: np.ndarray) -> str:
-    text = b""
-    for a in (x, y):
-        text += f"{a.dtype.name}|{','.join(str(d) for d in a.shape)}|".encode() + a.tobytes()
-    return hashlib.sha256(text).hexdigest()
-
-
-def tensors_hash(tensors: dict[str, np.ndarray]) -> str:
-    text = b""
-    for name in sorted(tensors):
-        text += f"{name}|{','.join(str(d) for d in tensors[name].shape)}|".encode()
-        text += tensors[name].astype("<f4").tobytes()
-    return hashlib.sha256(text).hexdigest()
-
-
-def binomial_limit(errors: int, n: int, code_bits: int, delta: float) -> float:
-    """The smallest multiple of 2^-50 above the exact inverse of the tail, by integers alone."""
-    if errors == n:
-        return 1.0
-    one, target = 2**50, Fraction(delta) / 2**code_bits
-
-    def tail(p: int) -> Fraction:
-        terms = (math.comb(n, i) * p**i * (one - p) ** (n - i) for i in range(errors + 1))
-        return Fraction(sum(terms), one**n)
-
-    low, high = 0, one
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if tail(middle) >= target else (low, middle)
-    return high / one
-
-
-def kl_limit(errors: int, n: int, nats: float) -> float:
-    q = errors / n
-
-    def kl(p: float) -> float:
-        left = q * math.log(q / p) if q else 0.0
-        return left + ((1 - q) * math.log((1 - q) / (1 - p)) if q < 1 else 0.0)
-
-    low, high = q, 1.0
-    for _ in range(200):
-        middle = (low + high) / 2
-        if middle >= 1.0 or (middle > 0 and kl(middle) >= nats / n):
-            high = middle
-        else:
-            low = middle
-    return min(1.0, high * (1 + 1e-9))
-
-
-def forms(errors: int, n: int, code_bits: int, delta: float) -> dict[str, float]:
-    nats = code_bits * math.log(2) + math.log(1 / delta)
-    return {
-        "bound": binomial_limit(errors, n, code_bits, delta),
-        "kl": kl_limit(errors, n, nats),
-        "hoeffding": min(1.0, (errors / n + math.sqrt(nats / 2 / n)) * (1 + 1e-9)),
-    }
-
-
-def header(message: Message, x: np.ndarray, y: np.ndarray, *, errors: int, classes: int, **changes) -> dict:
-    """The header of a C-2 certificate; ``changes`` replace n, delta, statement, subject, extra, ..."""
-    n = changes.get("n", len(x))
-    delta = changes.get("delta", 0.05)
-    commonest = changes.get("commonest", int(np.bincount(y).max()))
-    copies, contradictions = repeats(x, y)
-    printed = changes.get("forms") or forms(errors, n, len(message.bits), delta)
-    return {
-        "claim": {
-            "statement": changes.get("statement", "C-2"),
-            "subject": changes.get("subject", "g"),
-            "fault": changes.get("loss", message.loss),
-            "delta": delta,
-            **printed,
-            "vacuous": changes.get("vacuous", printed["bound"] >= min(1 - 1 / classes, 1 - commonest / n)),
-        },
-        "facts": {
-            "n": n,
-            "errors": errors,
-            "code_bits": len(message.bits),
-            "classes": classes,
-            "commonest": commonest,
-            "copies": copies,
-            "contradictions": contradictions,
-            "sample_sha256": sample_hash(x, y),
-            "message_sha256": hashlib.sha256(message.packed()).hexdigest(),
-            "extra": changes.get("extra", {}),
-            **({"tally": changes["tally"]} if "tally" in changes else {}),
-        },
-        "helper": {
-            "input_shape": list(x.shape[1:]),
-            "scaling": changes.get("scaling", message.scaling),
-            "architecture": changes.get("architecture"),
-            "base": changes.get("base"),
-        },
-        "ledger": message.ledger,
-        "declarations": ["The sample is independent of the code."],
-        "made_by": {"codebound": "0.1", "commit": "", "date": "2025-01-31"},
-        "format": page(3 if "tally" in changes else 2),
-    }
-
-
-def factory(graph_sha256: str | None = "0" * 64, sources=()) -> dict:
-    """What a header says of a factory."""
-    return {"name": "tests:model", "graph_sha256": graph_sha256, "sources": [list(each) for each in sources]}
-
-
-def repeats(x: np.ndarray, y: np.ndarray) -> tuple[int, int]:
-    """Copies and contradictions of section 6.2, by comparing every row with all before it."""
-    rows = [(row.tobytes(), int(label)) for row, label in zip(x, y, strict=True)]
-    copies = [rows[i] in rows[:i] for i in range(len(rows))]
-    again = [any(rows[i][0] == row for row, _ in rows[:i]) for i in range(len(rows))]
-    return sum(copies), sum(again) - sum(copies)
-
-
-def page(version: int = 2) -> dict:
-    """The name of the page in a header: its hash and the day that it says it was frozen on."""
-    path = PAGE if version == 2 else PAGE.with_name(f"format-{version}.md")
-    days = re.findall(r"^Frozen on (\S+):", path.read_text(), flags=re.MULTILINE)
-    if not days:
-        return {"sha256": "", "frozen": ""}
-    return {"sha256": hashlib.sha256(path.read_bytes()).hexdigest(), "frozen": days[0]}
-
-
 def canonical(value: object) -> bytes:
     return json.dumps(value, sort_keys=True, separators=(",", ":")).encode("ascii")
 
@@ -925,29 +596,6 @@ def seal(head: bytes, message: bytes, *, witness: bytes = b"", version: int = 2)
 
 def write(message: Message, fields: dict, *, witness: bytes | None = None) -> bytes:
     return seal(canonical(fields), message.packed(), witness=message.witness if witness is None else witness)
-
-
-def write_first(message: Message, fields: dict) -> bytes:
-    """The file of version 1 (section 9) around a message of version 1."""
-    assert message.version == 1
-    fields = {name: dict(value) if isinstance(value, dict) else value for name, value in fields.items()}
-    del fields["format"], fields["made_by"]["commit"], fields["claim"]["fault"]
-    for name in ("commonest", "copies", "contradictions"):
-        del fields["facts"][name]
-    fields["claim"]["vacuous"] = fields["claim"]["bound"] >= 1 - 1 / fields["facts"]["classes"]
-    head = canonical(fields)
-    body = b"CBOUND\0\1" + struct.pack("<I", len(head)) + head + message.packed()
-    return body + hashlib.sha256(body).digest()
-
-
-def write_as(version: int, message: Message, fields: dict) -> bytes:
-    """The file of any version; the fields are those of version 2."""
-    if version == 1:
-        return write_first(message, fields)
-    if version == 2:
-        return write(message, fields)
-    fields = {**fields, "facts": {**fields["facts"], "tally": None}, "format": page(version)}
-    return seal(canonical(fields), message.packed(), witness=message.witness, version=version)
 
 
 def margins(logits: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -964,45 +612,4 @@ def count(logits: np.ndarray, y: np.ndarray, theta: float = 0.0) -> int:
     return int((~(margin - theta > 1e-4 * scale)).sum())
 
 
-@dataclass
-class Case:
-    """A true certificate in parts, so that a test can falsify one of them."""
-
-    x: np.ndarray
-    y: np.ndarray
-    message: Message
-    fields: dict
-
-    def data(self) -> bytes:
-        return write(self.message, self.fields)
-
-
-def clusters(n: int = 400, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Small images of three easy classes, with values 0 to 16.
-
-    No row occurs twice, and the sum of a row is as odd as the seed: samples of seeds 0 and 1 are disjoint.
-    """
-    random = np.random.default_rng(seed)
-    centres = np.array([[16, 16, 0, 0], [0, 0, 16, 16], [16, 0, 16, 0]])
-    y = random.integers(0, 3, n)
-    x, again = np.zeros((n, 4), int), np.arange(n)
-    while again.size:
-        x[again] = np.clip(centres[y[again]] + random.integers(-5, 6, (again.size, 4)), 0, 16)
-        first = np.unique(x, axis=0, return_index=True)[1]
-        again = np.union1d(np.setdiff1d(np.arange(n), first), np.flatnonzero((x.sum(1) + seed) % 2))
-    y[::70] = (y[::70] + 1) % 3  # wrong labels: nobody makes no errors
-    return x.reshape(n, 1, 2, 2).astype(np.uint8), y.astype(np.int64)
-
-
 WEIGHT = np.array([[1, 2, -1, -1], [-1, -1, 1, 2], [1, -2, 1, -2]])
-BIAS = np.array([0, 0, 1])
-
-
-def linear_case(n: int = 400, **changes) -> Case:
-    """C-2 for a linear classifier that separates the clusters well."""
-    x, y = clusters(n)
-    tensors = {"0.weight": adaptive(WEIGHT, -3), "0.bias": dense(BIAS, 1)}
-    message = Message([["linear", 3, True]], tensors)
-    logits = x.reshape(n, 4) / 16 @ tensors["0.weight"].values.T + tensors["0.bias"].values
-    fields = header(message, x, y, errors=count(logits, y), classes=3, **changes)
-    return Case(x, y, message, fields)

@@ -5,11 +5,13 @@ what stands in a file, with its hashes; a lie about the counts is told before li
 """
 
 import copy
+import dataclasses
 import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from typing import Any
 
 import certificate_reader as reader
 import mpmath
@@ -179,6 +181,14 @@ class Outcome:
     room: np.ndarray
     classes: list[int]
     picks: list[int] | tuple = ()
+
+
+def changed(world: World, **fields: Any) -> World:
+    """Copy a world with other fields; those of its sample too."""
+    own = {field.name for field in dataclasses.fields(Sample)}
+    sample = dataclasses.replace(world.sample, **{key: value for key, value in fields.items() if key in own})
+    others = {key: value for key, value in fields.items() if key not in own}
+    return dataclasses.replace(world, sample=sample, **others)
 
 
 def carry_out(world: World, message: Message, room: float = 1e-4) -> Outcome:

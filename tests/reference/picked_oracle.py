@@ -292,9 +292,3 @@ def ended(
     """The end of 10.4; ``first_values`` are those whose mean is the centre."""
     centre = [sum(column) // len(first_values) for column in zip(*first_values, strict=True)]
     return [lengthened([v - c for v, c in zip(row, centre, strict=True)], weights) for row in values]
-
-
-def kernel(one: list[int], other: list[int], *, gamma: float, squared_scale: float) -> float:
-    distance = sum((a - b) ** 2 for a, b in zip(one, other, strict=True))
-    v = 1 + gamma / 4 * (float(distance) / squared_scale)
-    return 1 / ((v * v) * (v * v))

@@ -7,8 +7,6 @@ import numpy as np
 import torch
 from torch import nn
 
-from codebound_networks.reading.loading import load_model
-
 
 def mlp(*sizes, bias=True, activation=nn.ReLU, flat=False, seed=0):
     """Linear layers with activations between them; ``flat`` ones take inputs of any shape.
@@ -95,13 +93,6 @@ def convnet(*, bias):
         nn.Flatten(),
         nn.Linear(4 * 9, 5, bias=bias),
     ).double()
-
-
-def largest_coordinate(classes):
-    """The class of the largest coordinate: nearly the best there is for clouds."""
-    model = load_model("linear", input_shape=(classes,), classes=classes)
-    model.load_state_dict({"linear1.weight": torch.eye(classes), "linear1.bias": torch.zeros(classes)})
-    return model
 
 
 def inputs(*shape, seed=0):

@@ -35,10 +35,6 @@ PRIOR_SPLIT = (
     "for in bits."
 )
 UNLABELLED_FRESH = "The unlabelled inputs are a fresh independent draw, used for no choice."
-PART_FIRST = (
-    "Which part of the data the fault is about was decided without looking at the sample: its share of new "
-    "data is estimated for that part alone, not for all that could have been chosen."
-)
 BOUNDED_DOMAIN = (
     "Every input on which f will be used lies in the declared range, which is a fact, not an estimate."
 )

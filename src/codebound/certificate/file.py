@@ -180,11 +180,6 @@ class Certificate:
         return self.claim.law == "picked"
 
     @property
-    def is_replayed(self) -> bool:
-        """Return True if the second program makes the classifier by itself."""
-        return self.claim.assurance != "recounted"
-
-    @property
     def statement(self) -> str:
         """ID of its statement in docs/references.md."""
         if self.original is not None:
@@ -239,10 +234,6 @@ class Certificate:
     def counts(self) -> tuple[Counted, ...]:
         """Counts that the bound was computed from, each with its meaning."""
         return describe_counts(self)
-
-    def bound_at(self, delta: float) -> float:
-        """The bound at another failure probability."""
-        return self.terms.bound(self.terms.limits(delta))
 
     def __str__(self) -> str:
         counted = "; ".join(map(str, self.counts))

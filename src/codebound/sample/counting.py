@@ -120,7 +120,8 @@ def count(
     """
     on = question.on
     if (arranged.clusters is None) == (on in _OF_CLUSTERS):
-        raise UsageError(f"{on!r} is counted {'only ' if on in _OF_CLUSTERS else 'never '}with clusters.")
+        told = "only with clusters: give that of each row" if on in _OF_CLUSTERS else "never with clusters"
+        raise UsageError(f"{on!r} is counted {told}.")
     if picked is not None and on not in (ALL, *_OF_PARTS):
         raise UsageError(
             f"{on!r} is not counted of a sample of which rows were picked: ask for all, or parts."

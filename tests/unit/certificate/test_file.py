@@ -184,8 +184,9 @@ def test_the_sentence_is_the_claim():
 @pytest.mark.parametrize("form", FORMS)
 def test_the_bound_follows_from_the_file_at_every_delta(form):
     certificate = CERTIFICATES[form]
-    assert certificate.bound_at(certificate.claim.delta) == certificate.claim.bound
-    assert certificate.bound_at(1e-6) > certificate.claim.bound
+    terms = certificate.terms
+    assert terms.bound(terms.limits(certificate.claim.delta)) == certificate.claim.bound
+    assert terms.bound(terms.limits(1e-6)) > certificate.claim.bound
     assert certificate.statement == {
         PICKS: "C-15",
         USUAL_SPLIT: "C-10",

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from loss_loops import difference_of
 
 from codebound_verify.counting import Tally, recount
 from codebound_verify.losses import Question
@@ -58,21 +59,6 @@ class World:
         return recount(question, header, SimpleNamespace(y=self.y), self, scores, picked)
 
 
-def difference_of(question, z, label):
-    """The table of 6.1, for one row."""
-    y, numbers = CLASSES.index(label), question.numbers
-    if question.kind in ("wrong", "class"):
-        return z[y] - max(score for j, score in enumerate(z) if j != y)
-    if question.kind in ("confused", "false-alarm"):
-        away = CLASSES.index(numbers[-1])
-        return max(score for j, score in enumerate(z) if j != away) - z[away]
-    if question.kind == "top":
-        return z[y] - sorted((score for j, score in enumerate(z) if j != y), reverse=True)[numbers[0] - 1]
-    cheap = [z[j] for j, cost in enumerate(question.costs[y]) if cost <= numbers[0]]
-    dear = [z[j] for j, cost in enumerate(question.costs[y]) if cost > numbers[0]]
-    return max(cheap) - max(dear) if dear else np.inf
-
-
 def flags_of(world, question):
     """For each row: is the limit about it, and is it right; and the same of silence (6.1, 7.8)."""
     about, right, silent = [], [], []
@@ -80,7 +66,7 @@ def flags_of(world, question):
         z, label, room = world.values[i].tolist(), int(world.y[i]), world.room[i]
         named = question.numbers[0] if question.is_about_labels else None
         own = named is None or (label == named) != (question.kind == "false-alarm")
-        fine = label in CLASSES and difference_of(question, z, label) - world.theta > room
+        fine = label in CLASSES and difference_of(question, z, label, CLASSES) - world.theta > room
         lead = None
         if question.threshold is not None:
             top = sorted(z)

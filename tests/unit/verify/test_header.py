@@ -22,10 +22,6 @@ GIVEN = {"chain": [["linear", 3, 1]], "domain": [0.0, 1.5], "sha256": ZEROS, "un
 MADE = {"by": "a", "of": "b", "rows": 1, "sha256": ZEROS}
 
 
-def text_of(header: dict) -> bytes:
-    return json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
-
-
 def test_a_file_is_read_as_it_was_written():
     read = read_container(DATA)
     sample, claim, known = read.header.sample, read.header.claim, read.header.known

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from certificate_reader import SURE as ON_PAGE
 from code_writer import packed
+from loss_loops import difference_of
 
 from codebound_verify.losses import (
     SURE,
@@ -103,23 +104,6 @@ def test_labels_and_costs_have_to_be_those_of_the_scores():
     ):
         with pytest.raises(Refused):
             check_question(question, classes)
-
-
-def difference_of(question: Question, z: list[float], label: int, classes: list[int]) -> float:
-    """The table of 6.1, for one row."""
-    if label not in classes:
-        return -np.inf
-    y, numbers = classes.index(label), question.numbers
-    if question.kind in ("wrong", "class"):
-        return z[y] - max(score for j, score in enumerate(z) if j != y)
-    if question.kind in ("confused", "false-alarm"):
-        away = classes.index(numbers[-1])
-        return max(score for j, score in enumerate(z) if j != away) - z[away]
-    if question.kind == "top":
-        return z[y] - sorted((score for j, score in enumerate(z) if j != y), reverse=True)[numbers[0] - 1]
-    cheap = [z[j] for j, cost in enumerate(question.costs[y]) if cost <= numbers[0]]
-    dear = [z[j] for j, cost in enumerate(question.costs[y]) if cost > numbers[0]]
-    return max(cheap) - max(dear) if dear else np.inf
 
 
 def concerns(question: Question, label: int) -> bool:

@@ -406,7 +406,6 @@ def test_weights_that_are_handed_over(read):
             network.check_weights(given)
 
 
-WIDE = np.zeros((1, 1, 1, 1), np.uint8)  # what a shape is told of: nothing is evaluated
 LIMITS = {
     "an operation 11": ([1, 11], (3, 9, 8), "no operation 11"),
     "too many operations": ([257], (3, 9, 8), "number of operations"),
