@@ -25,7 +25,14 @@ from codebound import __version__
 
 HERE = Path(__file__).resolve().parent
 HELPERS = ("ratios", "run")
-BY_THEMSELVES = ("frontier", "when", "coded_features", "profiles", "walk")  # no timings beside others
+BY_THEMSELVES = (
+    "development_samples",
+    "frontier",
+    "when",
+    "coded_features",
+    "profiles",
+    "walk",
+)  # no timings beside others
 PAGE = """\
 # Beside what people use instead
 
@@ -48,7 +55,8 @@ How time and memory of certify, verify, measure and compare grow up to 10^8 weig
 
 `frontier.py` and `when.py` draw figures of the documentation, `coded_features.py` needs a certificate,
 `profiles.py` says which functions take the time of certify, verify, measure and compare, `walk.py` through
-which packages a command goes: run them by themselves.
+which packages a command goes: run them by themselves. `development_samples.py` compares the lists of samples
+that the format was developed on (`developed.json`) with lists made anew, and `--write` writes them.
 """
 
 

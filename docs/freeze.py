@@ -1,8 +1,8 @@
 """Freezes the page of the format, docs/format.md: ``make freeze``.
 
 The day goes into the page, the SHA-256 of the page and the day into both programs. The hash is that of all
-lines up to the one that says so, so that examples can follow. A page that is frozen is only checked, here as
-in the tests: whatever changes later is a new version with a page of its own.
+bytes up to the sentence that says so, with its line feed, so that examples can follow. A page that is frozen
+is only checked, here as in the tests: whatever changes later is a new version with a page of its own.
 """
 
 import datetime
@@ -15,7 +15,10 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs/format.md"
 MODULES = (ROOT / "src/codebound/certificate/page.py", ROOT / "src/codebound_verify/header.py")
 UNFROZEN = {"PAGE_SHA256": '"0" * 64', "FROZEN": '"0001-01-01"'}
-LAST = "The hash of the page is that of all lines before the next one.\n"
+LAST = (
+    "The hash of the page is the SHA-256 of its bytes (UTF-8, line ends LF) from the first up to and with "
+    "the line feed behind this sentence.\n"
+)
 DRAFT = re.compile(r"^\*\*Draft\.\*\* .*$", flags=re.MULTILINE)
 FROZEN = (
     "Frozen on {day}: both programs carry the SHA-256 of this page and that day, every file names them, and "
@@ -25,8 +28,7 @@ FROZEN = (
 
 def page_sha256(text: str) -> str:
     """Hash of the part of a page that is frozen."""
-    head, last, _ = text.partition(LAST)
-    return hashlib.sha256((head + last).encode()).hexdigest()
+    return hashlib.sha256(text[: text.index(LAST) + len(LAST)].encode()).hexdigest()
 
 
 def main(page: Path = PAGE, modules: tuple[Path, ...] = MODULES) -> None:

@@ -13,7 +13,7 @@ from .refusal import Refused
 MAGIC = b"CBOUND\0"
 VERSION = 4
 OLD_VERSIONS, LAST_PROGRAM = (1, 2, 3), "that of the commit 26d2adb3 (docs/history.md)"
-HEADER_LIMIT = 65_536
+HEADER_LIMIT = 1 << 20
 PREFIX = 12  # magic, version, length of the header
 WITNESS_LIMIT = 1 << 24
 DIGEST = 32

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     Rows = NDArray[np.int64]
     Mask = NDArray[np.bool_]
 
-MOST_PARTS = 256
+MOST_PARTS = 1024
 
 
 class Scores(Protocol):

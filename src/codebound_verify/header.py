@@ -333,7 +333,7 @@ _HEADER = _object(
         assurance=_word("replayed", "replayed on declared inputs", "recounted"),
         delta=_SHARE,
         limits=_list(
-            _object(Limit, bound=_SHARE, errors=_ROWS, n=_ROWS, of=_TEXT, picks=_or_null(_ROWS)), 1, 256
+            _object(Limit, bound=_SHARE, errors=_ROWS, n=_ROWS, of=_TEXT, picks=_or_null(_ROWS)), 1, 1024
         ),
         bound=_SHARE,
         vacuous=_true_or_false,

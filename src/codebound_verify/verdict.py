@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .questions.refutation import Comparison
 
 NO_CLASSES = (
-    "No error on each class is bounded: of clusters, of f by C-12b and above 256 classes there is none."
+    "No error on each class is bounded: of clusters, of f by C-12b and above 1,024 classes there is none."
 )
 REPEATED = ("assurance", "subject", "loss", "on", "law", "delta", "limits", "vacuous")
 DECLARED = ": that the scores were made without the counted examples is declared"

@@ -25,12 +25,15 @@ def test_both_programs_name_the_page_and_its_day():
         assert FREEZE["page_sha256"](TEXT) == PAGE.sha256, "a frozen page was changed, or run make freeze"
 
 
-def test_the_hash_is_of_all_lines_up_to_the_one_that_says_so():
-    lines = TEXT.splitlines(keepends=True)
-    end = 1 + next(at for at, line in enumerate(lines) if "all lines before the next one" in line)
-    assert FREEZE["page_sha256"](TEXT) == hashlib.sha256("".join(lines[:end]).encode()).hexdigest()
+def test_the_hash_is_of_all_bytes_up_to_the_sentence_that_says_so():
+    content = FREEZE["PAGE"].read_bytes()
+    lines = content.splitlines(keepends=True)
+    end = 1 + next(at for at, line in enumerate(lines) if b"line feed behind this sentence." in line)
+    assert b"\r" not in content
+    assert lines[end - 1].endswith(b"behind this sentence.\n")
+    assert FREEZE["page_sha256"](TEXT) == hashlib.sha256(b"".join(lines[:end])).hexdigest()
     assert FREEZE["page_sha256"](TEXT + "more\n") == FREEZE["page_sha256"](TEXT)
-    assert not any(line.startswith("## ") for line in lines[end:] if "Example" not in line)
+    assert not any(line.startswith("## ") for line in TEXT.splitlines()[end:] if "Example" not in line)
 
 
 def test_a_page_is_frozen_once(tmp_path):

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 from certificate_counts import Sample, cell, hash_of, limit_of
-from certificate_reader import read_container
+from certificate_reader import Refused, read_container
 from code_writer import packed
 from file_judges import judged, refuse
 from file_worlds import blobs, made, scores_of
@@ -14,10 +14,12 @@ from file_writer import (
     World,
     bits,
     changed,
+    check_file,
     container,
     edited,
     gamma,
     of_biases,
+    of_network,
     of_picks,
     of_split,
     put,
@@ -425,6 +427,29 @@ def test_cells_are_said_to_be_cells_and_are_not_normalised():
     plain = made("split_normalised")
     refuse(plain[0], write_file(*plain), "Data:", cells=True)
     assert np.isnan(cell(None))
+
+
+def test_cells_have_no_network():
+    x, y = blobs(60, classes=2, columns=2)
+    world = World(Sample(x.astype(np.float64), y))
+    data = write_file(world, of_network(2, LINEAR, (np.array([[-1, 0], [1, 0]]), np.array([0, 0]))))
+    assert judged(world, data).is_accepted
+    told = edited(data, {"sample.sha256": hash_of(world.sample.x, y, cells=True)})
+    refuse(world, told, "the sample has cells", cells=True)
+    with pytest.raises(Refused, match="a network on cells"):
+        check_file(dataclasses.replace(world, cells=True), told)
+
+
+def test_a_share_that_grows_leaves_rows_to_count():
+    y = np.arange(50) % 2
+    scores = np.eye(2, dtype=np.float32)[y]
+    world = World(Sample(np.zeros((50, 2)), y, copies="independent"), tables=[Table(scores, 5)])
+    data = write_file(world, "10")
+    assert judged(world, data).is_accepted
+    told = edited(data, {"sample.copies": "repeated"})
+    refuse(world, told, "nothing is left to count")
+    with pytest.raises(Refused, match="no row is counted"):
+        check_file(world, told)
 
 
 def test_labels_are_numbers_below_two_to_the_sixteenth():

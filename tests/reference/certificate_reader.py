@@ -48,7 +48,7 @@ TABLE = {**MADE, "columns": range(2, 2**16 + 1), "picks": (None, COUNT)}
 KNOWN = {"rows": COUNT, "tables": [TABLE, range(257)], "features": (None, MADE), "base": (None, MADE)}
 LIMIT = {"bound": float, "errors": COUNT, "n": COUNT, "of": ANY, "picks": (None, COUNT)}
 CLAIM = {"loss": ANY, "on": ANY, "law": "binomial|picked|sum", "subject": "g|f", "assurance": ASSURANCE}
-CLAIM |= {"delta": float, "limits": [LIMIT, range(1, 257)], "bound": float, "vacuous": (True, False)}
+CLAIM |= {"delta": float, "limits": [LIMIT, range(1, 1025)], "bound": float, "vacuous": (True, False)}
 ORIGINAL = {"chain": (None, [[(ANY, COUNT), range(1, 7)], range(1, 257)]), "sha256": SHA}
 ORIGINAL |= {"domain": (None, [lambda value: type(value) is float, range(2, 3)])}
 ORIGINAL |= {"unlabelled": (None, {"disagreements": COUNT, "rows": COUNT, "sha256": SHA})}
@@ -65,7 +65,7 @@ def read_container(data: bytes) -> File:
     must(data[:7] == b"CBOUND\0", "magic")
     must(data[7:8] == b"\4", "version")
     length = int.from_bytes(data[8:12], "little")
-    must(2 <= length <= 2**16 and len(data) >= 12 + length, "length of the header")
+    must(2 <= length <= 2**20 and len(data) >= 12 + length, "length of the header")
     header = read_header(data[12 : 12 + length])
     end = 12 + length + -(-header["message"]["bits"] // 8)
     must(len(data) >= end + 4, "length of the message")

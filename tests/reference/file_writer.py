@@ -127,6 +127,7 @@ def with_base(network: dict, base: dict | None) -> dict:
     """Add a base, rounded once to float32 (8.3)."""
     if base is None:
         return network
+    must(all(name in base and base[name].shape == q.shape for name, q in network["tensors"].items()), "base")
     tensors = {name: np.float32(base[name] + value) for name, value in network["tensors"].items()}
     return network | {"tensors": {name: value.astype(float) for name, value in tensors.items()}}
 
@@ -200,6 +201,7 @@ def carry_out(world: World, message: Message, room: float = 1e-4) -> Outcome:
             scores, np.zeros(len(scores)), [*range(scores.shape[1])], () if picks is None else picks
         )
     if message.network is not None:
+        must(not world.cells, "a network on cells")
         z = logits(with_base(message.network, world.base), sample.x)
         theta = message.network["theta"]
         margin = 0.0 if theta is None or world.domain is None else 2.0 ** (theta / 8)

@@ -12,6 +12,7 @@ from fractions import Fraction
 import cbound_writer as writer
 import mpmath
 import numpy as np
+from certificate_reader import must
 
 from codebound_verify.learn.dictionaries import FILE
 
@@ -219,14 +220,13 @@ class Bank:
         seen = [p for picture in first for p in patches(picture, size)]
         e = [contrasted(p) for p in seen]
         all_e = np.array(e + [flipped(v, size) for v in e] if is_mirrored else e)
-        sums = (all_e.T @ all_e).tolist()
+        sums, count = (all_e.T @ all_e).tolist(), 2**20 * len(all_e)
         d = len(e[0])
         with mpmath.workdps(40):
             moments = mpmath.matrix(d, d)
             for i in range(d):
-                for j in range(d):
-                    moments[i, j] = mpmath.mpf(sums[i][j]) / (2**20 * len(all_e))
-                moments[i, i] += mpmath.mpf(whitening)
+                for j in range(d):  # float64, as all that the page does not say otherwise of
+                    moments[i, j] = float(sums[i][j]) / count + (whitening if i == j else 0.0)
             values, vectors = mpmath.eigsy(moments)
             scaled = vectors.copy()
             for i in range(d):
@@ -252,8 +252,12 @@ class Bank:
     @staticmethod
     def rounded(rows):
         largest = max(sum(abs(v) for v in row) for row in rows)
-        b = int(mpmath.floor(mpmath.log(65000 / largest, 2)))
-        return [[int(mpmath.nint(mpmath.ldexp(v, b))) for v in row] for row in rows], b
+        exact = mpmath.log(65000 / largest, 2)
+        b = int(mpmath.floor(exact))
+        scaled = [[mpmath.ldexp(v, b) for v in row] for row in rows]
+        room = min(abs(v - mpmath.floor(v) - 0.5) for row in scaled for v in row)
+        must(min(room, abs(exact - mpmath.nint(exact))) >= 0.5e-7, "room of a filter or of the whitening")
+        return [[int(mpmath.nint(v)) for v in row] for row in scaled], b
 
     def values(self, picture, *, threshold: int, grid: int) -> list[int]:
         single = np.float32

@@ -185,6 +185,20 @@ def completed(rule: dict, shape: tuple[int, ...], t: int) -> dict:
     return usual | rule
 
 
+def check_limits(rule: dict, n: int, d: int, learned: int, t: int, *, classes: int, shape) -> None:
+    """Refuse what is more than 7.10 allows, of n rows and vectors of d numbers."""
+    s = learned * (1, 1, 5, 9, 7, 11, 10, 3)[rule["copies"]]
+    rounds = rule.get("rounds", 0)
+    most = [(s, 15), ((n + s if rounds else n) * s, 30), ((n + s) * d, 31), ((n + s) * classes, 26)]
+    most += [(n * s * classes * (rounds + 1), 44), (d, 16)]
+    if rule["features"] == "patches":
+        size, (channels, height, width) = rule["size"], shape
+        own, places = channels * size**2, (height - size + 1) * (width - size + 1)
+        made = places * (rule["filters"] + own)
+        most += [(made, 25), (made * own, 30), (n * made * own, 46), (t * places * own * own, 40)]
+    must(all(number <= 1 << power for number, power in most), "limits of a rule")
+
+
 class Learner:
     """A rule with the vectors of all rows of a sample, made by the first ones."""
 
@@ -197,8 +211,16 @@ class Learner:
             self.supports_of = self.points.__getitem__
         else:
             self.see_pictures(levels(x, self.first))
+        n, d = self.points.shape
+        check_limits(self.rule, n, d, self.learned, len(first), classes=len(classes), shape=x.shape[1:])
         if "gamma" not in self.rule:
             self.rule |= self.usual_kernel()
+
+    @property
+    def learned(self) -> int:
+        """Rows that are learned from at last."""
+        longer, batch, rounds = (self.rule.get(name, 0) for name in ("longer", "batch", "rounds"))
+        return len(self.first) + batch * rounds + (sum(longer.values()) if longer else 0)
 
     def see_pictures(self, x: np.ndarray) -> None:
         """Make vectors of levels (7.4, end); the centre is that of the first rows, without their copies."""

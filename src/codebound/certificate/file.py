@@ -22,7 +22,7 @@ from codebound.sample.made import Made  # noqa: TC001
 from codebound.sample.questions import Question, code_start, parse_question
 
 MAGIC = b"CBOUND\x00"
-MAX_HEADER = 1 << 16
+MAX_HEADER = 1 << 20
 MAX_CODE_BITS = 1 << 32
 MAX_WITNESS = 1 << 24
 _START = len(MAGIC) + 1 + 4  # version, length of the header

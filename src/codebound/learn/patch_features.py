@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
     from codebound.bits.plain_code import PlainCoder
 
-ROOM = 1e-6  # to the next half-integer, where a number is rounded; a verifier asks for half of it
-_OFF = 1e-9  # a matrix times its inverse
+ROOM = 1e-7  # to the next half-integer, where a number is rounded; a verifier asks for half of it
+DOUBT = 0.2e-7  # by how much a number may be off before it is rounded; 0.25e-7 for a verifier
+_OFF = 1e-9  # W A W - 1, for the inverse root W of A
 _ROW_SUM = 65_000  # of a filter: times 255 it stays below 2^24
 _FILTERS = 256  # whose responses to a picture stay in the cache
 _PICTURES = 32  # whose patches are looked at at a time
@@ -76,11 +77,15 @@ class PatchFeatures(AbstractFeatures):
 
     def fit(self, first: Tensor, *, is_mirrored: bool) -> dict[str, Tensor]:  # noqa: D102
         pictures = torch.cat([first, first.flip(-1)]) if is_mirrored else first
-        inverse_root = _inverse_root(self._covariance(pictures), 2.0 ** -(7 + self.whitening))
+        ridge = 2.0 ** -(7 + self.whitening)
+        inverse_root, off = _inverse_root(self._covariance(pictures), ridge)
         atoms = self._atoms(first, self.count // 2 if is_mirrored else self.count) / 1024.0
-        turned = atoms @ inverse_root
-        filters = (turned / turned.norm(dim=1, keepdim=True)) @ inverse_root
-        (numbers, own), (whitener, other) = _whole(filters), _whole(inverse_root)
+        turned = torch.add(*_multiply(atoms, inverse_root))
+        lengths = turned.norm(dim=1, keepdim=True)
+        filters = torch.add(*_multiply(turned / lengths, inverse_root))
+        turn = 1e-15 + off * float((atoms.norm(dim=1, keepdim=True) / lengths).max())
+        doubt = off + 2.01 * turn / math.sqrt(ridge) + 1e-13 * float(filters.norm(dim=1).max())
+        (numbers, own), (whitener, other) = _whole(filters, doubt), _whole(inverse_root, off)
         if is_mirrored:
             shape = (-1, first.shape[1], self.size, self.size)
             numbers = torch.cat([numbers, numbers.view(shape).flip(-1).flatten(1)])
@@ -122,8 +127,7 @@ class PatchFeatures(AbstractFeatures):
 
     def _normalise(self, x: Tensor) -> Tensor:
         """Patches without their mean, of about the same length: integers up to 1024."""
-        patches = self._patches(x)
-        size = patches.shape[1]
+        size = (patches := self._patches(x)).shape[1]
         apart = (size * patches - patches.sum(1, keepdim=True)).double()
         lengths = (apart.square().sum(1, keepdim=True) + 10.0 * size**3).sqrt_()
         return apart.mul_(1024.0).div_(lengths).round_()
@@ -148,8 +152,7 @@ class PatchFeatures(AbstractFeatures):
         keys = Stream(self.seed, "atoms").words(len(candidates))
         chosen = candidates[torch.from_numpy(keys.argsort(kind="stable")[:count])]
         each = math.prod(self.places(tuple(first.shape[1:])))
-        found = [self._normalise(first[at // each : at // each + 1])[at % each] for at in chosen.tolist()]
-        return torch.stack(found)
+        return torch.stack([self._normalise(first[at // each :][:1])[at % each] for at in chosen.tolist()])
 
     def _sums(self, found: Tensor, scales: Tensor, pooling: Tensor) -> Tensor:
         """Sums over windows of what is above the threshold, or else of the threshold, for both signs."""
@@ -159,16 +162,22 @@ class PatchFeatures(AbstractFeatures):
         return torch.stack([plus, minus.neg_()], dim=1)
 
 
-def _inverse_root(covariance: Tensor, added: float) -> Tensor:
-    """(C + added)^(-1/2), the same on every machine but for rounding."""
+def _inverse_root(covariance: Tensor, added: float) -> tuple[Tensor, float]:
+    """(C + added)^(-1/2), and how far it may be off: one step of Newton's method leaves next to nothing."""
     values, vectors = torch.linalg.eigh(covariance)
-    root: Tensor = (vectors * (values + added).rsqrt()) @ vectors.T
-    identity = torch.eye(len(root), dtype=root.dtype, device=root.device)
-    inner, rest = _multiply(covariance + added * identity, root)
-    outer, last = _multiply(root, inner)
-    if not float((outer - identity + (last + root @ rest)).norm()) <= _OFF:
+    shifted = covariance + added * torch.eye(len(values)).to(values)
+    scales = (values + added).rsqrt()
+    root: Tensor = (vectors * scales) @ vectors.T
+    shares = scales[:, None] * scales / (scales[:, None] + scales)
+    for step in (1.0, 0.0):  # and what it leaves
+        inner, rest = _multiply(shifted, root)
+        outer, last = _multiply(root, inner)
+        off = (outer - torch.eye(len(root)).to(root)) + (last + root @ rest)  # W A W - 1
+        root = root - step * (vectors @ (shares * (vectors.T @ off @ vectors)) @ vectors.T)
+    residual = float(off.norm())
+    if not residual <= _OFF:
         raise RoomError("the patches of the first examples cannot be whitened accurately enough.")
-    return root
+    return root, 0.51 * residual / math.sqrt(added)
 
 
 def _multiply(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
@@ -182,14 +191,14 @@ def _multiply(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
     return large @ own, large @ (right - own) + (left - large) @ right
 
 
-def _whole(matrix: Tensor) -> tuple[Tensor, int]:
+def _whole(matrix: Tensor, off: float) -> tuple[Tensor, int]:
     """A matrix as integers with row sums below a limit, and the power of two that it was multiplied with.
 
-    Refuses one with a rounding near to a tie.
+    Refuses one with a rounding near to a tie, or that may be off by too much.
     """
     exponent = math.log2(_ROW_SUM / float(matrix.abs().sum(1).max()))
     scaled = matrix * 2.0 ** math.floor(exponent)
-    nearest = float((scaled - scaled.floor() - 0.5).abs().min())
-    if min(nearest, abs(exponent - round(exponent))) <= ROOM:
+    nearest = min(float((scaled - scaled.floor() - 0.5).abs().min()), abs(exponent - round(exponent)))
+    if not (nearest > ROOM and off * 2.0 ** math.floor(exponent) <= DOUBT):
         raise RoomError("a filter lies so near to a tie that two machines could round it differently.")
     return scaled.round().float(), math.floor(exponent)

@@ -31,7 +31,7 @@ LONGEST = 8
 """Most rows by which a round is longer."""
 NUMBERS = {"gamma_index": 16, "ridge_index": 16, "score_index": 8}
 """Numbers of a rule, and how many values each has."""
-MOST_SUPPORTS = 1 << 15
+MOST_SUPPORTS, MOST_NUMBERS = 1 << 15, 1 << 30  # in a kernel; of picks supports are points, too
 _COPIED = 10_000  # supports up to which pictures are learned from with copies
 
 
@@ -112,7 +112,7 @@ class Rule:
         supports = self.supports_each * learned
         is_within = (
             supports <= MOST_SUPPORTS
-            and n * supports <= 1 << 30
+            and (n + bool(self.rounds) * supports) * supports <= MOST_NUMBERS
             and (n + supports) * dimension <= 1 << 31
             and (n + supports) * classes <= 1 << 26
             and n * supports * classes * (self.rounds + 1) <= 1 << 44

@@ -24,6 +24,7 @@ from codebound.learn.rule import (
     BATCHES,
     FIRST,
     LONGEST,
+    MOST_NUMBERS,
     NUMBERS,
     ROUNDS,
     Rule,
@@ -289,10 +290,9 @@ def _room(n: int, dimension: int, rule: Rule) -> float:
     low, high = 1, n
     while low < high:
         middle = (low + high + 1) // 2
-        needed = memory_of(
-            n, dimension, middle * rule.supports_each, is_joined=rule.is_mirrored, keeps_rows=True
-        )
-        low, high = (middle, high) if needed <= _MEMORY else (low, middle - 1)
+        s = middle * rule.supports_each
+        needed = memory_of(n, dimension, s, is_joined=rule.is_mirrored, keeps_rows=True)
+        low, high = (middle, high) if needed <= _MEMORY and (n + s) * s <= MOST_NUMBERS else (low, middle - 1)
     return low
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64] | Tensor
     Mask = NDArray[np.bool_]
 
-MOST_PARTS = 256
+MOST_PARTS = 1024
 _OF_CLUSTERS = (ONE_ROW, ANY_ROW)
 _OF_PARTS = (EACH_CLASS, EACH_GROUP)
 

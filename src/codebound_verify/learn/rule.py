@@ -178,10 +178,13 @@ def _read_longer(bits: Bits, batch: int, rounds: int) -> tuple[int, ...]:
 def check_limits(
     rule: Rule, data: Data, known: Integers, *, learned_from: int, classes: int, rounds: int
 ) -> None:
-    """Refuse a rule that asks for more than 7.10 allows; at the end it learns from so many rows."""
+    """Refuse a rule that asks for more than 7.10 allows; at the end it learns from so many rows.
+
+    The kernel of picks has their supports as points, too.
+    """
     rows, supports = len(data.y), rule.supports(learned_from)
     _refuse_above(1 << 15, supports, "the number of supports")
-    _refuse_above(1 << 30, rows * supports, "the numbers in the kernel")
+    _refuse_above(1 << 30, (rows + bool(rounds) * supports) * supports, "the numbers in the kernel")
     _refuse_above(1 << 26, (rows + supports) * classes, "the scores")
     _refuse_above(1 << 44, rows * supports * classes * (rounds + 1), "the multiplications for the scores")
     if isinstance(rule.features, Patches):

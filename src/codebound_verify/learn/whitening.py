@@ -17,9 +17,9 @@ from ..refusal import Refused
 if TYPE_CHECKING:
     from .exact import Doubles, Singles
 
-ROOM = 0.5e-6  # of a unit: half of the writer's
+ROOM = 0.5e-7  # of a unit: half of the writer's
 RESIDUAL = 1e-9  # the largest |W A W - 1|
-DOUBT = 0.25e-6  # of a unit: how far the numbers may be off
+DOUBT = 0.25e-7  # of a unit: how far the numbers may be off
 LARGEST = 65_000  # row sum of a matrix of integers
 SLICE = 21  # bits: products of slices, summed over up to 2^9 columns, are below 2^53
 

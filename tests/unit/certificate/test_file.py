@@ -70,8 +70,8 @@ def test_saving_is_all_or_nothing(tmp_path):
     path = CERTIFICATE.save(tmp_path / "new" / "c.cbound")
     assert Certificate.load(path) == Certificate.load(str(path)) == CERTIFICATE
     before = path.read_bytes()
-    with pytest.raises(FormatError, match="more than 65536"):
-        replace(CERTIFICATE, declarations=("x" * 70_000,)).save(path)
+    with pytest.raises(FormatError, match="more than 1048576"):
+        replace(CERTIFICATE, declarations=("x" * 1_050_000,)).save(path)
     assert path.read_bytes() == before
     assert [each.name for each in path.parent.iterdir()] == ["c.cbound"]
 

@@ -18,6 +18,7 @@ from codebound.learn.features import AbstractFeatures, FeatureMap, FilterFeature
 from codebound.learn.images import levels, mirror, straighten
 from codebound.learn.patch_features import PatchFeatures
 from codebound.run.errors import ModelError
+from codebound_verify.learn import whitening
 
 PATCHES = PatchFeatures(size=3, count=256, threshold=3, grid=2, whitening=3)
 KINDS = [
@@ -226,10 +227,31 @@ def test_a_whitening_is_checked_in_more_digits_than_it_has() -> None:
     assert max(off) < 1e-20
 
 
-def test_a_number_near_a_tie_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "ROOM", 0.4)
+@pytest.mark.parametrize(("ridge", "d"), [(2.0**-7, 9), (2.0**-14, 12)])
+def test_a_whitening_is_as_near_to_the_true_one_as_it_says(ridge: float, d: int) -> None:
+    random = np.random.default_rng(d)
+    basis, _ = np.linalg.qr(random.normal(size=(d, d)))
+    covariance = basis * (random.random(d) ** 8 / d) @ basis.T
+    root, off = module._inverse_root(torch.from_numpy((covariance + covariance.T) / 2), ridge)
+    with mpmath.workdps(50):
+        shifted = torch.from_numpy((covariance + covariance.T) / 2) + ridge * torch.eye(d).double()
+        values, vectors = mpmath.eigsy(mpmath.matrix(shifted.tolist()))
+        exact = vectors * mpmath.diag([1 / mpmath.sqrt(value) for value in values]) * vectors.T
+        assert mpmath.mnorm(exact - mpmath.matrix(root.tolist()), "f") <= off < 1e-11
+
+
+@pytest.mark.parametrize(("name", "value"), [("ROOM", 0.4), ("DOUBT", 1e-12)])
+def test_a_number_near_a_tie_or_in_doubt_is_refused(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: float
+) -> None:
+    monkeypatch.setattr(module, name, value)
     with pytest.raises(RoomError, match="two machines"):
         fit(PATCHES, pictures(60)[:50])
+
+
+def test_a_writer_asks_for_twice_the_room_of_a_verifier() -> None:
+    assert (module.ROOM, whitening.ROOM) == (1e-7, 0.5e-7)
+    assert (module.DOUBT, whitening.DOUBT) == (0.2e-7, 0.25e-7)
 
 
 @pytest.mark.parametrize(

@@ -248,8 +248,10 @@ def test_what_is_usual_is_that_of_the_page(
         ({"n": 1 << 10, "dimension": (1 << 16) + 1}, False),
         ({"n": (1 << 16) - 100, "classes": 1 << 10}, True),
         ({"n": 1 << 16, "classes": 1 << 10}, False),
-        ({"n": 1 << 20, "learned": 1 << 10, "classes": 32, "rounds": 511}, True),
-        ({"n": 1 << 20, "learned": 1 << 10, "classes": 32, "rounds": 512}, False),
+        ({"n": (1 << 20) - (1 << 10), "learned": 1 << 10, "classes": 32, "rounds": 511}, True),
+        ({"n": (1 << 20) - (1 << 10), "learned": 1 << 10, "classes": 32, "rounds": 513}, False),
+        ({"n": (1 << 20) - (1 << 10), "learned": 1 << 10, "rounds": 1}, True),
+        ({"n": (1 << 20) - (1 << 10) + 1, "learned": 1 << 10, "rounds": 1}, False),  # picks: (n + S) S
     ],
 )
 def test_too_much_work_is_refused(given: dict[str, int], is_fine: bool) -> None:

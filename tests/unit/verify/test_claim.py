@@ -145,6 +145,8 @@ def test_limits_hide_no_error_pick_or_right_row():
     check_counts(
         header_of(limit(errors=0, n=0, of="a"), limit(of="b")), (Tally("a", 0, 0), Tally("b", 3, 50))
     )
+    empty = (limit(errors=0, n=0, of="a"), limit(errors=0, n=0, of="b"))
+    check_counts(header_of(*empty), (Tally("a", 0, 0), Tally("b", 0, 0)))  # each is 1, and says nothing
     with pytest.raises(Refused, match="limits"):
         check_counts(header_of(limit(), limit()), (Tally("wrong", 3, 50),))
     original = Original(None, None, "", Unlabelled(disagreements=4, rows=50, sha256=""))

@@ -194,14 +194,14 @@ def test_groups_of_copies_parts_without_end_and_known_picks_are_refused():
     assert len(world.tallies(Question("wrong", "each group"), "independent")) == 2
 
 
-def test_more_than_256_parts_are_refused():
+def test_more_than_1024_parts_are_refused():
     world = World(0)
-    world.y, world.values = np.tile(world.y, 5), np.tile(world.values, (5, 1))
-    world.room, world.inputs = np.zeros(300), np.arange(300)
-    for parts, refused in ((256, False), (257, True)):
-        world.groups = np.arange(300) % parts
+    world.y, world.values = np.tile(world.y, 20), np.tile(world.values, (20, 1))
+    world.room, world.inputs = np.zeros(1200), np.arange(1200)
+    for parts, refused in ((1024, False), (1025, True)):
+        world.groups = np.arange(1200) % parts
         if refused:
-            with pytest.raises(Refused, match="257 parts"):
+            with pytest.raises(Refused, match="1025 parts"):
                 world.tallies(Question("wrong", "each group"))
         else:
-            assert len(world.tallies(Question("wrong", "each group"))) == 256
+            assert len(world.tallies(Question("wrong", "each group"))) == 1024

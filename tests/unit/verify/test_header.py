@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from contextlib import nullcontext
 
 import pytest
 from certificate_reader import Refused as OtherRefused
@@ -139,6 +140,16 @@ WRONG = [
 def test_headers_with_a_wrong_field_are_refused(changes):
     with pytest.raises(Refused, match="Header: "):
         read_container(edited(DATA, changes))
+
+
+def test_lists_of_limits_and_headers_are_long_enough_for_a_thousand_classes():
+    own = HEADER["claim"]["limits"][0]
+    for count, is_fine in ((1024, True), (1025, False)):
+        data = edited(DATA, {"claim.limits": [own] * count})
+        assert int.from_bytes(data[8:12], "little") > 1 << 16
+        for reader, refused in ((read_container, Refused), (other_reader, OtherRefused)):
+            with nullcontext() if is_fine else pytest.raises(refused):
+                reader(data)
 
 
 @pytest.mark.parametrize(

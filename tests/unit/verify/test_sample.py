@@ -1,10 +1,14 @@
 """What is stored, its hash, and cells."""
 
+import re
+
 import numpy as np
 import pytest
 from certificate_counts import cell as other_cell
 from certificate_counts import hash_of
+from certificate_reader import PAGE
 
+from codebound.sample.columns import text_cells
 from codebound_verify.refusal import Refused
 from codebound_verify.sample import Data, as_labels, as_stored, cell, check_numbers, hash_arrays
 
@@ -41,6 +45,19 @@ def test_inputs_that_are_no_numbers_or_too_large_are_refused():
     for x in (np.zeros(3), np.zeros((0, 2)), np.zeros((2, 0)), np.zeros((2, 1), complex), np.array([["a"]])):
         with pytest.raises(Refused):
             as_stored(x)
+
+
+def test_white_space_is_that_of_the_page():
+    """Before normal form C, of which some code points are others."""
+    named = re.search(r"str\.strip`: U\+([^)]*)\)", PAGE)[1].replace(",", " ").split()
+    spans = [[int(end, 16) for end in each.split("-")] for each in named]
+    white = {point for span in spans for point in range(span[0], span[-1] + 1)}
+    assert white == {point for point in range(0x110000) if not chr(point).strip()}
+    for point in [*white, 0x200B, 0xFEFF]:
+        text = chr(point) + "a b" + chr(point)
+        found = {cell(text).tobytes(), other_cell(text).tobytes(), text_cells([text]).tobytes()}
+        assert len(found) == 1
+        assert (found == {cell("a b").tobytes()}) == (point in white)
 
 
 def test_cells_are_numbers_gaps_and_texts_and_nothing_else():

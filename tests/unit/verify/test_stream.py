@@ -2,11 +2,14 @@
 
 import hashlib
 
+import cbound_writer
 import numpy as np
 import pytest
+from certificate_reader import PAGE
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codebound.bits.stream import Stream as ProductStream
 from codebound_verify.networks.draws import quarters, signs, uniforms
 from codebound_verify.networks.papers.random_tensors import _stream_rows
 from codebound_verify.stream import Stream
@@ -35,6 +38,14 @@ def test_outputs_at_any_place(seed, name, start, count):
     blocks = range(start // 4, (start + count) // 4 + 1)
     expected = [word for block in blocks for word in philox(seed, name, block + 1)]
     assert Stream(seed, name).words(start, count).tolist() == expected[start % 4 :][:count]
+
+
+def test_the_numbers_of_the_page():
+    """The counter of the first block is 1."""
+    first = [0x8D386784A7B4FF0B, 0x5E063B57989EB9DE]
+    assert Stream(0, "atoms").words(0, 2).tolist() == ProductStream(0, "atoms").words(2).tolist() == first
+    assert cbound_writer.outputs(0, "atoms", 2) == philox(0, "atoms", 1)[:2] == first
+    assert " ".join(f"{each:x}" for each in first) in PAGE
 
 
 @given(SEEDS, NAMES, st.integers(0, 9), st.integers(1, 9), st.integers(1, 9), st.data())

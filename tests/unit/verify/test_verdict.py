@@ -253,11 +253,11 @@ def test_refuted_by_test_data_is_status_3(folder, capsys):
     assert "REFUTED BY TEST DATA" in capsys.readouterr().out
 
 
-def test_more_than_256_classes_have_no_table_of_classes():
-    y = np.arange(900) % 300
-    scores = np.eye(300, dtype=np.float32)[y]
-    x = np.random.default_rng(0).normal(size=(900, 2)).astype(np.float32)
+def test_more_than_1024_classes_have_no_table_of_classes():
+    y = np.arange(2100) % 1050
+    scores = np.eye(1050, dtype=np.float32)[y]
+    x = np.random.default_rng(0).normal(size=(2100, 2)).astype(np.float32)
     data = write_file(World(Sample(x, y), tables=[Table(scores)]), "10")
     verdict = verify(data, x, y, tables=[{"scores": scores}], by_class=True)
     assert (verdict.verdict, verdict.by_class) == ("ACCEPT", ())
-    assert "above 256 classes there is none" in verdict.assumptions[-1]
+    assert "above 1,024 classes there is none" in verdict.assumptions[-1]

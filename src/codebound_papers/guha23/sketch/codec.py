@@ -101,10 +101,8 @@ class Sketched(AbstractSizedCode):
         return scale(self.matrix.reshape(self.sizes), integers(self.inner).step)
 
 
-GROWTH = (1.0, 1.15, 1.4)
-"""Sides to try, as multiples of the measured law."""
-MAX_ELEMENT, MAX_DUAL = 1 << 30, 1 << 54
-"""Of a matrix behind a sketch, and of the dual that proves it: sums of them are exact."""
+GROWTH = (1.0, 1.15, 1.4)  # sides to try, as multiples of the measured law
+MAX_ELEMENT, MAX_DUAL = 1 << 30, 1 << 54  # of a matrix, and of the dual that proves it: sums are exact
 _DEGREE = 5
 _SMALL = 1000  # non-zeros whose independence is decided without peeling
 _ITERATIONS = 200  # of the encoder: a proof that is found early is found by other solvers too
@@ -189,8 +187,7 @@ def check_witness(code: Sketched, witness: Witness) -> Sketched:
     matrix.flat[places] = values
     left, right = _ensembles(shape, y.shape, degree=code.degree, seed=code.seed)
     sums = torch.from_numpy(y.levels.astype(np.int64))
-    proof = Proof(torch.from_numpy(dual))
-    if reason := objection(torch.from_numpy(matrix), sums, left, right, proof=proof):
+    if reason := objection(torch.from_numpy(matrix), sums, left, right, proof=Proof(torch.from_numpy(dual))):
         raise FormatError(f"the witness does not prove the matrix behind a sketch: {reason}.")
     return replace(code, matrix=matrix, dual=dual)
 
@@ -326,7 +323,7 @@ def _prove(code: Sketched, levels: NDArray[Any], progress: Progress) -> Sketched
 def _ensembles(
     shape: tuple[int, int], sketch_shape: tuple[int, ...], *, degree: int, seed: int
 ) -> tuple[Bipartite, Bipartite]:
-    """A and B of docs/format.md, section 4.13."""
+    """A and B of docs/format.md, section 8.9."""
     left, right = (
         column_ensemble(Stream(seed, name), m=m, p=side, degree=degree)
         for name, m, side in zip(("sketch/left", "sketch/right"), sketch_shape, shape, strict=True)

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from codebound.bits.stream import Stream
 from codebound_papers.guha23.sketch.operators import Bipartite, cells_of, live_entries
 
 Reals = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-PRIME = (1 << 31) - 1
+PRIME = (1 << 22) - 3
+_MOST_CELLS = 1 << 24  # of a support, all counted
 _LARGEST_CORE = 1000  # columns left for dense elimination; its cost is cubic
-_SPARE_ROWS = 8
+_ROWS = 256  # eliminated together: so many products of two residues are added exactly
 _RELATIVE_TOLERANCE = 1e-12  # of the largest cell: what rounding leaves of a zero
 _BLOCK = 1 << 15  # entries looked at together: bounds the memory
 
@@ -96,8 +96,7 @@ def _find_covered(groups: Indices, sizes: Indices) -> tuple[Indices, Indices]:
 
 def _groups(rest: Reals, tolerance: float) -> tuple[Indices, Indices, Reals]:
     """Numbers of the groups of cells by the value they hold; sizes and values of the groups."""
-    order = np.argsort(rest, kind="stable")
-    ordered = rest[order]
+    ordered = rest[order := np.argsort(rest, kind="stable")]
     new = np.ones(len(rest), dtype=bool)
     new[1:] = ordered[1:] - ordered[:-1] > tolerance
     number = np.cumsum(new) - 1
@@ -109,36 +108,40 @@ def _groups(rest: Reals, tolerance: float) -> tuple[Indices, Indices, Reals]:
 def is_injective(entries: Indices, a: Bipartite, b: Bipartite) -> bool:
     """Return True if the sketch determines the values on a support: a proof, in integers.
 
-    Entries that have a cell to themselves are taken away, again and again: such an order makes the matrix
-    of the support triangular with ones on the diagonal. If a core is left, its columns are independent when
-    they are so modulo a prime. ``False`` also means that the core was too large to decide.
+    Entries that have a cell to themselves are taken away, again and again, as they are no part of any other.
+    The columns of the core that is left have to be independent modulo a prime, and so are over the integers.
+    ``False`` also means that support or core are too large to decide (docs/format.md, section 8.9).
     """
-    cells, outside = cells_of(entries, a, b), a.m * b.m
-    while len(cells):
-        covers = np.bincount(cells.ravel(), minlength=outside + 1)
+    cells, outside, count = cells_of(entries, a, b), a.m * b.m, -1
+    if cells.size > _MOST_CELLS:
+        return False
+    while count != len(cells):
+        count, covers = len(cells), np.bincount(cells.ravel(), minlength=outside + 1)
         covers[outside] = 0
-        alone = (covers[cells] == 1).any(axis=1)
-        if not alone.any():
-            break
-        cells = cells[~alone]
-    return len(cells) <= _LARGEST_CORE and _independent(cells, outside)
+        cells = cells[(covers[cells] != 1).all(axis=1)]
+    return count <= _LARGEST_CORE and _independent(cells, outside)
 
 
 def _independent(cells: Indices, outside: int) -> bool:
     """Return True if 0/1 columns, given by the rows of their ones, are independent modulo the prime."""
-    rows, columns = np.unique(cells, return_inverse=True)
-    columns, inside = columns.reshape(cells.shape), cells != outside
-    stream = Stream(0, "sketch/rank")
-    combined = []
-    for _ in range(len(cells) + _SPARE_ROWS):
-        residues = (stream.words(len(rows)) % np.uint64(PRIME)).astype(np.int64)
-        combined.append((residues[columns] * inside).sum(axis=1) % PRIME)
-    matrix = np.stack(combined)
-    for k in range(len(cells)):
-        pivots = np.flatnonzero(matrix[k:, k])
-        if len(pivots) == 0:
-            return False
-        row = matrix[k + pivots[0], k:] * pow(int(matrix[k + pivots[0], k]), -1, PRIME) % PRIME
-        matrix[k + pivots[0]] = matrix[k]
-        matrix[k + 1 :, k:] = (matrix[k + 1 :, k:] - matrix[k + 1 :, k, None] * row % PRIME) % PRIME
-    return True
+    rows, places = np.unique(cells, return_inverse=True)
+    matrix = np.zeros((len(rows), len(cells)), np.uint8)
+    matrix[places.reshape(cells.shape), np.arange(len(cells))[:, None]] = 1
+    found, left = np.zeros((0, len(cells))), matrix[rows != outside]
+    while len(left) and len(found) < len(cells):  # where a row of ``found`` leads, all others are 0
+        block, left = left[:_ROWS].astype(np.float64), left[_ROWS:]
+        for part in np.split(found, range(_ROWS, len(found), _ROWS)):
+            block = (block - block[:, _leads(part)] @ part) % PRIME
+        for k in range(len(block)):
+            for lead in _leads(block[[k]]):  # none, if it is zero
+                block[k] = block[k] * pow(int(block[k, lead]), -1, PRIME) % PRIME
+                others = block[:, lead] * (np.arange(len(block)) != k)
+                block = (block - np.outer(others, block[k])) % PRIME
+        block = block[block.any(axis=1)]
+        found = np.vstack([(found - found[:, _leads(block)] @ block) % PRIME, block])
+    return len(found) == len(cells)
+
+
+def _leads(rows: Reals) -> Indices:
+    """Places of the first numbers that are not 0, of rows that have some."""
+    return np.asarray((rows[rows.any(axis=1)] != 0).argmax(axis=1))

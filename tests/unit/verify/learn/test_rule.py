@@ -1,9 +1,12 @@
 """Splits and picks, read field by field (sections 5.4, 5.5, 7.1, 7.2 and 7.10)."""
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 
+import certificate_reader as other
 import numpy as np
 import pytest
+import rule_learner
 
 from codebound_verify.learn.choices import Columns, Filters, Patches, Rule
 from codebound_verify.learn.rule import check_limits, read_picks, read_split
@@ -211,7 +214,13 @@ def picks(text: str, rows: int, given: Data | None = None, **options):
     return found, bits.ledger
 
 
-@pytest.mark.parametrize("i", range(16))
+def test_so_many_first_rows_have_too_large_a_kernel():
+    """Of picks the supports are points, too."""
+    with pytest.raises(Refused, match="numbers in the kernel would be 1800390011"):
+        picks(word(2, (15, 4), (1, 1), (0, 5), (0, 5), 1), 30_000, data(30_010, (1,)))
+
+
+@pytest.mark.parametrize("i", range(15))
 def test_first_rows_of_picks(i):
     first = int(FIRST.split()[i])
     given = data(first + 10, (1,))
@@ -331,9 +340,14 @@ def columns(rows: int, dimension: int = 1, *, from_: int, classes: int = 2, roun
             "the scores would be",
         ),
         (
-            {"rows": 2**20, "from_": 2**10, "classes": 2**6, "rounds": 2**8 - 1},
-            {"rows": 2**20, "from_": 2**10, "classes": 2**6, "rounds": 2**8},
+            {"rows": 2**20 - 2**10, "from_": 2**10, "classes": 2**6, "rounds": 2**8 - 1},
+            {"rows": 2**20 - 2**10, "from_": 2**10, "classes": 2**6, "rounds": 2**8},
             "multiplications for the scores",
+        ),
+        (
+            {"rows": 2**20 - 2**10, "from_": 2**10, "rounds": 1},
+            {"rows": 2**20 - 2**10 + 1, "from_": 2**10, "rounds": 1},
+            "numbers in the kernel",
         ),
         (
             {"rows": 10, "dimension": 2**16, "from_": 1},
@@ -346,10 +360,14 @@ def test_limits_of_columns(most, more, because):
     most = {"dimension": 1} | most
     if "classes" in most and "rounds" in most:
         most["classes"] = more["classes"] = 2**5
-        most["rounds"], more["rounds"] = 2**9 - 1, 2**9
-    columns(**most)
-    with pytest.raises(Refused, match=because):
-        columns(**more)
+        most["rounds"], more["rounds"] = 2**9 - 1, 2**9 + 1
+    for sizes, is_fine in ((most, True), (more, False)):
+        with nullcontext() if is_fine else pytest.raises(Refused, match=because):
+            columns(**sizes)
+        n, d, t, rounds = sizes["rows"], sizes.get("dimension", 1), sizes["from_"], sizes.get("rounds", 0)
+        rule = {"features": "columns", "copies": 0, "rounds": rounds}
+        with nullcontext() if is_fine else pytest.raises(other.Refused):  # the third reader
+            rule_learner.check_limits(rule, n, d, t, t, classes=sizes.get("classes", 2), shape=(d,))
 
 
 @pytest.mark.parametrize(

@@ -90,9 +90,9 @@ def test_rounding():
 @pytest.mark.parametrize(
     ("values", "off", "because"),
     [
-        ([[4.0, (7.5 + 0.4e-6) / 2**13]], 0.0, "cannot be rounded beyond doubt"),
-        ([[65000 / 2**14 * (1 + 1e-7)]], 0.0, "cannot be rounded beyond doubt"),
-        ([[4.0]], 1e-10, "is off by"),
+        ([[4.0, (7.5 + 0.4e-7) / 2**13]], 0.0, "cannot be rounded beyond doubt"),
+        ([[65000 / 2**14 * (1 + 1e-8)]], 0.0, "cannot be rounded beyond doubt"),
+        ([[4.0]], 4e-12, "is off by"),
         ([[4.0]], float("nan"), "is off by"),
     ],
 )
@@ -102,5 +102,5 @@ def test_what_is_in_doubt_is_refused(values, off, because):
 
 
 def test_room_enough_is_accepted():
-    found = quantise(Bounded(np.array([[4.0, (7.5 + 0.6e-6) / 2**13]]), 1e-13), "it")
+    found = quantise(Bounded(np.array([[4.0, (7.5 + 0.6e-7) / 2**13]]), 1e-13), "it")
     assert found.integers.tolist() == [[32768.0, 8.0]]

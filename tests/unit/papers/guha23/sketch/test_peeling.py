@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from codebound.bits.stream import Stream
+from codebound_papers.guha23.sketch import peeling
 from codebound_papers.guha23.sketch.operators import (
     cells_of,
     column_ensemble,
@@ -82,3 +83,18 @@ def test_a_core_that_cannot_be_peeled_is_eliminated():
     square = np.array([[0, 1], [1, 2], [2, 3], [0, 3]])  # an even cycle: dependent
     assert _independent(triangle, 99)
     assert not _independent(square, 99)
+
+
+def test_long_odd_cycles_are_independent():
+    """The determinant of a cycle of n is 2, or 0 if n is even; the size of the core alone is a limit."""
+    for n in (201, 999, 200):
+        cycle = np.stack([np.arange(n), (np.arange(n) + 1) % n], axis=1)
+        assert _independent(cycle, n) == (n % 2 == 1)
+        assert not _independent(cycle, 7)  # a row that is outside counts for nothing
+
+
+def test_a_support_with_too_many_cells_is_not_looked_at(monkeypatch):
+    _, a, b, _ = case(0)
+    assert is_injective(np.array([0, 1, 2]), a, b)
+    monkeypatch.setattr(peeling, "_MOST_CELLS", 3 * 25 - 1)
+    assert not is_injective(np.array([0, 1, 2]), a, b)
