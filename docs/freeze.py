@@ -21,8 +21,8 @@ LAST = (
 )
 DRAFT = re.compile(r"^\*\*Draft\.\*\* .*$", flags=re.MULTILINE)
 FROZEN = (
-    "Frozen on {day}: both programs carry the SHA-256 of this page and that day, every file names them, and "
-    "whatever changes later is a new version with a page of its own."
+    "Frozen on {day}: both programs carry its SHA-256 and that day, every file names them, and whatever "
+    "changes later is a new version with its own page."
 )
 
 

@@ -22,8 +22,11 @@ from code_writer import encoded, packed
 from numpy.lib.stride_tricks import sliding_window_view
 from rule_learner import Learner
 
-FORMAT = {"frozen": "0001-01-01", "sha256": "0" * 64}
-"""Hash and day of the page, which is a draft."""
+FORMAT = {
+    "frozen": "2026-11-19",
+    "sha256": "b45e2a14cf3b571aeaa1299bb8f4e7927dc3a3ee2c68ffecc02185c686b504f3",
+}
+"""Day and hash of the page."""
 ASSUMED = ["The rows are independent draws from where new data come from.", "What was fixed before is so."]
 KINDS = {1: "linear", 2: "conv", 3: "max pool", 4: "average pool", 5: "global average pool"}
 FAR = -1e300

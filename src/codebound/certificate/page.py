@@ -9,8 +9,8 @@ from pathlib import Path
 
 VERSION = 4
 """Version byte of the files that are written and read."""
-PAGE_SHA256 = "0" * 64
-FROZEN = "0001-01-01"
+PAGE_SHA256 = "b45e2a14cf3b571aeaa1299bb8f4e7927dc3a3ee2c68ffecc02185c686b504f3"
+FROZEN = "2026-11-19"
 
 
 @dataclass(frozen=True, slots=True)
