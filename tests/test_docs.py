@@ -33,6 +33,11 @@ def test_the_page_of_the_format_is_short():
     assert sum(any(letter.isalnum() for letter in word) for word in rules.split()) <= 9_000
 
 
+def test_the_page_of_the_ledger_is_short():
+    words = (ROOT / "docs/ledger.md").read_text("utf-8").split()
+    assert sum(any(letter.isalnum() for letter in word) for word in words) <= 2_500
+
+
 def test_every_question_has_a_page():
     text = (ROOT / "docs/index.md").read_text()
     pages = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs/howto").glob("*.md")}
@@ -110,8 +115,22 @@ def test_the_page_about_your_model_runs(empty_folder, short_searches, codebound,
         assert code == 0, err
 
 
+@pytest.mark.thorough
+def test_the_page_about_prompts_runs_and_says_what_is_printed(empty_folder, own_cache, codebound):
+    (script,) = snippets("howto/holdout.md", "python")
+    exec(compile(script, "holdout.md", "exec"), {"__name__": "page"})
+    printed = ""
+    for command in "".join(snippets("howto/holdout.md", "console")).strip().splitlines():
+        code, out, err = codebound(*shlex.split(command.removeprefix("$ codebound ")))
+        assert code == (3 if " watch " in command else 0), err
+        printed += out + err
+    for text in snippets("howto/holdout.md", "text"):
+        for paragraph in re.split(r"\n(?=\n|\(|If |if )", text):
+            assert "".join(paragraph.split()) in "".join(printed.split()), paragraph
+
+
 def test_there_are_notebooks_with_their_outputs():
-    assert len(NOTEBOOKS) == 6
+    assert len(NOTEBOOKS) == 7
     for notebook in NOTEBOOKS:
         cells = [cell for cell in json.loads(notebook.read_text())["cells"] if cell["cell_type"] == "code"]
         assert any(said in str(cell["outputs"]) for cell in cells for said in _ANSWERS)

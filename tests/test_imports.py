@@ -97,8 +97,19 @@ def test_type_checkers_see_every_public_name():
         for name in node.names
         if name.asname
     }
-    assert seen == codebound._HOME
+    assert seen == codebound._HOME | {"holdout": "codebound"}
 
 
 def test_an_unknown_name_is_an_attribute_error():
     assert not hasattr(codebound, "no_such_name")
+
+
+def test_questions_to_a_test_set_load_no_torch():
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "import codebound as cb\n"
+        "assert all(getattr(cb.holdout, name) for name in cb.holdout.__all__)\n"
+        "assert dir(cb.holdout) == sorted(cb.holdout.__all__)\n"
+        "print('sklearn' in sys.modules, hasattr(cb.holdout, 'nothing'))"
+    )
+    assert run(code).stdout == "False False\n"

@@ -34,6 +34,7 @@ INVENTORY = (
     "S-Fig1", "S-Fig2", "S-Fig3", "S-Tab1",
     "C-Lem-margin", "C-1", "C-2", "C-3", "C-4", "C-5", "C-5a", "C-5b", "C-5c", "C-6", "C-7", "C-8", "C-9",
     "C-10", "C-11", "C-12a", "C-12b", "C-12c", "C-12d", "C-13", "C-14", "C-15", "C-16", "C-17", "C-18",
+    "C-19", "C-20", "C-21",
     "K-HDR", "K-DN", "K-NV", "K-NVa", "K-CB", "K-SK", "K-LT", "K-MP", "K-MP0", "K-MPC", "K-LR", "K-V1",
     "K-V3", "K-HT", "K-B", "K-MIN",
     *(f"I-{number:02}" for number in range(1, 37)),

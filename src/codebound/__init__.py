@@ -6,6 +6,7 @@ The public names below are resolved on first use, so that ``import codebound`` s
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # for type checkers and editors, which cannot follow the names below
+    from codebound import holdout as holdout
     from codebound.any_learner.pick_to_learn import PickToLearn as PickToLearn
     from codebound.bounds.facts import HoldoutFacts as HoldoutFacts
     from codebound.bounds.facts import OccamFacts as OccamFacts
@@ -68,12 +69,14 @@ _EXTENDED = (
     *("measure", "compress", "sketch", "study", "compare"),
 )
 
-__all__ = ["__version__", *_HOME, *_EXTENDED]
+__all__ = ["__version__", "holdout", *_HOME, *_EXTENDED]
 
 
 def __getattr__(name: str) -> Any:
     from codebound.run.extensions import find_extensions, resolve
 
+    if name == "holdout":  # a module
+        return resolve(f"{__name__}.{name}")
     if name in _HOME:
         return resolve(f"{_HOME[name]}:{name}")
     if not name.startswith("_") and name in find_extensions()["NAMES"]:

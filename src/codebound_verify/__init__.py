@@ -3,8 +3,8 @@
 It is written from docs/format.md alone. Its kernel, the modules at the top, is what any certificate passes
 through, to be read in one sitting and in this order, in which each module needs only earlier ones:
 
-* the file: ``refusal``, ``rooms``, ``header``, ``container``, ``losses`` (what is an error, and which rows
-  count), ``message`` (its words);
+* the file: ``refusal``, ``rooms``, ``header``, ``container``, ``losses`` (what is an error,
+  and which rows count), ``message`` (its words);
 * the data: ``sample``, ``order`` (which rows are known), ``weights`` (files of tensors), ``tables`` (declared
   scores), ``stream``, ``cores``;
 * the claim: ``counting`` (what each limit follows from), ``formulas`` (two laws), ``claim``, ``unlabelled``
@@ -15,7 +15,7 @@ through, to be read in one sitting and in this order, in which each module needs
 
 Everything else is a room beside it, loaded where it is reached: rules that are carried out (``learn``),
 networks that a message holds (``networks``), classes and test data (``questions``), data in a certificate's
-folder or known by name (``sources``), and ledgers of looks (``holdout``). The kernel imports no room: one
+folder or known by name (``sources``), and ledgers (``holdout``). The kernel imports no room: one
 table is where they meet, and what needs a room that was left out is refused. No code but its own is run.
 """
 

@@ -117,7 +117,7 @@ def _parser(prog: str) -> argparse.ArgumentParser:
         " its scores, counts errors, recomputes the bound; shares no code with the program that wrote it.",
     )
     add = parser.add_argument
-    add("file", type=Path, help="the certificate (.cbound), its folder, or a ledger of looks (.jsonl)")
+    add("file", type=Path, help="the certificate (.cbound), its folder, or a ledger (.jsonl)")
     add("--head", help="hash of the last line of a ledger, if it was written down elsewhere")
     add("--data", help="the sample, if not beside it: an .npz file (x, y) or a name such as mnist")
     add("--data-folder", type=Path, help="where the files of a named dataset lie, if not in the cache")
@@ -181,25 +181,25 @@ def _ledger_text(verdict: LedgerVerdict) -> str:
     from .words import limit_text
 
     lines: list[str] = [verdict.verdict]
-    if verdict.is_accepted:
+    if verdict.kind == "watch":
         lines.append(
-            f"{verdict.looks} look{'' if verdict.looks == 1 else 's'}, "
-            f"{'closed' if verdict.is_final else 'open'}; head {verdict.head}."
+            f"A watch for an error above {verdict.watched}, at level {verdict.delta}; head {verdict.head}."
         )
-        if verdict.best is not None:
-            lines.append(
-                f"With probability at least 1 - {verdict.delta} over the draw of the {verdict.n} examples, "
-                f"the bounds of all looks hold at once; the smallest is {limit_text(verdict.best)} for the "
-                f"loss {verdict.loss}, of {_printable(str(verdict.best_model))}."
-            )
+    elif verdict.is_accepted:
+        state = "closed" if verdict.is_final else "open"
+        lines.append(
+            f"{verdict.looks} statement{'' if verdict.looks == 1 else 's'}, {state}; head {verdict.head}."
+        )
+        lines.append(
+            f"With probability at least 1 - {verdict.delta} over the draw of the {verdict.n} units that the "
+            f"loss {verdict.loss} is about, all of them hold at once."
+        )
+        if verdict.bound is not None:
+            lines.append(f"The smallest limit is {limit_text(verdict.bound)}, of {verdict.best_model}.")
         if verdict.is_met is not None:
             lines.append(f"The target {verdict.target} is {'met' if verdict.is_met else 'NOT met'}.")
-        if verdict.by_class:
-            lines.append(f"Error of {_printable(str(verdict.by_class_model))} on each class, all at once:")
-        for row in verdict.by_class:
-            limit = "no examples" if row["bound"] is None else f"at most {limit_text(row['bound'])}"
-            lines.append(f"  - class {row['label']}: {limit}; {row['errors']} errors on {row['n']} examples")
-    return "\n".join(lines + _sections(verdict))
+    lines += [f"  - {each}" for each in verdict.statements]
+    return "\n".join([*map(_printable, lines), *_sections(verdict)])
 
 
 def _sections(verdict: Verdict | LedgerVerdict) -> list[str]:

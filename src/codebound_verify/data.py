@@ -96,6 +96,11 @@ def load_numbers(path: Path, name: str) -> Inputs:
     return arrays[name]
 
 
+def load_arrays(path: Path) -> Arrays:
+    """All arrays of an ``.npz`` file, by their names."""
+    return _npz(path, None, None)
+
+
 def _loaded(arrays: Arrays, spec: str) -> Loaded:
     if "x" not in arrays:
         raise Refused(f"Data: {spec} has no inputs x.")
@@ -105,12 +110,13 @@ def _loaded(arrays: Arrays, spec: str) -> Loaded:
     return Loaded(**arrays, is_cells=bool(mark))
 
 
-def _npz(path: Path, names: tuple[str, ...], expected: int | None) -> Arrays:
+def _npz(path: Path, names: tuple[str, ...] | None, expected: int | None) -> Arrays:
     if path.exists() and not path.is_file():
         raise Refused(f"Data: {path} is no file: a folder, a queue or a device.")
     try:
         with zipfile.ZipFile(path) as archive:
-            found = [name for name in names if f"{name}.npy" in archive.namelist()]
+            found = [each.removesuffix(".npy") for each in archive.namelist() if each.endswith(".npy")]
+            found = found if names is None else [name for name in names if name in found]
             return {name: _npy(archive, f"{name}.npy", expected) for name in found}
     except (*_UNREADABLE, OSError) as error:  # of a file that is there: from offsets that lead nowhere
         if isinstance(error, OSError) and not path.is_file():

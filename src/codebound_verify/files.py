@@ -85,15 +85,8 @@ def unreadable(error: Exception) -> Refused:
 
 
 def _ledger(content: bytes, given: GivenFiles) -> LedgerVerdict:
-    from .data import load_data
-
-    data = load_data(given.data, given.data_folder) if given.data else None
-    verdict: LedgerVerdict = room("ledger").verify_ledger(
-        content,
-        data=None if data is None else (data.x, data.labels),
-        is_cells=data is not None and data.is_cells,
-        head=given.head,
-    )
+    table = room("table").read_table(given.data) if given.data else None
+    verdict: LedgerVerdict = room("ledger").verify_ledger(content, table=table, head=given.head)
     return verdict
 
 

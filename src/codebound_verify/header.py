@@ -7,6 +7,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -158,24 +159,16 @@ class Header:
 
 def read_header(data: bytes) -> Header:
     """Read a header; raises :class:`Refused` with the first field that is wrong, or all that do not fit."""
-    header: Header = _HEADER(_canonical(data), "the header")
+    header: Header = _HEADER(read_canonical(data, "Header"), "Header: the header")
     if reasons := [f"Header: {sentence}" for is_so, sentence in _list_rules(header) if not is_so]:
         raise Refused(*reasons)
     return header
 
 
-def _canonical(data: bytes) -> object:
-    """The JSON value, if writing it again gives the same bytes."""
+def read_canonical(data: bytes, where: str) -> object:
+    """The JSON value of printable ASCII, if writing it again gives the same bytes."""
 
-    def without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
-        if len({key for key, _ in pairs}) < len(pairs):
-            raise ValueError("a key occurs twice in one object")
-        return dict(pairs)
-
-    def constant(name: str) -> object:
-        raise ValueError(f"{name} is no number")
-
-    def integer(digits: str) -> int:
+    def whole(digits: str) -> int:
         if len(digits) > DIGITS_LIMIT or abs(int(digits)) > 2**53:
             raise ValueError("an integer is above 2^53")
         return int(digits)
@@ -183,18 +176,18 @@ def _canonical(data: bytes) -> object:
     try:
         if not re.fullmatch(rb"[ -~]+", data):
             raise ValueError("a character is not printable")
-        text = data.decode("ascii")
-        if _levels(text) > LEVELS_LIMIT:  # before a parser goes down
+        written = data.decode("ascii")
+        if _levels(written) > LEVELS_LIMIT:  # before a parser goes down
             raise ValueError(f"more than {LEVELS_LIMIT} levels")
-        value: object = json.loads(
-            text, object_pairs_hook=without_duplicates, parse_constant=constant, parse_int=integer
-        )
-        again = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        found: object = json.loads(written, parse_int=whole)
+        again = json.dumps(found, sort_keys=True, separators=(",", ":"), allow_nan=False)
     except ValueError as error:
-        raise Refused(f"Header: not canonical JSON in ASCII ({error}).") from None
-    if again != text:
-        raise Refused("Header: not canonical JSON: written again with sorted keys, its bytes differ.")
-    return value
+        raise Refused(f"{where}: not canonical JSON in ASCII ({error}).") from None
+    if again != written:
+        raise Refused(
+            f"{where}: not canonical JSON: written again with sorted keys, none twice, its bytes differ."
+        )
+    return found
 
 
 def _levels(text: str) -> int:
@@ -206,80 +199,78 @@ def _levels(text: str) -> int:
     return deepest
 
 
-def _require(is_so: bool, name: str, expected: str, value: object) -> None:
+def require(is_so: bool, name: str, expected: str, value: object) -> None:
+    """Refuse a value that is not as expected."""
     if not is_so:
-        raise Refused(f"Header: {name} must be {expected}; found {quote(value)}.")
+        raise Refused(f"{name} must be {expected}; found {quote(value)}.")
 
 
-def _integer(low: int, high: int) -> Check:
-    def check(value: Any, name: str) -> int:
-        is_so = type(value) is int and low <= value <= high
-        _require(is_so, name, f"an integer from {low} to {high}", value)
-        return int(value)
+def value(expected: str, is_so: Callable[[Any], bool]) -> Check:
+    """Rule for what a predicate takes."""
 
-    return check
-
-
-def _real(low: float, high: float) -> Check:
-    def check(value: Any, name: str) -> float:
-        is_so = type(value) is float and low <= value <= high
-        _require(is_so, name, f"a number with a point or an exponent from {low:g} to {high:g}", value)
-        return float(value)
-
-    return check
-
-
-def _text(pattern: str, expected: str) -> Check:
-    def check(value: Any, name: str) -> str:
-        _require(type(value) is str and re.fullmatch(pattern, value) is not None, name, expected, value)
-        return str(value)
-
-    return check
-
-
-def _word(*words: str) -> Check:
-    return _text("|".join(words), " or ".join(words))
-
-
-def _list(each: Check, low: int, high: int) -> Check:
-    def check(value: Any, name: str) -> tuple[Any, ...]:
-        is_so = type(value) is list and low <= len(value) <= high
-        _require(is_so, name, f"a list of {low} to {high} entries", value)
-        return tuple(each(entry, f"{name}[{i}]") for i, entry in enumerate(value))
-
-    return check
-
-
-def _object(kind: Callable[..., Any], **checks: Check) -> Check:
     def check(value: Any, name: str) -> Any:
-        is_so = type(value) is dict and value.keys() == checks.keys()
-        _require(is_so, name, f"an object with the keys {', '.join(sorted(checks))}", value)
-        return kind(**{key: each(value[key], f"{name}.{key}") for key, each in checks.items()})
+        require(is_so(value), name, expected, value)
+        return value
 
     return check
 
 
-def _or_null(each: Check) -> Check:
+def integer(low: int, high: int) -> Check:
+    """Rule for an integer in a range."""
+    return value(f"an integer from {low} to {high}", lambda each: type(each) is int and low <= each <= high)
+
+
+def real(low: float, high: float) -> Check:
+    """Rule for a float in a closed range."""
+    expected = f"a number with a point or an exponent from {low:g} to {high:g}"
+    return value(expected, lambda each: type(each) is float and low <= each <= high)
+
+
+def text(pattern: str, expected: str) -> Check:
+    """Rule for a text that matches a pattern."""
+    return value(expected, lambda each: type(each) is str and re.fullmatch(pattern, each) is not None)
+
+
+def word(*words: str) -> Check:
+    """Rule for one of some words."""
+    return text("|".join(words), " or ".join(words))
+
+
+def sequence(each: Check, low: int, high: int) -> Check:
+    """Rule for a list of so many entries."""
+    rule = value(f"a list of {low} to {high} entries", lambda v: type(v) is list and low <= len(v) <= high)
+    return lambda found, name: tuple(each(v, f"{name}[{i}]") for i, v in enumerate(rule(found, name)))
+
+
+def record(kind: Callable[..., Any], /, **checks: Check) -> Check:
+    """Rule for an object with exactly these keys."""
+    expected = f"an object with the keys {', '.join(sorted(checks))}"
+    rule = value(expected, lambda found: type(found) is dict and found.keys() == checks.keys())
+
+    def check(found: Any, name: str) -> Any:
+        rule(found, name)
+        return kind(**{key: each(found[key], f"{name}.{key}") for key, each in checks.items()})
+
+    return check
+
+
+def or_null(each: Check) -> Check:
+    """Rule for null, or for what another rule takes."""
     return lambda value, name: None if value is None else each(value, name)
 
 
-def _true_or_false(value: Any, name: str) -> bool:
-    _require(type(value) is bool, name, "true or false", value)
-    return bool(value)
+boolean = value("true or false", lambda each: type(each) is bool)
 
 
-def _date(value: Any, name: str) -> str:
-    try:
-        is_so = type(value) is str and datetime.date.fromisoformat(value).isoformat() == value
-    except ValueError:
-        is_so = False
-    _require(is_so, name, "a date YYYY-MM-DD", value)
-    return str(value)
+def _is_date(value: Any) -> bool:
+    with suppress(ValueError):
+        return type(value) is str and datetime.date.fromisoformat(value).isoformat() == value
+    return False
 
 
 def _part(value: Any, name: str) -> tuple[str, int]:
-    _require(type(value) is list and len(value) == 2, name, "a part and its bits", value)
-    return _TEXT(value[0], name), _integer(0, BITS_LIMIT)(value[1], name)
+    require(type(value) is list and len(value) == 2, name, "a part and its bits", value)
+    return _TEXT(value[0], name), integer(0, BITS_LIMIT)(value[1], name)
 
 
 def _operation(value: Any, name: str) -> tuple[Any, ...]:
@@ -287,74 +278,77 @@ def _operation(value: Any, name: str) -> tuple[Any, ...]:
     kind = value[0] if type(value) is list and value and type(value[0]) is str else None
     least = CHAIN_SIZES.get(kind or "")
     is_so = least is not None and len(value) == 1 + len(least)
-    _require(is_so, name, "an operation of section 9 with its sizes", value)
+    require(is_so, name, "an operation of section 9 with its sizes", value)
     limits = [SIZE_LIMIT] * (len(value) - 1)
     if kind in BIASED:
         limits[-1] = 1
     sizes = zip(value[1:], least or (), limits, strict=True)
-    return (kind, *(_integer(low, high)(size, name) for size, low, high in sizes))
+    return (kind, *(integer(low, high)(size, name) for size, low, high in sizes))
 
 
-_TEXT = _text(f"[ -~]{{0,{TEXT_LIMIT}}}", f"a text of at most {TEXT_LIMIT} printable ASCII characters")
-_SHA256 = _text("[0-9a-f]{64}", "64 hexadecimal digits")
-_ROWS = _integer(0, ROWS_LIMIT)
-_SHARE = _real(0.0, 1.0)
+_TEXT = text(f"[ -~]{{0,{TEXT_LIMIT}}}", f"a text of at most {TEXT_LIMIT} printable ASCII characters")
+_DATE = value("a date YYYY-MM-DD", _is_date)
+_SHA256 = text("[0-9a-f]{64}", "64 hexadecimal digits")
+_ROWS = integer(0, ROWS_LIMIT)
+_SHARE = real(0.0, 1.0)
 _MADE = {"by": _TEXT, "of": _TEXT, "rows": _ROWS, "sha256": _SHA256}
-_HEADER = _object(
+_HEADER = record(
     Header,
-    sample=_object(
+    sample=record(
         Sample,
-        rows=_integer(1, ROWS_LIMIT),
+        rows=integer(1, ROWS_LIMIT),
         sha256=_SHA256,
-        input_shape=_list(_integer(1, INPUT_LIMIT), 1, 3),
-        classes=_integer(2, CLASSES_LIMIT),
-        order=_word("rows", "clusters", "file"),
-        salt=_text("([0-9a-f]{64})?", "64 hexadecimal digits or nothing"),
+        input_shape=sequence(integer(1, INPUT_LIMIT), 1, 3),
+        classes=integer(2, CLASSES_LIMIT),
+        order=word("rows", "clusters", "file"),
+        salt=text("([0-9a-f]{64})?", "64 hexadecimal digits or nothing"),
         seal=_TEXT,
-        copies=_word("any", "independent", "repeated"),
-        clusters=_or_null(_SHA256),
-        groups=_or_null(_SHA256),
+        copies=word("any", "independent", "repeated"),
+        clusters=or_null(_SHA256),
+        groups=or_null(_SHA256),
     ),
-    known=_object(
+    known=record(
         Known,
         rows=_ROWS,
-        tables=_list(
-            _object(Table, **_MADE, columns=_integer(2, CLASSES_LIMIT), picks=_or_null(_ROWS)), 0, 256
+        tables=sequence(
+            record(Table, **_MADE, columns=integer(2, CLASSES_LIMIT), picks=or_null(_ROWS)), 0, 256
         ),
-        features=_or_null(_object(Made, **_MADE)),
-        base=_or_null(_object(Made, **_MADE)),
+        features=or_null(record(Made, **_MADE)),
+        base=or_null(record(Made, **_MADE)),
     ),
-    message=_object(Code, bits=_integer(1, BITS_LIMIT), sha256=_SHA256, ledger=_list(_part, 1, LEDGER_LIMIT)),
-    claim=_object(
+    message=record(
+        Code, bits=integer(1, BITS_LIMIT), sha256=_SHA256, ledger=sequence(_part, 1, LEDGER_LIMIT)
+    ),
+    claim=record(
         Claim,
         loss=_TEXT,
         on=_TEXT,
-        law=_word("binomial", "picked", "sum"),
-        subject=_word("g", "f"),
-        assurance=_word("replayed", "replayed on declared inputs", "recounted"),
+        law=word("binomial", "picked", "sum"),
+        subject=word("g", "f"),
+        assurance=word("replayed", "replayed on declared inputs", "recounted"),
         delta=_SHARE,
-        limits=_list(
-            _object(Limit, bound=_SHARE, errors=_ROWS, n=_ROWS, of=_TEXT, picks=_or_null(_ROWS)), 1, 1024
+        limits=sequence(
+            record(Limit, bound=_SHARE, errors=_ROWS, n=_ROWS, of=_TEXT, picks=or_null(_ROWS)), 1, 1024
         ),
         bound=_SHARE,
-        vacuous=_true_or_false,
+        vacuous=boolean,
     ),
-    original=_or_null(
-        _object(
+    original=or_null(
+        record(
             Original,
-            chain=_or_null(_list(_operation, 1, 256)),
-            domain=_or_null(_list(_real(-REAL_LIMIT, REAL_LIMIT), 2, 2)),
+            chain=or_null(sequence(_operation, 1, 256)),
+            domain=or_null(sequence(real(-REAL_LIMIT, REAL_LIMIT), 2, 2)),
             sha256=_SHA256,
-            unlabelled=_or_null(
-                _object(Unlabelled, disagreements=_ROWS, rows=_integer(1, ROWS_LIMIT), sha256=_SHA256)
+            unlabelled=or_null(
+                record(Unlabelled, disagreements=_ROWS, rows=integer(1, ROWS_LIMIT), sha256=_SHA256)
             ),
         )
     ),
-    declarations=_list(_TEXT, 1, 64),
-    made_by=_object(
-        dict, codebound=_TEXT, commit=_text("([0-9a-f]{40})?", "40 hexadecimal digits or nothing"), date=_date
+    declarations=sequence(_TEXT, 1, 64),
+    made_by=record(
+        dict, codebound=_TEXT, commit=text("([0-9a-f]{40})?", "40 hexadecimal digits or nothing"), date=_DATE
     ),
-    format=_object(dict, frozen=_word(FROZEN), sha256=_word(PAGE_SHA256)),
+    format=record(dict, frozen=word(FROZEN), sha256=word(PAGE_SHA256)),
 )
 
 

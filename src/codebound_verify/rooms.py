@@ -19,6 +19,7 @@ ROOMS = {
     "named data": "sources.datasets",  # --data mnist
     "folder": "sources.folder",  # certificate.cbound
     "ledger": "holdout.ledger",  # .jsonl
+    "table": "sources.csv_files",  # the same, with --data
 }
 """The module behind each name: the only place where kernel and rooms meet."""
 

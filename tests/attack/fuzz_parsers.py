@@ -36,12 +36,12 @@ from safetensors.torch import save
 from worlds.files import archive, npy
 
 from codebound.certificate.file import Certificate
-from codebound.holdout.ledger import parse_ledger
-from codebound.holdout.sealed import SealSettings, seal
+from codebound.holdout.ledger import read_ledger
+from codebound.holdout.seals import Plan, seal
 from codebound.run.errors import CodeboundError
 from codebound.run.files import read_json, read_toml
 from codebound.run.tensor_files import load_tensors, load_weights, peek_record, save_tensors
-from codebound.sample.arrays import from_arrays, read_arrays
+from codebound.sample.arrays import read_arrays
 from codebound.sample.formats.idx import parse_idx
 from codebound.sample.formats.pictures import read_image_folder
 from codebound.sample.load import load_dataset
@@ -115,9 +115,9 @@ def tensors() -> bytes:
 
 def sealed() -> bytes:
     """The ledger of a test set that was frozen."""
-    data = from_arrays(np.arange(40.0).reshape(20, 2), np.arange(20) % 2, name="t", role="test")
+    data = {"x": np.arange(40.0).reshape(20, 2), "y": np.arange(20) % 2}
     with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, CODEBOUND_CACHE=folder):
-        return seal(data, SealSettings(), Path(folder) / "looks.jsonl").content
+        return seal(data, Plan(looks=3), out=Path(folder) / "t.ledger.jsonl").content
 
 
 def in_folder(read: Callable[[Path], object], name: str) -> Callable[[Path], object]:
@@ -177,7 +177,7 @@ def _parsers() -> dict[str, Target]:
         "table": Target(lambda path: load_dataset(str(path)), [TABLE], ".csv"),
         "toml": Target(lambda path: read_toml(path, "the file"), [PLAN], ".toml"),
         "plan": Target(lambda path: read_plan(path, VERBS), [PLAN], ".toml"),
-        "ledger": Target(lambda path: parse_ledger(path, path.read_bytes()), [ledger]),
+        "ledger": Target(read_ledger, [ledger]),
         "ledger, verifier": Target(lambda path: verify_ledger(path.read_bytes()), [ledger]),
         "row": Target(
             in_folder(lambda path: JobFolder(path).result(), "result.json"),

@@ -46,7 +46,7 @@ def test_certificates_of_both_kinds():
         assert cb.verify(certificate, sample).verdict == "ACCEPT"
 
 
-def test_bound_holdout_and_advise(codebound, tmp_path, monkeypatch):
+def test_bound_holdout_and_plan(codebound, tmp_path, monkeypatch):
     monkeypatch.setenv("CODEBOUND_CACHE", str(tmp_path / "cache"))
     _, out, _ = codebound(
         "bound", "--errors", 7, "--n", 500, "--bits", 40, "--delta", DELTA, "--format", "json"
@@ -59,18 +59,26 @@ def test_bound_holdout_and_advise(codebound, tmp_path, monkeypatch):
     told = np.arange(300) % 3
     told[:4] = (told[:4] + 1) % 3
     np.save("p.npy", told)
-    codebound("holdout", "seal", "test.npz", "--delta", DELTA, "--looks", 5, "--by-class")
-    code, out, err = codebound(
-        "holdout", "look", "test.looks.jsonl", "--predictions", "p.npy", "--final", "--format", "json"
-    )
+    codebound("holdout", "seal", "test.npz", "--delta", DELTA, "--looks", 5, "--group", "y")
+    code, out, err = codebound("holdout", "look", "test.ledger.jsonl", "p.npy", "--final", "--format", "json")
     assert code == 0, err
-    line = json.loads(out)["looks"][-1]
-    assert is_just_above(line["bound"], limit(4, 300, parts=10))
-    assert is_just_above(line["by_class"][2][1], limit(line["by_class"][2][0], 100, parts=30))
-    code, out, _ = codebound("verify", "test.looks.jsonl", "--data", "test.npz")
+    line = json.loads(out)["statements"][-1]
+    assert is_just_above(line["result"]["bound"], limit(4, 300, parts=10))
+    assert is_just_above(line["groups"][2]["bound"], limit(line["groups"][2]["errors"], 100, parts=30))
+    code, out, _ = codebound("verify", "test.ledger.jsonl", "--data", "test.npz")
     assert (code, out.split()[0]) == (0, "ACCEPT")
     code, out, err = codebound(
-        "advise", "--n", 2000, "--errors-guess", 0.02, "--delta", DELTA, "--bits", 60, "--format", "json"
+        *("holdout", "plan"),
+        "--n",
+        2000,
+        "--errors-guess",
+        0.02,
+        "--delta",
+        DELTA,
+        "--bits",
+        60,
+        "--format",
+        "json",
     )
     assert code == 0, err
     ways = {way["name"]: way["expected"] for way in json.loads(out)["ways"]}

@@ -115,7 +115,7 @@ def lines_of_ledger(folder: Path) -> set[str]:
 
 
 def answers(folder: Path) -> object:
-    return [json.loads(line).get("answer") for line in (folder / "looks.jsonl").read_text().splitlines()]
+    return [json.loads(line).get("result") for line in (folder / "looks.jsonl").read_text().splitlines()]
 
 
 def fresh_inputs(folder: Path) -> None:
@@ -177,7 +177,7 @@ COMMANDS = {
     ),
     "report": Command(("report", "cert"), names("cert/*"), names("cert/dossier.*"), certified),
     "look": Command(
-        ("holdout", "look", "looks.jsonl", "--predictions", "p.npy"), answers, lines_of_ledger, sealed
+        ("holdout", "look", "looks.jsonl", "p.npy"), answers, lines_of_ledger, sealed
     ),
     "through": Command(
         (

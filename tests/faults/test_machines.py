@@ -331,10 +331,10 @@ def test_a_look_leaves_nothing_hidden_and_is_made_whole_or_not_at_all(
 ):
     monkeypatch.setenv("CODEBOUND_CACHE", str(sample / "cache"))
     np.save("p.npy", np.zeros(240, int))
-    ledger = Path("test.looks.jsonl")
+    ledger = Path("test.ledger.jsonl")
     cache = mounted("ro")
     monkeypatch.setenv("CODEBOUND_CACHE", str(cache / "cache"))
-    for command in (("seal", "sample.npz"), ("look", ledger, "--predictions", "p.npy")):
+    for command in (("seal", "sample.npz"), ("look", ledger, "p.npy")):
         arguments = ("holdout", *command, *(["--out", ledger] if command[0] == "seal" else []))
         before = ledger.read_bytes() if ledger.exists() else None
         code, _, err = codebound(*arguments)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codebound.bounds.facts import LookFacts
-from codebound.bounds.held_out import exact_answer_bits, ladder_bits, looked_risk
+from codebound.bounds.held_out import exact_answer_bits, ladder_bits, looked_risk, sorted_answer_bits
 
 
 def log_tail(errors: int, n: int, p: float) -> mpmath.mpf:
@@ -96,3 +96,17 @@ def test_a_ladder_of_a_thousand_looks_with_five_steps():
     found = ladder_bits(answers, range(9975, -1, -25))
     assert found == pytest.approx(float(flags) + levels, rel=1e-9)
     assert 70.0 < found < 80.0
+
+
+@pytest.mark.parametrize("bins", [1, 2, 3, 5, 41])
+@pytest.mark.parametrize("n", [0, 1, 7, 400, 10_000, 10**9])
+def test_a_sorted_answer_costs_the_logarithm_of_all_that_are_possible(n, bins):
+    found = sorted_answer_bits(n, bins=bins)
+    exact = mpmath.log(mpmath.binomial(n + bins - 1, bins - 1), 2)
+    assert exact * (1 - mpmath.mpf("1e-30")) <= found <= exact * (1 + mpmath.mpf("1e-11"))
+
+
+def test_the_possible_answers_are_those_that_a_loop_finds():
+    for n, bins in ((5, 2), (4, 3), (3, 5)):
+        answers = {counts for counts in product(range(n + 1), repeat=bins) if sum(counts) == n}
+        assert sorted_answer_bits(n, bins=bins) == pytest.approx(math.log2(len(answers)), rel=1e-12)

@@ -16,8 +16,8 @@ from codebound.bounds.held_out import confront, holdout
 from codebound.bounds.risk import count_of, percent
 from codebound.certificate.file import Certificate
 from codebound.certificate.verification import CERTIFICATE, command_of, options_of, verify_file, verify_folder
-from codebound.report.html import render
 from codebound.report.summary import loss_words
+from codebound.report.templates import render
 from codebound.run.errors import FormatError, UsageError
 from codebound.run.files import read_json, read_toml, write_text
 from codebound.run.store import file_sha256
@@ -202,8 +202,8 @@ def _looks(ledger: Mapping[str, Any] | None) -> str:
         return "no ledger was given"
     if ledger["verdict"] != "ACCEPT":
         return "REFUSED: " + " ".join(ledger["reasons"])
-    best = "no bound" if ledger["best"] is None else f"smallest bound {percent(ledger['best'])}"
+    if ledger["kind"] == "watch":
+        return f"a watch, not a ledger of looks; head {ledger['head']}"
+    best = "no bound" if ledger["bound"] is None else f"smallest bound {percent(ledger['bound'])}"
     told = f"{best} for the loss {ledger['loss']}; head {ledger['head']}"
-    if ledger["by_class"]:
-        told += f"; on every class of {ledger['by_class_model']}, at once: {_classes(ledger['by_class'])}"
-    return f"{count_of(ledger['looks'], 'look')}, all paid for; {told}"
+    return f"{count_of(ledger['looks'], 'statement')}, all paid for; {told}"

@@ -30,13 +30,13 @@ class FileStatement:
 
 
 def read_statement(path: Path) -> FileStatement:
-    """The statement that a certificate or a ledger of looks makes; checks nothing about a certificate."""
+    """The statement that a certificate or a ledger makes; checks nothing about a certificate."""
     if path.suffix == ".jsonl":
         ledger = read_ledger(path)
-        data = ledger.seal["data"]["sha256"]
-        return FileStatement(
-            str(path), "C-16", data, ledger.seal["delta"], f"looks {ledger.content.split()[0]!r}"
-        )
+        if ledger.seal["kind"] != "seal":
+            raise UsageError(f"{path} is a watch, whose alarm has a level of its own.")
+        data = ledger.seal["label"]["sha256"]
+        return FileStatement(str(path), "C-16", data, ledger.seal["delta"], f"ledger {ledger.origin}")
     certificate = Certificate.load(path)
     return FileStatement(
         str(path),

@@ -37,6 +37,14 @@ def check_delta(delta: object) -> float:
     return number
 
 
+def whole_number(name: str, value: object) -> int:
+    """Python's own number for a count, which neither overflows nor has a fraction."""
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise UsageError(f"`{name}` is a whole number. Got {value!r}.") from None
+
+
 def check_bits(code_bits: float) -> None:
     """Refuses a length that no message has."""
     if not 0.0 <= code_bits <= MAX_CODE_BITS:

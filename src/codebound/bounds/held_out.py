@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from codebound.bounds.facts import HoldoutFacts, LookFacts, OccamFacts
 from codebound.bounds.lengths import log2_up
-from codebound.bounds.numerics import binomial_inverse_upper, binomial_tail_upper
+from codebound.bounds.numerics import binomial_inverse_upper, binomial_tail_upper, log2_choose
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.risk import (
     CODE_ALONE,
@@ -144,7 +144,7 @@ def looked_risk(facts: LookFacts) -> RiskBound:
 
     .. math:: R \le \max\{p : P(\mathrm{Bin}(n, p) \le \mathrm{errors}) \ge \delta \, w \, 2^{-L}\} .
 
-    Reference.  C-16: the union bound of C-2, over everything that could have been answered; docs/looks.md
+    Reference.  C-16: the union bound of C-2, over everything that could have been answered; docs/holdout.md
                 has the proof. Without answers, L = 0 and w = 1/K, it is C-11.
     Differs.    The ladder mechanism (Blum and Hardt 2015) bounds how far the best answer can drift; here each
                 network gets a limit of its own, with the exact tail and the code of the answers given.
@@ -200,6 +200,22 @@ def ladder_bits(answers: Sequence[int | None], levels: Sequence[int]) -> float:
         terms.append(math.log2(len(left)) - math.log2(share))
         better, best = better + 1, best + left.index(answer) + 1
     return math.fsum(terms) * (1.0 + 1e-14)
+
+
+@implements("C-16:sorted", kind="certificate")
+def sorted_answer_bits(n: int, *, bins: int) -> float:
+    """Bits of an answer that tells how many of n units are in each bin: the ``log2`` of all such answers.
+
+    These are ``choose(n + bins - 1, bins - 1)``. The errors among n are two bins; units on which only A errs,
+    only B errs, or neither does, are three. Rounded up.
+
+    Example:
+        >>> sorted_answer_bits(1023, bins=2), sorted_answer_bits(2, bins=3) >= math.log2(6)
+        (10.0, True)
+    """
+    if n < 0 or bins < 1:
+        raise UsageError(f"need n >= 0 and bins >= 1. Got {n=}, {bins=}.")
+    return log2_up(n + 1) if bins == 2 else log2_choose(n + bins - 1, bins - 1)
 
 
 @implements("C-16:exact", kind="certificate")

@@ -137,6 +137,21 @@ def log_binomial_tail(k: int, n: int, p: float) -> float:
     return math.log1p(-math.exp(min(0.0, _log_tail(k - 1, n, p, 1.0 - p).log_value)))
 
 
+def log_binomial_mass_upper(k: int, n: int, p: float) -> float:
+    """A double that is at least ``ln P(Bin(n, p) = k)``, and at most 1e-9 above it for ``n`` up to 1e5.
+
+    Example:
+        >>> round(math.exp(log_binomial_mass_upper(17, 50, 0.3)), 8)
+        0.09831444
+    """
+    if not 0 <= k <= n:
+        return -math.inf
+    if p <= 0.0 or p >= 1.0:
+        return 0.0 if k == (0 if p <= 0.0 else n) else -math.inf
+    value, magnitude = _log_pmf_exponent(k, n, p, 1.0 - p) if k < n else _log_pmf_exponent(0, n, 1.0 - p, p)
+    return value + 4e-15 * magnitude + 1e-13
+
+
 @implements("C-5c", kind="numerics")
 def binomial_tail_upper(k: int, n: int, p: float) -> float:
     """A double that is at least ``P(Bin(n, p) >= k)``, and at most 1e-9 (relative) above it.

@@ -1,4 +1,4 @@
-"""Verbs that only compute: ``codebound bound``, behind every certificate, and ``advise``, before it."""
+"""Verbs that only compute: ``codebound bound``, behind every certificate, and ``holdout plan``, before it."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def bound(
         note(found.sentence)
 
 
-def advise(
+def plan(
     n: Annotated[int, option("Labels there are, or will be.", None, "--n")],
     errors_guess: Annotated[
         float, option("Error on new data that a network trained on all of them would have: a guess.")
@@ -93,7 +93,7 @@ def advise(
 ) -> None:
     """Compare a hold-out set, a split, a message and picks; says when holding out is better.
 
-    Example: codebound advise --n 2000 --errors-guess 0.05 --delta 1e-6 --bits 60 --target 0.08
+    Example: codebound holdout plan --n 2000 --errors-guess 0.05 --delta 1e-6 --bits 60 --target 0.08
     """
     from dataclasses import asdict
 

@@ -88,6 +88,31 @@ def decode(
     note(f"{g.sentence}\nWritten to {out}.")
 
 
+def export(
+    source: Annotated[
+        Path, typer.Argument(help="A folder that `codebound certify` wrote, or a ledger of `holdout`.")
+    ],
+    to: Annotated[
+        str,
+        option(
+            "intoto (a Statement with an eval-result), cyclonedx (a bill of materials with a model card) or "
+            "card (a model card as Hugging Face reads it)."
+        ),
+    ],
+    out: Annotated[Path | None, option("The file to write (default: beside the certificate).")] = None,
+    max_error: Annotated[
+        float | None, option("The error that had to be shown: intoto says for each limit if it was.")
+    ] = None,
+) -> None:
+    """Write what other programs read of a certificate; the second program is asked again before.
+
+    Example: codebound export runs/certify-1 --to cyclonedx
+    """
+    from codebound.report.exports import export as write
+
+    note(f"Written to {write(source, to, out=out, max_error=max_error)}.")
+
+
 def show(file: opt.CertificateFile, output: opt.Output = Format.table) -> None:
     """Print the claim, where the bits went, and what is declared; checks nothing (see verify)."""
     from codebound.certificate.file import Certificate
@@ -112,7 +137,7 @@ def joint(
 ) -> None:
     """Say with what probability all statements hold together; each is checked by verify, not here.
 
-    Example: codebound joint a.cbound b.cbound test.looks.jsonl
+    Example: codebound joint a.cbound b.cbound test.ledger.jsonl
     """
     from codebound.audit.joint import joint_delta, read_statement
 
@@ -143,7 +168,7 @@ def report(
 ) -> None:
     """Write one page for an auditor: dossier.html, with the author's words from dossier.toml.
 
-    Example: codebound report cert --profile easa --ledger test.looks.jsonl
+    Example: codebound report cert --profile easa --ledger test.ledger.jsonl
     """
     from codebound.audit.dossier import PAGE, write_dossier
 

@@ -1,177 +1,491 @@
-"""``codebound holdout``: a test set that is sealed, looked at, and paid for."""
+"""``codebound holdout``: questions to a test set, sealed and paid for, and an alarm for a stream."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from codebound.cli import options as opt
+from codebound.cli.bound import plan
 from codebound.cli.console import Format, emit, note
 from codebound.cli.options import option
 from codebound.report.text_tables import Table, tabulate
 from codebound.run.errors import UsageError
 
 if TYPE_CHECKING:
-    from codebound.holdout.ledger import Ledger
+    from codebound.holdout.alarms import Watch
+    from codebound.holdout.ledger import Ledger, Line
 
 app = typer.Typer(
-    help="Seal a test set, look at it, and pay for every look.", no_args_is_help=True, add_completion=False
+    help="Seal answers to a test set, ask questions, pay for each; watch a stream.",
+    no_args_is_help=True,
+    add_completion=False,
 )
 
-_LedgerFile = Annotated[Path, typer.Argument(help="The ledger (.looks.jsonl).")]
-_ModelName = Annotated[
-    str | None, option("How the networks of --weights are built: zoo name or package.module:factory.")
+_LedgerFile = Annotated[Path, typer.Argument(help="The ledger (.ledger.jsonl).")]
+_Data = Annotated[str | None, option("Where the sealed table is (default: as sealed).")]
+_Out = Annotated[
+    Path | None, option("The ledger, a new file (default: the name of the table, .ledger.jsonl).")
 ]
-_Weights = Annotated[list[Path] | None, option("Weights of a network; can be given more than once.")]
-_Predictions = Annotated[
-    list[Path] | None,
+_Risk = Annotated[float, option("Share of wrong answers among those given that is allowed.")]
+_Thresholds = Annotated[
+    str | None, option("Falling thresholds with commas, the safest first; that one should answer many rows.")
+]
+_Rule = Annotated[str, option("sequence (thresholds in order) or choice (any of them, paid for).")]
+_Loss = Annotated[
+    str,
     option(
-        "A .npy file of predicted classes, numbers or words, or of scores, of any program; can be given more "
-        "than once."
+        "What counts: wrong, class:C, confused:C:D, false-alarm:C, precision:C (wrong where C is said), "
+        "residual:TAU (numbers that are off by more)."
     ),
 ]
+_Cluster = Annotated[
+    str | None, option("Column of patients, documents or the like, whose rows belong together.")
+]
+_Claim = Annotated[
+    str | None, option("With --cluster: row (one random row of a new one) or any (any row of it).")
+]
+_ModelName = Annotated[
+    str | None, option("How networks are built whose weights (.safetensors) are given in place of a column.")
+]
+_Margin = Annotated[
+    float, option("B may err more often than A by so much, fixed before any outcome is seen.")
+]
+
+
+app.command("plan")(plan)
 
 
 @app.command()
 def seal(
     data: Annotated[
-        str, typer.Argument(help="The test set: an .npz file, a name (its test split), a folder.")
+        str, typer.Argument(help="Labels and answers: answers.csv:LABEL, an .npz file, or a dataset by name.")
     ],
-    looks: Annotated[
-        str, option("How many networks will be tried, or open: later ones then cost more.")
-    ] = "1",
-    delta: opt.Delta = 0.05,
-    target: Annotated[float | None, option("The error that is to be shown, fixed now.")] = None,
-    answers: Annotated[
-        str | None,
-        option(
-            "What a look tells: exact (the errors), levels (how far the best was beaten), pass (whether "
-            "--target is met). Default: exact where no later look depends on it, else levels."
-        ),
+    look: Annotated[
+        list[str] | None,
+        option("A column of answers, or a file of them (default: every other column); repeat it."),
     ] = None,
-    step: Annotated[float | None, option("Distance of two levels, as a share of the examples.")] = None,
-    loss: opt.LossName = "wrong",
-    by_class: Annotated[
-        bool, option("Bound the errors on every class too, in exact answers and in the final look.")
-    ] = False,
-    allow_copies: opt.AllowCopies = False,
+    better: Annotated[
+        list[str] | None, option("A pair A,B of columns: does B err less often than A?")
+    ] = None,
+    abstain: Annotated[
+        list[str] | None, option("A pair ANSWERS,SCORES: from which score on is it right?")
+    ] = None,
+    inputs: Annotated[str | None, option("Column of the questions, which then cannot be replaced.")] = None,
+    group: Annotated[
+        str | None, option("Column of groups, or the label: limits for all of them at once.")
+    ] = None,
+    cluster: _Cluster = None,
+    claim: _Claim = None,
+    loss: _Loss = "wrong",
+    delta: Annotated[float, option("Failure probability of all statements together.")] = 0.05,
+    looks: Annotated[
+        str | None, option("Statements in all, or open (default: those that are planned).")
+    ] = None,
+    tell: Annotated[
+        str | None,
+        option("What a look tells: exact, levels (how far the best was beaten), pass (--target is met)."),
+    ] = None,
+    target: Annotated[float | None, option("The error that is to be shown, fixed now.")] = None,
+    margin: _Margin = 0.0,
+    risk: _Risk = 0.05,
+    thresholds: _Thresholds = None,
+    rule: _Rule = "sequence",
     model: _ModelName = None,
-    weights: _Weights = None,
-    predictions: _Predictions = None,
-    data_folder: opt.DataFolder = None,
-    out: Annotated[Path | None, option("The ledger (default: the name of the file, .looks.jsonl).")] = None,
+    allow_copies: opt.AllowCopies = False,
+    out: _Out = None,
     output: opt.Output = Format.table,
 ) -> None:
-    """Freeze a test set before the first look; networks given here are fixed and pay for no answers.
+    """Freeze a test set before the first look; what is planned here pays for no answers.
 
-    Example: codebound holdout seal test.npz --looks 50 --target 0.06
+    Example: codebound holdout seal answers.csv:label --look a --look b --better a,b
     """
-    options = dict(locals())
-    from codebound.holdout.from_files import seal_from_options
-    from codebound.run.progress import Listener
+    from codebound.holdout.seals import Plan, count_strangers, sealed_table, with_files
+    from codebound.holdout.seals import seal as make
 
-    if looks != "open" and not looks.isdecimal():
+    if looks not in (None, "open") and not str(looks).isdecimal():
         raise UsageError(f"--looks is a number, or open. Got {looks!r}.")
-    planned = None if looks == "open" else int(looks)
-    _show(seal_from_options(options, looks=planned, out=out, listener=Listener(note)), output)
+    plan = Plan(
+        look=look or (),
+        better=[_pair("--better", each) for each in better or ()],
+        abstain=[_abstention(*_pair("--abstain", each), risk, thresholds, rule) for each in abstain or ()],
+        inputs=inputs,
+        group=group,
+        cluster=cluster,
+        claim=claim,
+        loss=loss,
+        delta=delta,
+        looks="open" if looks == "open" else None if looks is None else int(looks),
+        tell=tell,
+        target=target,
+        margin=margin,
+        allow_copies=allow_copies,
+    )
+    table, label = sealed_table(data)
+    table = with_files(table, [*plan.look, *(name for pair in plan.better for name in pair)], data, model)
+    found = make(table, plan, label=label, out=out)
+    _show(found, output)
+    for name, count in count_strangers(found, table).items():
+        note(f"{name}: {count} of its answers are no label, and count as errors.")
 
 
 @app.command()
 def look(
     ledger: _LedgerFile,
-    model: _ModelName = None,
-    weights: Annotated[Path | None, option("Weights of the network.")] = None,
-    certificate: Annotated[Path | None, option("A .cbound file: the network that it decodes to.")] = None,
-    predictions: Annotated[
-        Path | None,
-        option("A .npy file of predicted classes, numbers or words, or of scores, of any program."),
-    ] = None,
-    name: Annotated[str | None, option("What the network is called (default: the name of its file).")] = None,
-    is_final: Annotated[
-        bool, option("The last look: tells the exact errors and closes the ledger.", None, "--final")
+    column: Annotated[str | None, typer.Argument(help="The column of answers, or a file of them.")] = None,
+    best: Annotated[
+        bool, option("Look at all planned columns; the best of them is named.", None, "--best")
     ] = False,
-    data: Annotated[str | None, option("Where the sealed examples are (default: as sealed).")] = None,
-    data_folder: opt.DataFolder = None,
+    model: _ModelName = None,
+    is_final: Annotated[bool, option("The last line: tells the exact errors.", None, "--final")] = False,
+    data: _Data = None,
     output: opt.Output = Format.table,
 ) -> None:
-    """Try one network on the sealed examples; the answer is in the ledger before it is printed.
+    """Bound how often a column of answers is wrong; the line is written before it is printed.
 
-    Example: codebound holdout look test.looks.jsonl --model linear --weights f/model.safetensors
+    Example: codebound holdout look answers.ledger.jsonl a
     """
-    options = dict(locals())
-    from codebound.holdout.from_files import look_from_options
+    from codebound.holdout import statements
+    from codebound.holdout.sentences import best_line
 
-    _show(look_from_options(options), output)
+    if (column is None) != best:
+        raise UsageError("a look is at one column, or with --best at all that were planned.")
+    if best:
+        found = statements.look_at_planned(ledger, data=data)
+        _show(found, output, best_line(found))
+    else:
+        given = _with_files(ledger, data, (str(column),), model)
+        _show(statements.look(ledger, str(column), data=given, is_final=is_final), output)
 
 
 @app.command()
-def show(ledger: _LedgerFile, output: opt.Output = Format.table) -> None:
-    """Print what was sealed and every look."""
+def better(
+    ledger: _LedgerFile,
+    a: Annotated[str, typer.Argument(help="The column to beat, or a file.")],
+    b: Annotated[str, typer.Argument(help="The column that may be better, or a file.")],
+    margin: _Margin = 0.0,
+    model: _ModelName = None,
+    data: _Data = None,
+    output: opt.Output = Format.table,
+) -> None:
+    """Say if B errs less often than A, and by how much at least, on the same rows.
+
+    Example: codebound holdout better answers.ledger.jsonl a b
+    """
+    from codebound.holdout.statements import better as compare
+
+    given = _with_files(ledger, data, (a, b), model)
+    _show(compare(ledger, a, b, margin=margin, data=given), output)
+
+
+@app.command()
+def abstain(
+    ledger: _LedgerFile,
+    answers: Annotated[str, typer.Argument(help="The column of answers.")],
+    scores: Annotated[str | None, option("The column of scores; high ones are answered.")] = None,
+    risk: _Risk = 0.05,
+    thresholds: _Thresholds = None,
+    rule: _Rule = "sequence",
+    data: _Data = None,
+    output: opt.Output = Format.table,
+) -> None:
+    """Find the score from which on answers are wrong at most as often as --risk.
+
+    What was planned in the seal needs no options.
+
+    Example: codebound holdout abstain answers.ledger.jsonl a
+    """
+    from codebound.holdout.ledger import read_ledger
+    from codebound.holdout.seals import Abstention
+    from codebound.holdout.statements import abstain as find
+
+    planned = [
+        each
+        for each in read_ledger(ledger).seal.get("planned", ())
+        if each["kind"] == "abstain" and each["column"]["name"] == answers
+    ]
+    if scores is None and thresholds is None and len(planned) == 1:
+        (each,) = planned
+        how = Abstention(
+            column=answers,
+            scores=each["scores"]["name"],
+            risk=each["risk"],
+            rule=each["rule"],
+            thresholds=tuple(each["thresholds"]),
+        )
+    elif scores is None:
+        raise UsageError(
+            f"{len(planned)} searches for {answers!r} are planned: name --scores and --thresholds."
+        )
+    else:
+        how = _abstention(answers, scores, risk, thresholds, rule)
+    _show(find(ledger, how, data=data), output)
+
+
+@app.command()
+def watch(
+    file: Annotated[Path, typer.Argument(help="The watch (.watch.jsonl): new, or to go on with.")],
+    stream: Annotated[
+        str, typer.Argument(help="The whole stream so far: stream.csv:LABEL; or stdin:LABEL, new rows.")
+    ],
+    answers: Annotated[
+        str | None, option("Column of answers (default: LABEL has outcomes, 1 where it was wrong).")
+    ] = None,
+    bound: Annotated[
+        float | None, option("The error that must not be exceeded; needed at the start.")
+    ] = None,
+    alpha: Annotated[float, option("Chance of a false alarm, ever.")] = 0.01,
+    certificate: Annotated[
+        Path | None, option("Ledger or .cbound that certified it; gives --bound too.")
+    ] = None,
+    loss: _Loss = "wrong",
+    group: Annotated[str | None, option("Column of groups, each with an alarm of its own.")] = None,
+    groups: Annotated[str | None, option("All names of groups, with commas.")] = None,
+    cluster: _Cluster = None,
+    claim: _Claim = None,
+    output: opt.Output = Format.table,
+) -> None:
+    """Follow a stream of labels; run it again when the stream has grown. It exits with 3 at an alarm.
+
+    Example: codebound holdout watch live.watch.jsonl stream.csv:label --answers a --bound 0.05
+    """
+    from codebound.holdout.alarms import Watch, WatchTerms, read_chunks, read_stream
+
+    table, label = (None, stream[6:]) if stream.startswith("stdin:") else read_stream(stream)
+    if file.exists():
+        state = Watch.load(file)
+        if bound not in (None, state.ledger.seal["bound"]):
+            raise UsageError(
+                f"{file} watches for an error of {state.ledger.seal['bound']}. Another one needs a new file."
+            )
+    else:
+        proved = (
+            None if certificate is None else _proved(certificate, loss, claim, is_grouped=group is not None)
+        )
+        if bound is None and proved is None:
+            raise UsageError(
+                "a new watch needs --bound, the error that must not be exceeded, or --certificate."
+            )
+        terms = WatchTerms(
+            bound=proved[0] if bound is None and proved is not None else bound,  # type: ignore[arg-type]
+            certificate=None if proved is None else proved[1],
+            groups=tuple(groups.split(",")) if groups else (),
+            alpha=alpha,
+            loss=loss,
+            group=group,
+            cluster=cluster,
+            claim=claim,
+        )
+        state = Watch.start(file, terms, stream=stream)
+    before, alarms = state.labels, 0
+    if table is not None:
+        state.follow(table, label, answers)
+    else:
+        for rows in read_chunks(sys.stdin.fileno(), "stdin"):
+            state.extend(rows, label, answers)
+            if len(state.alarms) + (state.alarm_at is not None) > alarms:
+                alarms = len(state.alarms) + (state.alarm_at is not None)
+                note(str(state))
+    _show_watch(state, state.labels - before, output)
+    if state.alarm_at is not None or state.alarms:
+        raise typer.Exit(3)
+
+
+@app.command()
+def faithful(
+    inputs: Annotated[
+        str, typer.Argument(help="Answers of both, without labels: answers.csv; or a dataset.")
+    ],
+    original: Annotated[str, typer.Argument(help="Column of the original, or a file.")],
+    compressed: Annotated[str, typer.Argument(help="Column of the compressed one, or a file.")],
+    model: _ModelName = None,
+    delta: opt.Delta = 0.05,
+    out: _Out = None,
+    output: opt.Output = Format.table,
+) -> None:
+    """Bound how often a compressed classifier answers unlike the original, on inputs that made neither.
+
+    Example: codebound holdout faithful fresh.csv f g
+    """
+    from codebound.holdout.answers import as_table, is_table_file
+    from codebound.holdout.fidelity import faithful as compare
+    from codebound.holdout.seals import sealed_table, with_files
+
+    table = as_table(inputs) if is_table_file(inputs) else sealed_table(inputs)[0]
+    table = with_files(table, (original, compressed), inputs, model)
+    _show(compare(table, original, compressed, delta=delta, out=out), output)
+
+
+@app.command()
+def show(
+    ledger: Annotated[Path, typer.Argument(help="A ledger or a watch.")],
+    html: Annotated[Path | None, option("Write a page for people too.")] = None,
+    output: opt.Output = Format.table,
+) -> None:
+    """Print what was sealed and every statement, or the state of a watch."""
     from codebound.holdout.ledger import read_ledger
 
-    _show(read_ledger(ledger), output)
+    found = read_ledger(ledger)
+    if found.seal["kind"] == "watch":
+        from codebound.holdout.alarms import Watch
+
+        _show_watch(Watch(found.path, found), 0, output)
+    else:
+        _show(found, output)
+    if html is not None:
+        from codebound.report.holdout_page import write_page
+
+        write_page(ledger, html)
+        note(f"Page: {html}")
 
 
-def _show(ledger: Ledger, output: Format) -> None:
-    """The ledger as tables; for people, the last answer and the head on stderr."""
+def _with_files(ledger: Path, data: str | None, names: tuple[str, ...], model: str | None) -> object:
+    """The sealed table with columns that are files; by default the data as they were given."""
+    if not any(Path(name).suffix.lower() in (".npy", ".safetensors", ".cbound") for name in names):
+        return data
+    from codebound.holdout.ledger import read_ledger
+    from codebound.holdout.seals import with_files
+    from codebound.holdout.statements import table_of
+
+    found = read_ledger(ledger)
+    return with_files(table_of(found, data), names, data or found.seal["data"], model)
+
+
+def _pair(name: str, text: str) -> tuple[str, str]:
+    first, comma, second = text.partition(",")
+    if not (first and comma and second):
+        raise UsageError(f"{name} takes two columns with a comma between them. Got {text!r}.")
+    return first, second
+
+
+def _abstention(answers: str, scores: str, risk: float, thresholds: str | None, rule: str) -> Any:
+    from codebound.holdout.answers import as_number
+    from codebound.holdout.seals import Abstention
+
+    if not thresholds:
+        raise UsageError("a search for a threshold needs --thresholds, such as 0.9,0.8,0.7.")
+    grid = tuple(as_number(each.strip()) for each in thresholds.split(","))
+    return Abstention(column=answers, scores=scores, risk=risk, thresholds=grid, rule=rule)  # type: ignore[arg-type]
+
+
+def _proved(path: Path, loss: str, claim: str | None, *, is_grouped: bool) -> tuple[float, dict[str, Any]]:
+    """Return the bound that a certificate or a ledger has for what is watched, and what names it."""
+    import hashlib
+
+    if path.suffix == ".jsonl":
+        from codebound.holdout.ledger import read_ledger
+        from codebound.holdout.sentences import best_line
+        from codebound.holdout.units import parse_answer_loss
+
+        found = read_ledger(path)
+        line = best_line(found) if found.seal["kind"] == "seal" else None
+        if line is None or (is_grouped and line["groups"] is None):
+            raise UsageError(
+                f"{path} proves no error{' of each group' if is_grouped else ''} that could be watched."
+            )
+        if [found.seal["loss"], (found.seal["clusters"] or {}).get("claim")] != [
+            parse_answer_loss(loss),
+            claim,
+        ]:
+            raise UsageError(
+                f"{path} is about another loss or claim than the watch, which shows nothing of this one."
+            )
+        results = [line["result"], *(line["groups"] if is_grouped else ())]
+        bound, delta, content = max(each["bound"] for each in results), found.seal["delta"], found.content
+    else:
+        from codebound.certificate.file import Certificate
+
+        made, content = Certificate.load(path), path.read_bytes()
+        if is_grouped or claim is not None or str(made.question) != loss:
+            raise UsageError(
+                f"{path} is about {made.question}, not about what is watched: give a bound instead."
+            )
+        bound, delta = made.claim.bound, made.claim.delta
+    return bound, {"delta": delta, "sha256": hashlib.sha256(content).hexdigest()}
+
+
+def _show(ledger: Ledger, output: Format, line: Line | None = None) -> None:
+    """The ledger as tables; for people, the last statement and the head on stderr."""
     from codebound.bounds.risk import percent
-    from codebound.sample.losses import parse_loss
+    from codebound.holdout.sentences import describe_ledger, describe_line, naive_bound
 
-    told, is_exact = ledger.seal, ledger.seal["levels"] is None
+    told = ledger.seal
     rows = [
         {
-            "look": number,
-            "model": each["model"]["name"],
-            "listed": "yes" if each["listed"] else "no",
-            "errors": "not better"
-            if each["answer"] is None
-            else f"{'' if is_exact or each['final'] else 'at most '}{each['answer']}",
-            "answers paid": f"{each['answer_bits']:.1f} bits",
-            "bound": "-" if each["bound"] is None else percent(each["bound"]),
+            "line": number,
+            "statement": each["kind"],
+            "planned": "yes" if _was_planned(ledger, number) else "no",
         }
-        for number, each in enumerate(ledger.looks, start=1)
+        | {"says": describe_line(ledger, each)}
+        for number, each in enumerate(ledger.statements, start=2)
     ]
-    tables = [tabulate(("what", "value"), _seal_rows(ledger)), *([Table("", rows)] if rows else [])]
-    if looks := [each for each in ledger.looks if each.get("by_class")]:
-        name = looks[-1]["model"]["name"]
-        by_class = [
-            (label, "no examples" if bound is None else percent(bound), f"{errors} of {size}")
-            for label, ((errors, bound), size) in enumerate(
-                zip(looks[-1]["by_class"], told["by_class"], strict=True)
-            )
-        ]
-        title = f"Errors of {name} on each class; they hold at once, with all other bounds"
-        tables.append(tabulate(("class", "bound", "errors"), by_class, title=title))
-    emit({"seal": told, "looks": list(ledger.looks), "head": ledger.head}, output, tables, rows=rows)
+    left = (
+        "no end"
+        if told["looks"] is None
+        else f"{told['looks']} planned, {len(told['planned'])} of them by name"
+    )
+    sealed = [
+        ("sealed", f"{told['data']}, {told['rows']} rows, {told['date']}"),
+        (
+            "loss",
+            f"{':'.join(told['loss'])}, on {told['n']} {'rows' if told['clusters'] is None else 'clusters'}",
+        ),
+        ("delta", told["delta"]),
+        ("statements", f"{len(ledger.statements)} made; {left}"),
+        (
+            "answers",
+            f"{'exact' if told['levels'] is None else 'by levels'}; {ledger.answer_bits:.1f} bits so far",
+        ),
+    ]
+    tables = [tabulate(("what", "value"), sealed), *([Table("", rows)] if rows else [])]
+    emit(
+        {"seal": told, "statements": list(ledger.statements), "head": ledger.head}, output, tables, rows=rows
+    )
     if output is not Format.table:
         return
-    last = ledger.looks[-1] if ledger.looks else None
-    if last is not None and last["bound"] is not None:
-        does = parse_loss(told["fault"]).says(percent(last["bound"]))
-        note(
-            f"With probability at least 1 - {told['delta']!r} over the draw of the test sample, for all "
-            f"looks at once: {last['model']['name']} {does}."
-        )
-        if last["meets"] is not None:
-            note(f"The target {told['target']} is {'met' if last['meets'] else 'NOT met'}.")
-    elif last is not None:
-        note(f"{last['model']['name']} is not better than the best so far; no more is told.")
-    note(f"Head, to be written down elsewhere: {ledger.head}")
+    line = line or (ledger.statements[-1] if ledger.statements else None)
+    if line is not None:
+        note(describe_ledger(ledger, line))
+        naive = naive_bound(ledger, line)
+        if naive is not None and naive < line["result"]["bound"]:
+            note(f"(Quoted as if nothing else had been looked at, it would be {percent(naive)}: no promise.)")
+        if told["target"] is not None and line["kind"] == "look" and line["result"] is not None:
+            is_met = line["result"]["bound"] <= told["target"]
+            note(f"The target {told['target']} is {'met' if is_met else 'NOT met'}.")
+    note(f"Ledger: {ledger.path}\nHead, to be written down elsewhere: {ledger.head}")
 
 
-def _seal_rows(ledger: Ledger) -> list[tuple[str, object]]:
-    told = ledger.seal
-    left = "no end"
-    if told["looks"] is not None:
-        left = f"{told['looks']} planned, {len(told['models'])} of them listed"
-    answers = "exact" if told["levels"] is None else f"by {len(told['levels'])} levels"
-    return [
-        ("sealed", f"{told['data']['name']}, {told['data']['examples']} examples, {told['date']}"),
-        ("loss", f"{told['fault']}, on {told['n']} examples"),
-        ("delta", told["delta"]),
-        ("target", "none" if told["target"] is None else told["target"]),
-        ("looks", f"{len(ledger.looks)} made; {left}"),
-        ("answers", f"{answers}; {ledger.answer_bits:.1f} bits so far"),
+def _was_planned(ledger: Ledger, number: int) -> bool:
+    from codebound.holdout.ledger import Ledger as Lines
+
+    before = Lines(ledger.path, b"", ledger.lines[: number - 1])
+    return before.is_planned(ledger.lines[number - 1])
+
+
+def _show_watch(state: Watch, new: int, output: Format) -> None:
+    from codebound.bounds.risk import percent
+
+    first = state.ledger.seal
+    record = {
+        "labels": state.labels,
+        "new": new,
+        "errors": state.overall.errors,
+        "alarm": state.alarm_at,
+        "groups": state.alarms,
+        "upper_limit_if_constant": state.upper_limit(),
+        "head": state.ledger.head,
+    }
+    rows = [
+        ("watched", f"an error of {100 * first['bound']:g} %, false alarms {first['alpha']!r}"),
+        ("labels", f"{state.labels}, {new} of them new; {state.overall.errors} wrong"),
+        ("alarm", "none" if state.alarm_at is None else f"at label {state.alarm_at}"),
+        *((f"alarm, {name}", f"at its label {at}") for name, at in state.alarms.items()),
+        ("if the error never changed", f"it is at most {percent(state.upper_limit())}"),
     ]
+    emit(record, output, [tabulate(("what", "value"), rows)])
+    if output is not Format.table:
+        return
+    note(f"{state}\nHead, to be written down elsewhere: {state.ledger.head}")

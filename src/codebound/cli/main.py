@@ -37,7 +37,7 @@ OWN_VERBS = {
     "sign": Verb("codebound.cli.certificates:sign", has_config=False),
     "decode": Verb("codebound.cli.certificates:decode", has_config=False),
     "show": Verb("codebound.cli.certificates:show", has_config=False),
-    "advise": Verb("codebound.cli.bound:advise", has_config=False),
+    "export": Verb("codebound.cli.certificates:export", has_config=False),
     "holdout": Verb("codebound.cli.holdout:app", has_config=False),
     "bound": Verb("codebound.cli.bound:bound", has_config=False),
 }

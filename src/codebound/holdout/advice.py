@@ -17,12 +17,11 @@ from codebound.run.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from codebound.bounds.risk import RiskBound
-
 SHARES = tuple(i / 20 for i in range(2, 11))
 """Shares of the labels that may be held out: so far the guess of the error is not stretched by much."""
 SPLIT_BITS = 20.0
 """Of a certificate that learns from one part of the sample and counts on the other, without a pick."""
+WAYS = ("hold-out", "split", "message", "picks")
 _SLOPE = 0.25  # the error of a network falls like this power of the labels it learned from
 _TAILS = (0.1, 0.5, 0.9)
 _MOST_LABELS = 10**8
@@ -32,13 +31,8 @@ _MOST_LABELS = 10**8
 class Situation:
     """Known or guessed numbers before the labels are spent.
 
-    Attributes:
-        n: Labels there are, or will be.
-        error: Error on new data of a network that learned from all n, guessed.
-        delta: Failure probability.
-        looks: Networks that will be tried on the held-out examples, fixed before the first is tried.
-        bits: Length of a message, where one is in sight.
-        picks: Examples that a rule would pick, where that is known.
+    ``error`` is a guess of the error on new data after learning from all n labels; ``looks`` networks are
+    fixed before the first is tried; a message of so many bits or a number of picks may be in sight.
     """
 
     n: int
@@ -72,13 +66,9 @@ class Situation:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One way to spend the labels.
+    """One way to spend the labels: its certified error, if the guess is right and the draw is fair.
 
-    Attributes:
-        name: ``hold-out``, ``split``, ``message`` or ``picks``.
-        expected: The certified error, if the guess is right and the draw is neither lucky nor unlucky.
-        low, high: In eight draws of ten or more it lies between them, if the guess is right.
-        held_out: Labels that are held out; 0 where all are learned from.
+    In eight draws of ten or more that is ``low`` to ``high``; ``held_out`` labels are not learned from.
     """
 
     name: str
@@ -90,13 +80,9 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """Ways to spend the labels, ranked, and their limits.
+    """Ways to spend the labels, the best first, and the labels that each needs.
 
-    Attributes:
-        ways: All ways that were asked about, the best first.
-        most_bits: Longest message that says as much as the best hold-out set; None if none does.
-        most_picks: Most picks that do; None if none do.
-        needed: Labels that each way needs for the target; None where a hundred million are too few.
+    ``most_bits`` and ``most_picks`` are as good as the best hold-out set; None where no message or pick is.
     """
 
     ways: tuple[Way, ...]
@@ -108,11 +94,8 @@ class Advice:
 def advise(situation: Situation, *, target: float | None = None) -> Advice:
     """Compares the ways to spend labels.
 
-    Nothing here is a guarantee: the bounds are exact, the error that they are computed for is a guess.
-
-    Args:
-        situation: What is known or guessed.
-        target: Certified error that is wanted: then the labels for it are computed too.
+    Nothing here is a guarantee: the bounds are exact, the error that they are computed for is a guess. With a
+    target the labels that it needs are computed too.
 
     Example:
         >>> found = advise(Situation(n=1000, error=0.05))
@@ -122,7 +105,7 @@ def advise(situation: Situation, *, target: float | None = None) -> Advice:
     if target is not None and not 0.0 < target < 1.0:
         raise UsageError(f"`target` is an error strictly between 0 and 1. Got {target}.")
     is_asked = {"message": situation.bits is not None, "picks": situation.picks is not None}
-    ways = [_evaluate(name, situation) for name in _LIMITS if is_asked.get(name, True)]
+    ways = [_evaluate(name, situation) for name in WAYS if is_asked.get(name, True)]
     held_out = ways[0].expected
     return Advice(
         ways=tuple(sorted(ways, key=lambda each: each.expected)),
@@ -139,34 +122,22 @@ def advise(situation: Situation, *, target: float | None = None) -> Advice:
     )
 
 
-def _holdout(situation: Situation, errors: int, n: int) -> RiskBound:
-    """Limit of a hold-out set: it is chosen before the labels are seen, so the choice costs nothing."""
-    return looked_risk(LookFacts(errors=errors, n=n, delta=situation.delta, looks=situation.looks))
-
-
-def _split(situation: Situation, errors: int, n: int) -> RiskBound:
-    """The same as a file that a second program checks: who learns from which part is a short message."""
-    return _message(replace(situation, bits=SPLIT_BITS), errors, n)
-
-
-def _message(situation: Situation, errors: int, n: int) -> RiskBound:
-    return occam_binomial(
-        OccamFacts(errors=errors, n=n, code_bits=situation.bits or 0.0, delta=situation.delta)
-    )
-
-
-def _picks(situation: Situation, errors: int, n: int) -> RiskBound:
-    picks = situation.picks or 0
-    return picked_risk(PickedFacts(picks=picks, errors=min(errors, n - picks), n=n, delta=situation.delta))
-
-
-_LIMITS = {"hold-out": _holdout, "split": _split, "message": _message, "picks": _picks}
-"""Bounds of all ways, for so many errors on n counted examples."""
+def _limit(name: str, known: Situation, errors: int, n: int) -> float:
+    """Return the bound of a way for so many errors on n counted examples."""
+    if name == "hold-out":  # chosen before the labels are seen, so the choice costs nothing
+        return looked_risk(LookFacts(errors=errors, n=n, delta=known.delta, looks=known.looks)).value
+    if name == "picks":
+        picks = known.picks or 0
+        facts = PickedFacts(picks=picks, errors=min(errors, n - picks), n=n, delta=known.delta)
+        return picked_risk(facts).value
+    # a split is the hold-out set as a file: who learns from which part is a short message
+    bits = SPLIT_BITS if name == "split" else known.bits or 0.0
+    return occam_binomial(OccamFacts(errors=errors, n=n, code_bits=bits, delta=known.delta)).value
 
 
 def _evaluate(name: str, situation: Situation) -> Way:
     def limit(errors: int, counted: int) -> float:
-        return _LIMITS[name](situation, errors, counted).value
+        return _limit(name, situation, errors, counted)
 
     def error(size: int) -> float:
         return situation.error_after(n - size)

@@ -222,6 +222,12 @@ class Certification:
         """Writes the certificate."""
         return self.certificate.save(path)
 
+    def log_mlflow(self) -> str:
+        """Logs the certified error and the certificate to the active run of MLflow; returns its id."""
+        from codebound.report.exports import log_mlflow
+
+        return log_mlflow(self)
+
     def _title(self, words: Mapping[str, Any]) -> str:
         is_given = not self.is_new and words["model"] not in (None, "none")
         subject = words["model"] if is_given else f"a new classifier made by {self.method}"
@@ -459,4 +465,4 @@ def _advice(found: Certification) -> str:
         return "The time was up before the tight methods had theirs: give more minutes."
     if found.settings.get("method", "auto") != "auto":
         return "Leave out the method: others are tried then, the quick and tight ones first."
-    return "More examples help most; `codebound advise` says how many."
+    return "More examples help most; `codebound holdout plan` says how many."

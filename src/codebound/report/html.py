@@ -1,4 +1,4 @@
-"""Self-contained pages from templates; the page about a certificate: its slider, and some of the examples."""
+"""The page about a certificate: its slider, and some of the examples."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from codebound.known.score_tables import Biased
 from codebound.learn.kernel_network import KernelNetwork
 from codebound.report.plain import TERMS, answer, describe_confidence, describe_failure, meanings
 from codebound.report.summary import holdout_rows, original_words, snippet, usage_notes
+from codebound.report.templates import TICKS, place, render
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,18 +65,6 @@ class ExampleTiles:
     looked_at: int = 0
 
 
-def render(template: str, values: Mapping[str, object], *, package: str = "codebound.report") -> str:
-    """A template, filled in; values are escaped unless the template says otherwise.
-
-    It is a file in the folder of the package; what it extends may also be in ours.
-    """
-    import jinja2
-
-    places = [jinja2.PackageLoader(name, "") for name in dict.fromkeys((package, "codebound.report"))]
-    environment = jinja2.Environment(autoescape=True, loader=jinja2.ChoiceLoader(places))
-    return environment.get_template(template).render(values)
-
-
 def certificate_page(
     certificate: Certificate,
     result: Mapping[str, Any],
@@ -110,7 +99,7 @@ def certificate_page(
             "alarm": result.get("alarm", ""),
             "advice": result.get("advice", ""),
             "scale": scale_rows(certificate, result),
-            "ticks": [(f"{share:g} %", place(share / 100.0)) for share in _TICKS],
+            "ticks": TICKS,
             "delta": delta,
             "slider": slider,
             "means": means,
@@ -180,18 +169,7 @@ def costs(certificate: Certificate) -> list[tuple[str, float]]:
     return [(name, max(0.0, value - least)) for (name, value), least in zip(steps, before, strict=False)]
 
 
-_TICKS = (0, 1, 5, 10, 25, 50, 100)
 _LIMITS = ("certified", "holdout", "holdout_f")
-
-
-def place(share: float) -> float:
-    """Position on the scale of a page, in per cent. Small shares have more room.
-
-    Example:
-        >>> place(0.01), place(0.25)
-        (10.0, 50.0)
-    """
-    return round(100.0 * math.sqrt(share), 2)
 
 
 def scale_rows(certificate: Certificate, result: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -315,23 +315,24 @@ def folder_guide(
     certificate: Certificate, result: Mapping[str, Any], *, title: str, files: Iterable[str]
 ) -> str:
     """The README of a folder: the answer, the numbers of the screen, how to use and how to check it."""
-    rows = "\n".join(f"| {' | '.join(map(_text, row))} |" for row in result_rows(result))
+    rows = "\n".join(f"| {' | '.join(map(as_markdown, row))} |" for row in result_rows(result))
     code = snippet(result)
     listed = "\n".join(
         f"| [{name}]({name}) | {_FILES.get(name, 'the architecture of g')} |" for name in sorted(files)
     )
-    outside = "".join(f"\n\nIt needs {_text(path)} besides." for path in result["verify_needs"])
+    confidence = describe_confidence(certificate.claim.delta)
+    outside = "".join(f"\n\nIt needs {as_markdown(path)} besides." for path in result["verify_needs"])
     return (
         "\n\n".join(
             [
-                f"# {_text(title)}",
-                f"**{_text(answer(certificate, result))}** {describe_confidence(certificate.claim.delta)}",
-                _text(certificate.sentence),
-                *([f"**{_text(result['alarm'])}**"] if result.get("alarm") else []),
+                f"# {as_markdown(title)}",
+                f"**{as_markdown(answer(certificate, result))}** {confidence}",
+                as_markdown(certificate.sentence),
+                *([f"**{as_markdown(result['alarm'])}**"] if result.get("alarm") else []),
                 f"| what | value | note |\n|---|---|---|\n{rows}",
                 "## Use it",
                 *([_block("python", code)] if code else []),
-                "\n".join(f"* {_text(note)}" for note in usage_notes(certificate, result)),
+                "\n".join(f"* {as_markdown(note)}" for note in usage_notes(certificate, result)),
                 "## Check it",
                 _block("console", f"$ {result['verify_here']}") + outside,
                 "## What is here",
@@ -342,11 +343,11 @@ def folder_guide(
     )
 
 
-def _text(text: str) -> str:
+def as_markdown(text: str) -> str:
     """A text as Markdown that shows it: names of files and of classes are neither pages nor links.
 
     Example:
-        >>> print(_text("<b>[a](b)|`c`"))
+        >>> print(as_markdown("<b>[a](b)|`c`"))
         &lt;b&gt;\\[a\\](b)\\|\\`c\\`
     """
     return re.sub(r"([\[\]`|])", r"\\\1", escape(text, quote=False)).replace("\n", " ")

@@ -90,7 +90,7 @@ def command(
 
 def _page(plan: Path, jobs: Sequence[PlannedJob], merged: Merged, tables: Sequence[Table]) -> str:
     from codebound.bounds.risk import count_of
-    from codebound.report.html import render
+    from codebound.report.templates import render
 
     failed = [f"Failed: job {each.job.label}: {each.error}" for each in merged.failed]
     values = {

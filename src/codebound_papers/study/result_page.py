@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from codebound import __version__
 from codebound.bounds.risk import percent, rate
 from codebound.certificate.file import Certificate
-from codebound.report.html import render
+from codebound.report.templates import render
 from codebound.report.text_tables import Table, tabulate
 from codebound.run.files import finite, make_folder, write_json, write_text
 from codebound.run.tensor_files import save_weights, state_tensors

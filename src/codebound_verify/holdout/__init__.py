@@ -1,5 +1,6 @@
-"""Ledgers of looks at a test set (docs/looks.md): chain, prices and bounds, from their lines alone.
+"""Ledgers and watches (docs/ledger.md): chain, prices, limits and alarms, and counts where a table is given.
 
-Reached when the file is a ledger (``.jsonl``) instead of a certificate; it uses losses, formulas and the
-sample of the kernel, and no certificate needs it. Read ``ledger``.
+Reached when the file is a ledger (``.jsonl``) instead of a certificate; no certificate needs it. To be read
+in this order: ``cells``, ``rules`` (values and statements), ``limits``, ``results`` (levels, prices, looks),
+``wealth`` (watches), ``counts``, ``ledger`` (the verdict).
 """

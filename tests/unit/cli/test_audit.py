@@ -103,15 +103,14 @@ def test_a_ledger_stands_beside_it_with_its_verdict(filled, codebound, tmp_path,
     monkeypatch.chdir(tmp_path)
     np.savez("test.npz", x=np.arange(100.0).reshape(50, 2), y=np.arange(50) % 2)
     np.save("p.npy", np.arange(50) % 2)
-    codebound("holdout", "seal", "test.npz", "--by-class")
-    codebound("holdout", "look", "test.looks.jsonl", "--predictions", "p.npy")
-    codebound("report", filled, "--ledger", "test.looks.jsonl")
+    codebound("holdout", "seal", "test.npz")
+    codebound("holdout", "look", "test.ledger.jsonl", "p.npy")
+    codebound("report", filled, "--ledger", "test.ledger.jsonl")
     page = (filled / "dossier.html").read_text()
-    assert "1 look, all paid for; smallest bound 7.12 %" in page  # 1 - 0.025**(1/50)
-    assert "on every class of p.npy, at once: class 0: 16.08 %" in page  # 1 - (0.025/2)**(1/25)
-    forged = tmp_path / "test.looks.jsonl"
+    assert "1 statement, all paid for; smallest bound 5.82 %" in page  # 1 - 0.05**(1/50)
+    forged = tmp_path / "test.ledger.jsonl"
     forged.write_text(forged.read_text().replace('"delta":0.05', '"delta":0.01'))
-    codebound("report", filled, "--ledger", "test.looks.jsonl")
+    codebound("report", filled, "--ledger", "test.ledger.jsonl")
     assert "REFUSED: Ledger: line 2 does not follow" in (filled / "dossier.html").read_text()
 
 

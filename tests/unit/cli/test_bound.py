@@ -1,4 +1,4 @@
-"""``codebound bound`` and ``advise``: the published keys, the published numbers, and refusals."""
+"""``codebound bound`` and ``holdout plan``: the published keys, the published numbers, and refusals."""
 
 import json
 
@@ -75,7 +75,9 @@ def test_a_loss_has_its_own_words(bound):
 
 
 def test_advice_says_what_to_do(codebound):
-    code, out, err = codebound("advise", "--n", 300, "--errors-guess", 0.1, "--target", 0.15, "--bits", 200)
+    code, out, err = codebound(
+        "holdout", "plan", "--n", 300, "--errors-guess", 0.1, "--target", 0.15, "--bits", 200
+    )
     assert code == 0, err
     assert "hold-out" in out
     assert "about" in out
@@ -85,7 +87,7 @@ def test_advice_says_what_to_do(codebound):
 
 def test_a_short_message_is_advised_where_it_wins(codebound):
     _, out, _ = codebound(
-        "advise", "--n", 100, "--errors-guess", 0.2, "--delta", 1e-6, "--bits", 1, "--format", "json"
+        "holdout", "plan", "--n", 100, "--errors-guess", 0.2, "--delta", 1e-6, "--bits", 1, "--format", "json"
     )
     record = json.loads(out)
     assert record["ways"][0]["name"] == "message"
@@ -95,6 +97,6 @@ def test_a_short_message_is_advised_where_it_wins(codebound):
 
 @pytest.mark.parametrize("arguments", [("--n", 100), ("--errors-guess", 0.1), ("--data", "digits")])
 def test_advice_needs_a_guess_and_the_labels(codebound, arguments):
-    code, _, err = codebound("advise", *arguments)
+    code, _, err = codebound("holdout", "plan", *arguments)
     assert code == 2
     assert "option" in err

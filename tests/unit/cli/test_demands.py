@@ -15,8 +15,8 @@ def ledger(own_cache, codebound):
     np.savez("test.npz", x=np.arange(1000.0).reshape(500, 2), y=y)
     np.save("p.npy", np.where(np.arange(500) < 10, 1 - y, y))
     codebound("holdout", "seal", "test.npz")
-    codebound("holdout", "look", "test.looks.jsonl", "--predictions", "p.npy")  # 10 of 500: at most 3.4 %
-    return "test.looks.jsonl"
+    codebound("holdout", "look", "test.ledger.jsonl", "p.npy")  # 10 of 500: at most 3.4 %
+    return "test.ledger.jsonl"
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_the_first_lines_are_the_answer_and_its_reasons(ledger, codebound, tmp_p
     first, second, third, *_ = out.splitlines()
     assert (first, third) == ("FAIL", "ACCEPT")
     assert second.startswith("  - an error of at most 0.03 is not shown")
-    content = (tmp_path / ledger).read_text().replace('"answer":10', '"answer":9')
+    content = (tmp_path / ledger).read_text().replace('"errors":10', '"errors":9')
     (tmp_path / "forged.jsonl").write_text(content)
     said = codebound("check", "forged.jsonl", "--max-error", 0.99)[1].splitlines()
     assert said[0] == "FAIL"
@@ -61,11 +61,11 @@ def test_test_data_that_refute_a_certificate_are_a_reason(codebound):
 
 def test_another_loss_shows_nothing(codebound, ledger):
     np.savez("other.npz", x=np.arange(1000.0).reshape(500, 2) + 0.5, y=np.arange(500) % 2)
-    codebound("holdout", "seal", "other.npz", "--loss", "missed")
-    codebound("holdout", "look", "other.looks.jsonl", "--predictions", "p.npy")
-    code, out, _ = codebound("check", "other.looks.jsonl", "--max-error", 0.5)
+    codebound("holdout", "seal", "other.npz", "--loss", "class:1")
+    codebound("holdout", "look", "other.ledger.jsonl", "p.npy")
+    code, out, _ = codebound("check", "other.ledger.jsonl", "--max-error", 0.5)
     assert (code, "the bound is on the loss class:1" in out) == (1, True)
-    assert codebound("check", "other.looks.jsonl", "--max-error", 0.5, "--loss", "missed")[0] == 0
+    assert codebound("check", "other.ledger.jsonl", "--max-error", 0.5, "--loss", "class:1")[0] == 0
 
 
 def test_a_certificate_is_checked_with_its_sample(codebound):
@@ -127,7 +127,7 @@ def test_openssl_agrees(keys, ledger, codebound):
     [
         (("sign", "none.cbound", "--key", "ours.pem"), "none.cbound cannot be read"),
         (("sign", "test.npz", "--key", "ours.pub"), "is no private key"),
-        (("verify", "test.looks.jsonl", "--signed-by", "ours.pem"), "no public key in PEM form"),
+        (("verify", "test.ledger.jsonl", "--signed-by", "ours.pem"), "no public key in PEM form"),
     ],
 )
 def test_keys_and_files_that_are_not_there_say_so(keys, ledger, codebound, arguments, says):

@@ -129,8 +129,8 @@ def test_learned_weights_are_those_of_g_and_declared_scores_have_none(folder):
 
 
 def test_a_ledger_is_known_by_its_name(tmp_path):
-    (tmp_path / "a.looks.jsonl").write_bytes(b"nothing")
-    verdict = verify_file(tmp_path / "a.looks.jsonl", GivenFiles())
+    (tmp_path / "a.ledger.jsonl").write_bytes(b"nothing")
+    verdict = verify_file(tmp_path / "a.ledger.jsonl", GivenFiles())
     assert (type(verdict).__name__, verdict.verdict) == ("LedgerVerdict", "REFUSE")
     assert files.certificate_in(tmp_path) == tmp_path / "certificate.cbound"
 

@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 from file_worlds import made
 from file_writer import edited
+from ledger_writer import forged, write_watch
 from worlds.commands import Terminal, python
-from worlds.files import sha256_of
 
-from codebound.holdout.sealed import SealSettings, look, seal
-from codebound.sample.arrays import from_arrays
+from codebound.holdout import Plan, look, seal
 from codebound_verify import __main__ as program
 from codebound_verify.__main__ import _fold, main
 from codebound_verify.holdout.ledger import LedgerVerdict
@@ -188,34 +187,30 @@ def test_help_needs_neither_torch_nor_numpy_and_a_verdict_no_codebound(place):
 
 @pytest.fixture
 def ledger(tmp_path, own_cache):
-    """A ledger with two looks at 100 sealed examples, the last of them with a table of classes."""
+    """A ledger with two looks at 100 sealed rows, with limits for each class."""
     random = np.random.default_rng(0)
-    x, y = random.normal(size=(100, 3)).astype("f4"), random.integers(0, 3, 100)
-    np.savez(tmp_path / "data.npz", x=x, y=y)
-    data = from_arrays(x, y, name="made", role="test", classes=3)
-    path = tmp_path / "made.looks.jsonl"
-    seal(data, SealSettings(looks=2, target=0.2, by_class=True), path)
-    import torch
-
-    scores = torch.eye(3, dtype=torch.float64)[torch.from_numpy(y)]
-    for name, is_final in (("a", False), ("b\u202e", True)):
-        look(path, data, scores, name=name, identity=sha256_of(name), is_final=is_final)
+    y = random.integers(0, 3, 100)
+    np.savez(tmp_path / "data.npz", x=random.normal(size=(100, 3)).astype("f4"), y=y, a=y)
+    path, data = tmp_path / "made.ledger.jsonl", f"{tmp_path / 'data.npz'}:y"
+    seal(data, Plan(looks=2, target=0.2, group="y"), out=path)
+    look(path, "a", data=data)
+    look(path, "b\u202e", data=data, answers=y.tolist(), is_final=True)
     return path
 
 
 def test_a_ledger_is_read_from_its_lines_and_more_can_be_asked(ledger, run):
     status, out, _ = run(ledger)
     assert (status, out.splitlines()[0]) == (0, "ACCEPT")
-    assert out.splitlines()[1].startswith("2 looks, closed; head ")
+    assert out.splitlines()[1].startswith("2 statements, closed; head ")
     assert "The target 0.2 is met." in out
-    assert "on each class, all at once:\n  - class 0: at most" in out
+    assert "Worst group, 0: at most" in out
     assert "\u202e" not in out
-    assert "(give --data to check it)" in out
+    assert "(give --data with all columns)" in out
     assert "(give --head, written down elsewhere, to check it)" in out
     head = out.splitlines()[1].rpartition(" ")[2].rstrip(".")
     status, out, _ = run(ledger, "--head", head, "--data", ledger.with_name("data.npz"), "--format", "json")
     record = json.loads(out)
-    assert (status, record["verdict"], record["head"], len(record["checked"])) == (0, "ACCEPT", head, 4)
+    assert (status, record["verdict"], record["head"], record["recounted"]) == (0, "ACCEPT", head, 2)
     for demand, wanted in ((["--max-error", "0.01"], 1), (["--loss", "top:2"], 1), (["--loss", "wrong"], 0)):
         assert run(ledger, *demand)[0] == wanted
 
@@ -227,9 +222,23 @@ def test_a_ledger_that_was_cut_or_is_of_other_data_is_refused(ledger, run):
     assert run(ledger)[0] == 0
     status, out, _ = run(ledger, "--head", head)
     assert (status, "no line has that hash" in out) == (1, True)
-    x, y = np.zeros((100, 3), np.float32), np.zeros(100, int)
-    np.savez(ledger.with_name("data.npz"), x=x, y=y)
-    assert run(ledger, "--data", ledger.with_name("data.npz"))[0] == 1
+    np.savez(ledger.with_name("data.npz"), y=np.zeros(100, int))
+    status, out, _ = run(ledger, "--data", f"{ledger.with_name('data.npz')}:y")
+    assert (status, "no column has SHA-256" in out) == (1, True)
+
+
+def test_a_watch_shows_its_alarms_and_bounds_no_error(tmp_path, run):
+    path, batch = tmp_path / "made.watch.jsonl", [(1, "x"), (0, "y"), (0, "x")] * 20
+    path.write_bytes(forged(write_watch([batch], names=["x", "y"])))
+    status, out, _ = run(path)
+    assert (status, out.splitlines()[0]) == (0, "ACCEPT")
+    assert "x: 20 errors in 40 labels, alarm at label" in out
+    assert "y: 0 errors in 20 labels, no alarm." in out
+    assert run(path, "--max-error", "0.9")[0] == 1
+    assert run(path, "--data", tmp_path / "made.csv")[0] == 2  # a file that is not there
+    (tmp_path / "made.csv").write_text("label\na\n")
+    status, out, _ = run(path, "--data", tmp_path / "made.csv")
+    assert (status, "leave the data out" in out) == (1, True)
 
 
 def test_test_data_refute_and_a_class_is_bounded_on_demand(folder, run):

@@ -1,0 +1,320 @@
+"""Watches: a stream of labels, and an alarm that is valid at every look (docs/ledger.md, section 8)."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from codebound.bounds.facts import check_delta
+from codebound.bounds.monitoring import Mixture
+from codebound.holdout.answers import label_of, parse_csv, read_table, split_spec
+from codebound.holdout.ledger import Ledger, read_lines, require_latest, sole_writer, write_ledger
+from codebound.holdout.units import CLAIMS, parse_answer_loss, units_of
+from codebound.run.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from codebound.holdout.answers import AnswerTable
+
+MOST_LABELS = 1 << 20
+"""Labels of one line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchTerms:
+    """Everything that is fixed before a stream begins.
+
+    Attributes:
+        bound: Error B that must not be exceeded, certified for instance.
+        alpha: Chance of a false alarm, ever.
+        loss: As in a seal, without ``precision``.
+        groups: Names of all groups; each has an alarm of its own.
+        group: Column of groups.
+        cluster: Column of what belongs together, in runs of rows.
+        claim: With clusters, ``row`` or ``any``.
+        certificate: Hash and delta of the file that certified B.
+    """
+
+    bound: float
+    alpha: float = 0.01
+    loss: str | Sequence[str] = "wrong"
+    groups: Sequence[str] = ()
+    group: str | None = None
+    cluster: str | None = None
+    claim: str | None = None
+    certificate: Mapping[str, Any] | None = None
+
+    def record(self, stream: str) -> dict[str, Any]:
+        """Return the first line."""
+        Mixture(bound=self.bound, alpha=check_delta(self.alpha))  # which checks both
+        loss = parse_answer_loss(self.loss)
+        if loss[0] == "precision":
+            raise UsageError("a watch needs a loss other than precision.")
+        if (self.cluster is None) != (self.claim is None) or self.claim not in (None, *CLAIMS):
+            raise UsageError(f"clusters need a claim ({', '.join(CLAIMS)}), and a claim needs clusters.")
+        if (self.group is None) != (not self.groups) or len(set(self.groups)) < len(self.groups):
+            raise UsageError(
+                "groups need a column and all their names, none twice, before the stream begins."
+            )
+        return {
+            "kind": "watch",
+            "version": 1,
+            "stream": stream[:400],
+            "bound": float(self.bound),
+            "alpha": float(self.alpha),
+            "certificate": self.certificate,
+            "loss": loss,
+            "groups": {"column": self.group, "names": sorted(self.groups)} if self.groups else None,
+            "clusters": None
+            if self.cluster is None
+            else {"claim": self.claim, "column": self.cluster, "salt": secrets.token_hex(32)},
+        }
+
+
+@dataclass(slots=True)
+class Watch:
+    """A stream of outcomes with an alarm, kept in a file.
+
+    Attributes:
+        path: The file; it is read again at every update, so nothing is lost if the process is killed.
+        ledger: Its lines.
+        overall: The alarm for all units.
+        groups: The alarm of each group.
+    """
+
+    path: Path
+    ledger: Ledger
+    overall: Mixture = field(init=False)
+    groups: dict[str, Mixture] = field(init=False)
+
+    def __post_init__(self) -> None:
+        first = self.ledger.seal
+        if first["kind"] != "watch":
+            raise UsageError(f"{self.path} is the ledger of a sealed table, not a watch.")
+        names = [] if first["groups"] is None else first["groups"]["names"]
+        alpha = first["alpha"] / 2 if names else first["alpha"]
+        self.overall = Mixture(bound=first["bound"], alpha=alpha)
+        self.groups = {
+            name: Mixture(bound=first["bound"], alpha=first["alpha"] / (2 * len(names))) for name in names
+        }
+        for line in self.ledger.statements:
+            self.overall.update(outcomes_of(line))
+            for name, part in zip(names, line["groups"] or (), strict=True):
+                self.groups[name].update(outcomes_of(part))
+
+    def __str__(self) -> str:
+        from codebound.holdout.sentences import describe_alarm
+
+        return describe_alarm(self)
+
+    @classmethod
+    def start(cls, path: Path | str, terms: WatchTerms, *, stream: str = "stream") -> Watch:
+        """Begin a watch in a new file."""
+        path = Path(path)
+        with sole_writer(path):
+            if path.exists():
+                raise UsageError(f"{path} exists already: go on with it, or choose another file.")
+            ledger = Ledger(path).with_line(terms.record(stream))
+            write_ledger(ledger)
+        return cls(path, ledger)
+
+    @classmethod
+    def load(cls, path: Path | str) -> Watch:
+        """Go on with a watch."""
+        ledger = read_lines(Path(path))
+        require_latest(ledger)
+        return cls(Path(path), ledger)
+
+    @property
+    def labels(self) -> int:
+        """Number of units so far."""
+        return self.overall.labels
+
+    @property
+    def alarm_at(self) -> int | None:
+        """Number of the label at which the alarm for all units was raised; None if it never was."""
+        return self.overall.alarm_at
+
+    @property
+    def alarms(self) -> dict[str, int]:
+        """Groups whose alarm was raised, each with the number of its own label."""
+        return {name: each.alarm_at for name, each in self.groups.items() if each.alarm_at is not None}
+
+    def upper_limit(self) -> float:
+        """Return the time-uniform upper limit, which is for an error that does not change."""
+        return self.overall.upper_limit()
+
+    def update(self, outcomes: Iterable[int], groups: Sequence[str] | None = None) -> int | None:
+        """Take new outcomes in their order; they are on the disk (some 20 ms) before the alarm is heard.
+
+        Args:
+            outcomes: 1 where the classifier was wrong (or a cluster was lost), 0 where not.
+            groups: Group of each outcome.
+
+        Returns:
+            The label at which the alarm was raised, or None.
+        """
+        new = np.asarray(list(outcomes))
+        if new.ndim != 1 or not np.isin(new, (0, 1)).all():
+            raise DataError("outcomes are a list of 0 (right) and 1 (wrong), without gaps.")
+        if bool(self.groups) != (groups is not None) or (groups is not None and len(groups) != len(new)):
+            raise DataError("a watch with groups needs the group of each outcome, and one without has none.")
+        self._append([new.astype(np.int64), *self._split(new.astype(np.int64), groups or ())])
+        return self.alarm_at
+
+    def follow(self, table: AnswerTable, label: str, answers: str | None = None) -> int:
+        """Take the rows of a stream that are new.
+
+        Args:
+            table: The whole stream so far, in order.
+            label: Column of labels; or of outcomes, if there are no answers.
+            answers: Column of answers.
+
+        Returns:
+            The number of new units.
+        """
+        found, known = self._sequences(table, label, answers), self._known()
+        for new, old in zip(found, known, strict=True):
+            if len(old) > len(new):
+                raise DataError(
+                    f"{table.name} is shorter than it was: {len(new)} labels, and {len(old)} were read "
+                    "before. It was cut, or is another stream. Nothing was written."
+                )
+            if (changed := np.flatnonzero(new[: len(old)] != old)).size:
+                was = "wrong" if old[changed[0]] else "right"
+                raise DataError(
+                    f"{table.name}: label {changed[0] + 1} was {was} when it was read, and is not now: out "
+                    "of order, or changed. New rows belong at the end. Nothing was written."
+                )
+        self._append([new[len(old) :] for new, old in zip(found, known, strict=True)])
+        return len(found[0]) - len(known[0])
+
+    def extend(self, table: AnswerTable, label: str, answers: str | None = None) -> int | None:
+        """Take rows that are all new; return the label at which the alarm was raised, or None."""
+        if self.ledger.seal["clusters"] is not None:
+            raise UsageError(
+                "rows of clusters are read from a file, where one can see which cluster goes on."
+            )
+        self._append(self._sequences(table, label, answers))
+        return self.alarm_at
+
+    def _sequences(self, table: AnswerTable, label: str, answers: str | None) -> list[NDArray[np.int64]]:
+        """Return the outcomes of a stream: all, and of each group."""
+        first = self.ledger.seal
+        told = {"labels": table.full_cells(label), "answers": table.cells(answers or label)}
+        for what in ("groups", "clusters"):
+            if first[what] is not None:
+                told[what] = table.full_cells(first[what]["column"])
+        if answers is None:
+            if strange := set(told["labels"]) - {"0", "1"}:
+                raise DataError(
+                    f"{table.name}: column {label!r} must have outcomes, 1 where wrong and 0 where right. "
+                    f"Got {min(strange)!r}. If it has labels, name the column of answers too."
+                )
+            told["labels"] = ("0",) * len(table)
+        runs = [cluster for cluster, _ in groupby(told.get("clusters", ()))]
+        if len(set(runs)) < len(runs):
+            twice = next(each for each in runs if runs.count(each) > 1)
+            raise DataError(
+                f"{table.name}: cluster {twice!r} comes back after another one began: out of order."
+            )
+        if runs:  # the last one may go on
+            whole = told["clusters"].index(runs[-1])
+            told = {what: cells[:whole] for what, cells in told.items()}
+        clusters = first["clusters"] or {"claim": "", "salt": ""}
+        units = units_of(
+            told["labels"],
+            first["loss"],
+            clusters=told.get("clusters"),
+            claim=clusters["claim"],
+            salt=clusters["salt"],
+            is_stream=True,
+        )
+        masks = units.masks(told["answers"])
+        parts = [np.ones(len(told["labels"]), dtype=bool), *self._split(None, told.get("groups", ()))]
+        return [
+            units.with_any(masks.lost & part)[units.with_any(masks.about & part)].astype(np.int64)
+            for part in parts
+        ]
+
+    def _split(self, values: NDArray[np.int64] | None, groups: Sequence[str]) -> list[NDArray[Any]]:
+        """Return the values of each group, or the rows that it has."""
+        if strange := sorted(set(groups) - set(self.groups)):
+            raise DataError(
+                f"group {strange[0]!r} was not named at the start: {', '.join(self.groups) or 'none'}."
+            )
+        cells = np.array(groups, dtype=object)
+        masks = [(cells == name).astype(bool) for name in self.groups]
+        return masks if values is None else [values[mask] for mask in masks]
+
+    def _known(self) -> list[NDArray[np.int64]]:
+        """Return all outcomes so far: of all units, and of each group."""
+        lines = [[line, *(line["groups"] or ())] for line in self.ledger.statements]
+        empty = np.zeros(0, dtype=np.int64)
+        return [
+            np.concatenate([empty, *(outcomes_of(line[part]) for line in lines)])
+            for part in range(1 + len(self.groups))
+        ]
+
+    def _append(self, outcomes: Sequence[NDArray[np.int64]]) -> None:
+        """Write new outcomes as lines."""
+        alarms = [self.overall, *self.groups.values()]
+        with sole_writer(self.path):
+            if self.path.stat().st_size != len(self.ledger.content):
+                raise UsageError(
+                    f"another program has written to {self.path} since it was read. Load it again: no "
+                    "label is counted twice."
+                )
+            ledger = self.ledger
+            for start in range(0, len(outcomes[0]), MOST_LABELS):
+                is_last = start + MOST_LABELS >= len(outcomes[0])
+                records = []
+                for place, (alarm, new) in enumerate(zip(alarms, outcomes, strict=True)):
+                    # labels of groups are in no order with those of all, so all of them go into the last line
+                    part = new[start : start + MOST_LABELS] if not place else new[: len(new) * is_last]
+                    alarm.update(part)
+                    errors = (np.flatnonzero(part) + 1).tolist()
+                    records.append({"alarm": alarm.alarm_at, "errors": errors, "labels": len(part)})
+                ledger = ledger.with_line({"kind": "batch", **records[0], "groups": records[1:] or None})
+            if ledger is not self.ledger:
+                write_ledger(ledger)
+                self.ledger = ledger
+
+
+def outcomes_of(line: Mapping[str, Any]) -> NDArray[np.int64]:
+    """Return the outcomes of a batch as zeros and ones."""
+    outcomes = np.zeros(line["labels"], dtype=np.int64)
+    outcomes[np.array(line["errors"], dtype=np.int64) - 1] = 1
+    return outcomes
+
+
+def read_stream(spec: str) -> tuple[AnswerTable, str]:
+    """Return a stream such as ``stream.csv:label``, and its column of labels or outcomes.
+
+    A last row that is not whole is left for later.
+    """
+    path, label = split_spec(spec)
+    table = read_table(path, is_growing=path.suffix.lower() != ".npz")
+    return table, label_of(table, label)
+
+
+def read_chunks(descriptor: int, name: str) -> Iterator[AnswerTable]:
+    """Yield the new rows of a CSV that comes through a pipe, as soon as they are there."""
+    header, rest = b"", b""
+    while chunk := os.read(descriptor, 1 << 20):
+        whole, feed, rest = (rest + chunk).rpartition(b"\n")
+        if whole and not header:
+            header, _, whole = whole.partition(b"\n")
+        if whole:
+            yield parse_csv(header + b"\n" + whole + feed, name)
+    if rest:
+        raise DataError(f"{name} ends in the middle of a row: {rest[:80]!r}. The rows before it were taken.")

@@ -1,0 +1,50 @@
+"""Self-contained pages from templates."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def render(template: str, values: Mapping[str, object], *, package: str = "codebound.report") -> str:
+    """A template, filled in; values are escaped unless the template says otherwise.
+
+    It is a file in the folder of the package; what it extends may also be in ours.
+    """
+    import jinja2
+
+    places = [jinja2.PackageLoader(name, "") for name in dict.fromkeys((package, "codebound.report"))]
+    environment = jinja2.Environment(autoescape=True, loader=jinja2.ChoiceLoader(places))
+    return environment.get_template(template).render(values)
+
+
+def place(share: float) -> float:
+    """Position on the scale of a page, in per cent. Small shares have more room.
+
+    Example:
+        >>> place(0.01), place(0.25)
+        (10.0, 50.0)
+    """
+    return round(100.0 * math.sqrt(share), 2)
+
+
+TICKS = tuple((f"{share:g} %", place(share / 100.0)) for share in (0, 1, 5, 10, 25, 50, 100))
+"""Marks of that scale, with their positions."""
+GROUPS = (
+    "Groups were formed without regard to errors.",
+    "Rows were put into a group because their answers had failed.",
+)
+"""An assumption, and how it could fail."""
+
+
+def chosen(share: float) -> str:
+    """A share that somebody chose, in per cent: nothing is promised, and six digits are enough.
+
+    Example:
+        >>> chosen(0.05), chosen(0.0663647123)
+        ('5 %', '6.63647 %')
+    """
+    return f"{100.0 * share:.6g} %"

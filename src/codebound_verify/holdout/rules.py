@@ -1,0 +1,198 @@
+"""Lines of a ledger and the rules of their values: chain, seal, statements (docs/ledger.md, 1 to 4)."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from contextlib import suppress
+from datetime import datetime
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ..header import integer, or_null, read_canonical, record, require, sequence, text, value, word
+from ..refusal import Refused, quote
+from .cells import canonical, number_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+Record: TypeAlias = "dict[str, Any]"
+
+MOST_BYTES, MOST_IN_LINE = 1 << 28, 1 << 24
+MOST_LINES = {"seal": 1 << 16, "watch": 1 << 20}
+ROWS_LIMIT, GROUPS_LIMIT = 10**9, 4096
+NAMED = {"wrong": 0, "class": 1, "confused": 2, "false-alarm": 1, "precision": 1, "residual": 1}
+
+
+def read_chain(content: bytes, hashes: list[str]) -> Iterator[Record]:
+    """Every line, its hash noted; one that does not follow the line before is refused."""
+    if len(content) > MOST_BYTES or not content.endswith(b"\n"):
+        raise Refused(
+            f"Ledger: it has {len(content)} bytes; {MOST_BYTES} are allowed, the last of them a line feed."
+        )
+    count, start, head, date = content.count(b"\n"), 0, "0" * 64, ""
+    for number in range(1, count + 1):
+        end = content.index(b"\n", start)
+        line, start, where = content[start:end], end + 1, f"Ledger: line {number}"
+        if len(line) > MOST_IN_LINE:
+            raise Refused(f"{where} has more than {MOST_IN_LINE} bytes.")
+        found: Any = read_canonical(line, where)
+        found = found if type(found) is dict else {}
+        if found.get("previous") != head:
+            raise Refused(
+                f"{where} does not follow the one before it: `previous` is {quote(found.get('previous'))}, "
+                f"the hash is {head}. A line was changed, removed or moved."
+            )
+        if DATE(found.get("date"), f"{where}.date") < date:
+            raise Refused(f"{where} is dated before the line above it.")
+        if number == 1 and count > MOST_LINES.get(str(found.get("kind")), 0):
+            kinds = ", ".join(f"{kind} ({most} lines at most)" for kind, most in MOST_LINES.items())
+            raise Refused(f"{where} of {count} is of kind {quote(found.get('kind'))}; it may be: {kinds}.")
+        head, date = hashlib.sha256(line).hexdigest(), found["date"]
+        hashes.append(head)
+        yield found
+
+
+def _is_date(value: Any) -> bool:
+    with suppress(ValueError, TypeError):
+        return bool(value) and datetime.strptime(value, "%Y-%m-%dT%H:%M:%SZ").isoformat() + "Z" == value
+    return False
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) is float and math.isfinite(value) and str(value) != "-0.0"
+
+
+def _is_text(value: Any) -> bool:
+    return type(value) is str and 0 < len(value) <= 400 and not re.search("[\ud800-\udfff]", value)
+
+
+def _is_cell(value: Any) -> bool:
+    return _is_text(value) and canonical(value) == value
+
+
+def _is_loss(value: Any) -> bool:
+    if not (type(value) is list and value and all(map(_is_cell, value))):
+        return False
+    kind, *named = value
+    is_number = kind != "residual" or (
+        len(named) == 1 and named[0][0] not in "+-" and number_of(named[0]) > 0
+    )
+    return NAMED.get(kind) == len(named) == len({*named}) and is_number
+
+
+def _is_sorted(value: Any, takes: Callable[[Any], bool], most: int) -> bool:
+    is_list = type(value) is list and 0 < len(value) <= most and all(map(takes, value))
+    return is_list and all(a < b for a, b in pairwise(value))
+
+
+DATE = value("a date YYYY-MM-DDTHH:MM:SSZ", _is_date)
+NUMBER = value("a finite number with a point or an exponent", _is_number)
+SHARE = value("a number strictly between 0 and 1", lambda each: type(each) is float and 0.0 < each < 1.0)
+MARGIN = value("a number from 0 to below 1", lambda each: _is_number(each) and 0.0 <= each < 1.0)
+TEXT = value("a text of 1 to 400 characters", _is_text)
+LOSS = value("a loss of the page", _is_loss)
+NAMES = value("cells in rising order", lambda each: _is_sorted(each, _is_cell, GROUPS_LIMIT))
+GRID = value(
+    "thresholds that fall", lambda each: _is_sorted(each[::-1] if type(each) is list else 0, _is_number, 256)
+)
+NULL = value("null", lambda each: each is None)
+ANY = value("anything", lambda _: True)
+SHA256 = text("[0-9a-f]{64}", "64 hexadecimal digits")
+CLAIM = word("row", "any")
+LINE = {"previous": SHA256, "date": DATE}
+_ANSWERS = record(dict, name=TEXT, sha256=SHA256)
+_COLUMN = {"column": TEXT, "sha256": SHA256}
+STATEMENTS = {
+    "look": {"kind": word("look"), "column": _ANSWERS},
+    "better": {"kind": word("better"), "a": _ANSWERS, "b": _ANSWERS, "margin": MARGIN},
+    "abstain": {
+        "kind": word("abstain"),
+        "column": _ANSWERS,
+        "scores": _ANSWERS,
+        "risk": SHARE,
+        "rule": word("sequence", "choice"),
+        "thresholds": GRID,
+    },
+}
+
+
+def statement(given: Any, name: str) -> Record:
+    """Rule for a statement, of which the hashes say what it is about."""
+    kind = given.get("kind") if type(given) is dict else None
+    require(kind in [*STATEMENTS], name, "a statement of kind look, better or abstain", kind)
+    found: Record = record(dict, **STATEMENTS[str(kind)])(given, name)
+    if kind == "better":
+        require(found["a"]["sha256"] != found["b"]["sha256"], name, "about two different columns", kind)
+    return found
+
+
+def key_of(found: Record) -> str:
+    """Text that two statements share if they are the same."""
+    plain = {key: found[key] for key in STATEMENTS[found["kind"]]}
+    return repr({key: each["sha256"] if type(each) is dict else each for key, each in plain.items()})
+
+
+def read_seal(line: Record) -> Record:
+    """The first line of a ledger, if its rules hold."""
+    where = "Ledger: the seal"
+    rows = integer(1, ROWS_LIMIT)
+    seal: Record = record(
+        dict,
+        **LINE,
+        kind=word("seal"),
+        version=integer(1, 1),
+        data=TEXT,
+        rows=rows,
+        label=record(dict, **_COLUMN, **{"is": word("label", "answers")}),
+        inputs=or_null(record(dict, **_COLUMN, copies=integer(0, ROWS_LIMIT))),
+        groups=or_null(
+            record(dict, **_COLUMN, names=NAMES, sizes=sequence(integer(0, ROWS_LIMIT), 1, GROUPS_LIMIT))
+        ),
+        clusters=or_null(record(dict, **_COLUMN, claim=CLAIM, units=rows)),
+        loss=LOSS,
+        n=rows,
+        delta=SHARE,
+        target=or_null(SHARE),
+        looks=or_null(integer(1, 1 << 32)),
+        planned=sequence(statement, 0, MOST_IN_LINE),
+        levels=or_null(sequence(integer(0, ROWS_LIMIT), 1, MOST_IN_LINE)),
+    )(line, where)
+    groups, units = seal["groups"], (seal["clusters"] or {"units": seal["rows"]})["units"]
+    is_precision, n = seal["loss"][0] == "precision", seal["n"]
+    keys = {key_of(each) for each in seal["planned"]}
+    sizes = () if groups is None else groups["sizes"]
+    for is_so, reason in (
+        (seal["delta"] <= 0.5, "delta is above 0.5"),
+        (n <= units <= seal["rows"], "there are more units than there can be"),
+        (n == units or not is_precision, "precision is about all units"),
+        ((seal["inputs"] or {"copies": 0})["copies"] < seal["rows"], "there are more copies than rows"),
+        (len(keys) == len(seal["planned"]) <= (seal["looks"] or 0), "more is planned than looks, or twice"),
+        (seal["levels"] is None or not (groups or is_precision), "levels go with no groups, no precision"),
+        (all(a > b for a, b in pairwise((n, *(seal["levels"] or ())))), "the levels do not fall from n"),
+        (groups is None or len(sizes) == len(groups["names"]), "the groups have too few names or sizes"),
+        (groups is None or max(sizes) <= n <= sum(sizes), "the sizes of the groups do not fit n"),
+        (
+            groups is None or sum(sizes) == n or not adds_up(seal),
+            "the sizes of the groups do not add up to n",
+        ),
+    ):
+        if not is_so:
+            raise Refused(f"{where} contradicts itself: {reason}.")
+    for each in seal["planned"]:
+        check_fitting(seal, each, where)
+    return seal
+
+
+def check_fitting(seal: Record, found: Record, where: str) -> None:
+    """Refuse a statement that is not for this loss or these groups."""
+    if found["kind"] != "look" and seal["loss"][0] == "precision":
+        raise Refused(f"{where} has {found['kind']}, which needs a loss other than precision.")
+    if found["kind"] == "abstain" and seal["groups"] is not None:
+        raise Refused(f"{where} has abstain, which needs a seal without groups.")
+
+
+def adds_up(first: Record) -> bool:
+    """Return True if every unit is in one group, so that counts of groups add up to those of all."""
+    return first["clusters"] is None or first["clusters"]["claim"] == "row"
